@@ -1,0 +1,21 @@
+//! Differentiable operations that memories and models share, on Burn tensors.
+//!
+//! Each operation is a plain composition of Burn operations, so every backend runs it. Where a
+//! fused kernel is added later, this composition stays as its oracle.
+//!
+//! - [`lstm`]: the gates of one LSTM step.
+//! - [`attention`]: softplus-normalised attention and the read it weighs.
+//! - [`gaussian`]: Kullback-Leibler divergence and density of diagonal Gaussians.
+//! - [`bernoulli`]: log likelihood from logits.
+
+pub mod attention;
+pub mod bernoulli;
+pub mod gaussian;
+pub mod lstm;
+
+use burn::tensor::{Tensor, activation};
+
+/// `softplus(u) = log(1 + exp(u))`, exact at both tails and differentiable at zero.
+pub fn softplus<const D: usize>(u: Tensor<D>) -> Tensor<D> {
+    activation::log_sigmoid(u.neg()).neg()
+}

@@ -1,0 +1,316 @@
+//! Checkpoints: everything that training needs to go on, written whole or not at all.
+//!
+//! `checkpoints/step-N/` holds `weights.safetensors`, `optimizer.safetensors`, `state.json` and
+//! `SHA256SUMS` over the three.
+
+use crate::{
+    LabError,
+    run::{read_json, write_json},
+    weights::{Arrays, from_safetensors, to_safetensors},
+};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::{
+    fs::{self, File},
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+const WEIGHTS: &str = "weights.safetensors";
+const OPTIMIZER: &str = "optimizer.safetensors";
+const STATE: &str = "state.json";
+const SUMS: &str = "SHA256SUMS";
+
+/// What a checkpoint says beside its tensors.
+///
+/// Every random stream is a function of the seed, its name and the step (see
+/// [`Stream`](mnemora_worlds::Stream)), so seed and step are the state of all of them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct State {
+    /// Updates made.
+    pub step: u64,
+    /// Seed of the streams.
+    pub seed: u64,
+    /// Seconds spent training so far, all processes together.
+    pub elapsed_seconds: f64,
+    /// Held-out bounds at this and earlier checkpoints.
+    pub held_out: Vec<HeldOut>,
+}
+
+/// A short evaluation on held-out sequences.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HeldOut {
+    /// Updates made.
+    pub step: u64,
+    /// Bound in nats per sequence.
+    pub bound: f64,
+}
+
+/// A checkpoint in memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Checkpoint {
+    /// Step, seed, history.
+    pub state: State,
+    /// Parameters and running statistics.
+    pub weights: Arrays,
+    /// Moments of the optimiser.
+    pub optimizer: Arrays,
+}
+
+impl State {
+    /// The step with the best held-out bound; the earlier one if two are equal.
+    pub fn best_step(&self) -> Option<u64> {
+        self.held_out
+            .iter()
+            .fold(None, |best: Option<&HeldOut>, row| match best {
+                Some(best) if best.bound >= row.bound => Some(best),
+                _ => Some(row),
+            })
+            .map(|row| row.step)
+    }
+}
+
+/// Where checkpoint `step` of a run is.
+pub fn directory(run: &Path, step: u64) -> PathBuf {
+    run.join("checkpoints").join(format!("step-{step}"))
+}
+
+/// Weights file of a checkpoint.
+pub fn weights_file(run: &Path, step: u64) -> PathBuf {
+    directory(run, step).join(WEIGHTS)
+}
+
+/// Steps of the checkpoints that a run has, oldest first.
+pub fn steps(run: &Path) -> Vec<u64> {
+    let mut steps: Vec<u64> = fs::read_dir(run.join("checkpoints"))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            entry
+                .file_name()
+                .to_str()?
+                .strip_prefix("step-")?
+                .parse()
+                .ok()
+        })
+        .collect();
+    steps.sort_unstable();
+    steps
+}
+
+/// Writes a checkpoint under a temporary name, syncs it and renames it; one that is there already
+/// for this step is replaced.
+pub fn save(run: &Path, checkpoint: &Checkpoint) -> Result<PathBuf, LabError> {
+    let target = directory(run, checkpoint.state.step);
+    write_to(&target, checkpoint).map_err(|error| match error {
+        LabError::Write { path, source, .. } => {
+            let hint = match steps(run).last() {
+                Some(step) => format!("; checkpoint step-{step} is intact"),
+                None => "; there is no earlier checkpoint".to_owned(),
+            };
+            LabError::Write { path, source, hint }
+        }
+        other => other,
+    })?;
+    Ok(target)
+}
+
+/// Writes the state before a step that failed, beside the checkpoints: it is never resumed from.
+pub fn save_failed(run: &Path, checkpoint: &Checkpoint) -> Result<PathBuf, LabError> {
+    let target = run
+        .join("checkpoints")
+        .join(format!("failed-after-step-{}", checkpoint.state.step));
+    write_to(&target, checkpoint)?;
+    Ok(target)
+}
+
+fn write_to(target: &Path, checkpoint: &Checkpoint) -> Result<(), LabError> {
+    let parent = target.parent().unwrap_or(target);
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    let temporary = parent.join(format!(".writing-{name}"));
+    fs::create_dir_all(parent).map_err(|error| LabError::write(parent, error))?;
+    let _ = fs::remove_dir_all(&temporary);
+    let written = fill(&temporary, checkpoint);
+    if written.is_err() {
+        let _ = fs::remove_dir_all(&temporary);
+        return written;
+    }
+    let failed = |error| LabError::write(target, error);
+    if target.exists() {
+        let retired = parent.join(format!(".retired-{name}"));
+        let _ = fs::remove_dir_all(&retired);
+        fs::rename(target, &retired).map_err(failed)?;
+        fs::rename(&temporary, target).map_err(failed)?;
+        let _ = fs::remove_dir_all(&retired);
+    } else {
+        fs::rename(&temporary, target).map_err(failed)?;
+    }
+    sync_directory(parent)
+}
+
+fn fill(directory: &Path, checkpoint: &Checkpoint) -> Result<(), LabError> {
+    fs::create_dir_all(directory).map_err(|error| LabError::write(directory, error))?;
+    write_synced(
+        &directory.join(WEIGHTS),
+        &to_safetensors(&checkpoint.weights),
+    )?;
+    write_synced(
+        &directory.join(OPTIMIZER),
+        &to_safetensors(&checkpoint.optimizer),
+    )?;
+    write_json(&directory.join(STATE), &checkpoint.state)?;
+    let mut sums = String::new();
+    for name in [WEIGHTS, OPTIMIZER, STATE] {
+        let path = directory.join(name);
+        let bytes = fs::read(&path).map_err(|error| LabError::read(&path, error))?;
+        sums.push_str(&format!("{}  {name}\n", digest(&bytes)));
+    }
+    write_synced(&directory.join(SUMS), sums.as_bytes())?;
+    sync_directory(directory)
+}
+
+fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), LabError> {
+    File::create(path)
+        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
+        .map_err(|error| LabError::write(path, error))
+}
+
+fn sync_directory(path: &Path) -> Result<(), LabError> {
+    File::open(path)
+        .and_then(|directory| directory.sync_all())
+        .map_err(|error| LabError::write(path, error))
+}
+
+fn digest(bytes: &[u8]) -> String {
+    Sha256::digest(bytes)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+/// Reads a checkpoint and checks its sums.
+pub fn load(run: &Path, step: u64) -> Result<Checkpoint, LabError> {
+    let directory = directory(run, step);
+    let sums_path = directory.join(SUMS);
+    let sums = fs::read_to_string(&sums_path).map_err(|error| LabError::read(&sums_path, error))?;
+    for name in [WEIGHTS, OPTIMIZER, STATE] {
+        let path = directory.join(name);
+        let bytes = fs::read(&path).map_err(|error| LabError::read(&path, error))?;
+        let expected = sums
+            .lines()
+            .find_map(|line| line.strip_suffix(name)?.split_whitespace().next());
+        if expected != Some(digest(&bytes).as_str()) {
+            return Err(LabError::DamagedFile {
+                path,
+                problem: "its contents do not match SHA256SUMS".into(),
+            });
+        }
+    }
+    let tensors = |name: &str| {
+        let path = directory.join(name);
+        let bytes = fs::read(&path).map_err(|error| LabError::read(&path, error))?;
+        from_safetensors(&bytes, &path)
+    };
+    Ok(Checkpoint {
+        state: read_json(&directory.join(STATE))?,
+        weights: tensors(WEIGHTS)?,
+        optimizer: tensors(OPTIMIZER)?,
+    })
+}
+
+/// The newest checkpoint that is whole, and what was wrong with newer ones.
+pub fn load_latest(run: &Path) -> Result<(Checkpoint, Vec<String>), LabError> {
+    let mut problems = Vec::new();
+    for step in steps(run).into_iter().rev() {
+        match load(run, step) {
+            Ok(checkpoint) => return Ok((checkpoint, problems)),
+            Err(error) => problems.push(error.to_string()),
+        }
+    }
+    Err(LabError::NoCheckpoint {
+        directory: run.to_owned(),
+        detail: match problems.first() {
+            None => String::new(),
+            Some(problem) => format!(": {problem}"),
+        },
+    })
+}
+
+/// Removes all checkpoints but the newest `keep` and the best; those after the newest are
+/// damaged leftovers and go too.
+pub fn prune(run: &Path, state: &State, keep: usize) {
+    let best = state.best_step();
+    let kept: Vec<u64> = steps(run)
+        .into_iter()
+        .filter(|step| *step <= state.step)
+        .rev()
+        .take(keep)
+        .collect();
+    for step in steps(run) {
+        if !kept.contains(&step) && Some(step) != best {
+            let _ = fs::remove_dir_all(directory(run, step));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::weights::Array;
+
+    fn checkpoint(step: u64) -> Checkpoint {
+        let array = Array {
+            shape: vec![2],
+            values: vec![step as f32, -0.5],
+        };
+        Checkpoint {
+            state: State {
+                step,
+                seed: 1,
+                ..State::default()
+            },
+            weights: [("a".to_owned(), array.clone())].into(),
+            optimizer: [("a.first".to_owned(), array)].into(),
+        }
+    }
+
+    #[test]
+    fn round_trip_and_fallback_from_damage() {
+        let run = tempfile::tempdir().unwrap();
+        for step in [1, 2, 3] {
+            save(run.path(), &checkpoint(step)).unwrap();
+        }
+        assert_eq!(load_latest(run.path()).unwrap(), (checkpoint(3), vec![]));
+
+        let damaged = directory(run.path(), 3).join(WEIGHTS);
+        let mut bytes = fs::read(&damaged).unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        fs::write(&damaged, bytes).unwrap();
+        fs::remove_file(directory(run.path(), 2).join(STATE)).unwrap();
+        let (found, problems) = load_latest(run.path()).unwrap();
+        assert_eq!(found, checkpoint(1));
+        assert_eq!(problems.len(), 2, "{problems:?}");
+        assert!(problems[0].contains("SHA256SUMS"), "{problems:?}");
+    }
+
+    #[test]
+    fn the_best_and_the_last_survive() {
+        let run = tempfile::tempdir().unwrap();
+        let mut state = State::default();
+        for (step, bound) in [(1, -5.0), (2, -1.0), (3, -3.0), (4, -2.0)] {
+            state.step = step;
+            state.held_out.push(HeldOut { step, bound });
+            save(
+                run.path(),
+                &Checkpoint {
+                    state: state.clone(),
+                    ..checkpoint(step)
+                },
+            )
+            .unwrap();
+            prune(run.path(), &state, 1);
+        }
+        assert_eq!(steps(run.path()), [2, 4]);
+    }
+}

@@ -1,0 +1,627 @@
+//! Experiments as configuration: what a TOML file may say, defaults, overrides, validation.
+
+use crate::LabError;
+use mnemora_memory::{CoreConfig, IntrospectionConfig, VrnnConfig};
+use mnemora_models::{FrameShape, GtmmConfig, LikelihoodConfig, VisualConfig};
+use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
+
+/// An experiment with every setting resolved.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Experiment {
+    /// Name of the experiment.
+    pub name: String,
+    /// One line that says what it shows.
+    pub description: String,
+    /// Seed of all random streams.
+    pub seed: u64,
+    /// What sequences look like.
+    pub task: TaskSettings,
+    /// The generative model.
+    pub model: ModelSettings,
+    /// Sizes of each memory; `model.memory` says which one is used.
+    pub memory: MemorySettings,
+    /// How parameters are learned.
+    pub training: TrainingSettings,
+    /// What is measured on held-out sequences.
+    pub evaluation: EvaluationSettings,
+    /// Where the data come from.
+    pub data: DataSettings,
+}
+
+/// What sequences look like.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TaskSettings {
+    /// Name of the task.
+    pub name: String,
+    /// Frames before the recall interval, `l`.
+    pub length: usize,
+    /// Frames of the recall interval, `k`.
+    pub recall: usize,
+}
+
+/// The generative model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ModelSettings {
+    /// Which memory: `vrnn` or `introspection`.
+    pub memory: MemoryName,
+    /// Size of `z`.
+    pub latent: usize,
+    /// Networks for frames: `dense` or `inception`.
+    pub visual: VisualName,
+    /// Hidden units of the dense encoder and decoder.
+    pub visual_hidden: usize,
+    /// Features that the dense encoder gives.
+    pub visual_features: usize,
+    /// Hidden units of the prior map, 0 for a linear map.
+    pub prior_hidden: usize,
+    /// Hidden units of the posterior map, 0 for a linear map.
+    pub posterior_hidden: usize,
+    /// Likelihood of frames: `bernoulli` or `gaussian`.
+    pub likelihood: LikelihoodName,
+    /// Standard deviation of the Gaussian likelihood.
+    pub likelihood_std: f64,
+}
+
+/// The memories by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MemoryName {
+    /// LSTM core.
+    Vrnn,
+    /// Introspection network.
+    Introspection,
+}
+
+impl MemoryName {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Vrnn, Self::Introspection];
+
+    /// As in configurations.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Vrnn => "vrnn",
+            Self::Introspection => "introspection",
+        }
+    }
+}
+
+/// The visual networks by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum VisualName {
+    /// Fully connected.
+    Dense,
+    /// The convolutional blocks of gtmm, B.1.
+    Inception,
+}
+
+/// The likelihoods by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LikelihoodName {
+    /// Independent Bernoulli pixels.
+    Bernoulli,
+    /// Independent Gaussian pixels of one standard deviation.
+    Gaussian,
+}
+
+/// One size table per memory.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MemorySettings {
+    /// LSTM core.
+    pub vrnn: VrnnSettings,
+    /// Introspection network.
+    pub introspection: IntrospectionSettings,
+}
+
+/// Sizes of the LSTM core.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct VrnnSettings {
+    /// Size of the LSTM's state.
+    pub hidden: usize,
+}
+
+/// Sizes of the Introspection network.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct IntrospectionSettings {
+    /// Size of the controller's state.
+    pub hidden: usize,
+    /// Hidden units of the attention network.
+    pub attention: usize,
+    /// Read heads.
+    pub reads: usize,
+    /// Slots; 0 for as many as a sequence has steps.
+    pub slots: usize,
+}
+
+/// How the learning rate goes from its first to its final value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Schedule {
+    /// It stays.
+    Constant,
+    /// In a straight line over all steps.
+    Linear,
+    /// Along half a cosine over all steps.
+    Cosine,
+}
+
+/// How parameters are learned.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TrainingSettings {
+    /// Updates in all.
+    pub steps: u64,
+    /// Sequences in a batch.
+    pub batch: usize,
+    /// Adam's rate at the first step.
+    pub learning_rate: f64,
+    /// How the rate changes.
+    pub schedule: Schedule,
+    /// Rate at the last step, for schedules that change it.
+    pub final_learning_rate: f64,
+    /// Largest global norm of the gradient, 0 for no clipping.
+    pub clip: f64,
+    /// Steps over which the weight of the KL rises from 0 to 1, 0 for none.
+    pub kl_warmup: u64,
+    /// Steps between rows of metrics.jsonl.
+    pub log_every: u64,
+    /// Steps between checkpoints.
+    pub checkpoint_every: u64,
+    /// Checkpoints kept beside the best one.
+    pub keep: usize,
+}
+
+/// What is measured on held-out sequences.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EvaluationSettings {
+    /// Batches of the evaluation after training.
+    pub batches: u64,
+    /// Sequences in one of them.
+    pub batch: usize,
+    /// Batches of the short evaluation at each checkpoint, which decides the best one.
+    pub checkpoint_batches: u64,
+    /// Sequences drawn in pictures.
+    pub pictures: usize,
+}
+
+/// Where the data come from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DataSettings {
+    /// Folder of the data, empty for the digits that come with mnemora.
+    pub directory: String,
+    /// SHA-256 of the data that were used; filled in when a run starts.
+    pub fingerprint: String,
+}
+
+impl Default for TaskSettings {
+    fn default() -> Self {
+        Self {
+            name: "perfect-recall".into(),
+            length: 8,
+            recall: 3,
+        }
+    }
+}
+
+impl Default for ModelSettings {
+    fn default() -> Self {
+        Self {
+            memory: MemoryName::Introspection,
+            latent: 32,
+            visual: VisualName::Dense,
+            visual_hidden: 256,
+            visual_features: 64,
+            prior_hidden: 128,
+            posterior_hidden: 128,
+            likelihood: LikelihoodName::Bernoulli,
+            likelihood_std: 0.2,
+        }
+    }
+}
+
+impl Default for VrnnSettings {
+    fn default() -> Self {
+        Self { hidden: 128 }
+    }
+}
+
+impl Default for IntrospectionSettings {
+    fn default() -> Self {
+        Self {
+            hidden: 128,
+            attention: 128,
+            reads: 5,
+            slots: 0,
+        }
+    }
+}
+
+impl Default for TrainingSettings {
+    fn default() -> Self {
+        Self {
+            steps: 10_000,
+            batch: 16,
+            learning_rate: 1e-3,
+            schedule: Schedule::Constant,
+            final_learning_rate: 1e-4,
+            clip: 10.0,
+            kl_warmup: 0,
+            log_every: 50,
+            checkpoint_every: 1_000,
+            keep: 2,
+        }
+    }
+}
+
+impl Default for EvaluationSettings {
+    fn default() -> Self {
+        Self {
+            batches: 32,
+            batch: 32,
+            checkpoint_batches: 4,
+            pictures: 6,
+        }
+    }
+}
+
+impl Experiment {
+    /// Parses an experiment and its overrides (`key=value`); keys that the text leaves out have
+    /// their defaults.
+    pub fn parse(text: &str, origin: &str, overrides: &[String]) -> Result<Self, LabError> {
+        let table: Table = text.parse().map_err(|error: toml::de::Error| {
+            let message = error.message().replace('\n', " ");
+            LabError::Configuration(format!("{origin}: {message}"))
+        })?;
+        let mut resolved = Self::template()?;
+        merge(&mut resolved, table, "")
+            .map_err(|problem| LabError::Configuration(format!("{origin}: {problem}")))?;
+        for text in overrides {
+            apply_override(&mut resolved, text).map_err(LabError::Configuration)?;
+        }
+        let experiment: Self =
+            Value::Table(resolved)
+                .try_into()
+                .map_err(|error: toml::de::Error| {
+                    let message = error.message().replace('\n', " ");
+                    LabError::Configuration(format!("{origin}: {message}"))
+                })?;
+        experiment.validate().map_err(LabError::Configuration)?;
+        Ok(experiment)
+    }
+
+    /// The experiment as TOML, complete.
+    pub fn to_toml(&self) -> Result<String, LabError> {
+        toml::to_string(self).map_err(|error| LabError::Configuration(error.to_string()))
+    }
+
+    fn template() -> Result<Table, LabError> {
+        Table::try_from(Self::default()).map_err(|error| LabError::Configuration(error.to_string()))
+    }
+
+    /// Steps of a sequence.
+    pub fn time(&self) -> usize {
+        self.task.length + self.task.recall
+    }
+
+    /// The model's configuration for frames and conditions of the task.
+    pub fn model_config(&self, frame: FrameShape, condition: usize) -> GtmmConfig {
+        let model = &self.model;
+        let visual = match model.visual {
+            VisualName::Inception => VisualConfig::Inception,
+            VisualName::Dense => VisualConfig::Dense {
+                hidden: model.visual_hidden,
+                features: model.visual_features,
+            },
+        };
+        let memory = match model.memory {
+            MemoryName::Vrnn => CoreConfig::Vrnn(VrnnConfig {
+                latent: model.latent,
+                features: visual.features(model.latent),
+                condition,
+                hidden: self.memory.vrnn.hidden,
+            }),
+            MemoryName::Introspection => {
+                let sizes = &self.memory.introspection;
+                CoreConfig::Introspection(IntrospectionConfig {
+                    latent: model.latent,
+                    condition,
+                    hidden: sizes.hidden,
+                    attention: sizes.attention,
+                    reads: sizes.reads,
+                    slots: if sizes.slots == 0 {
+                        self.time()
+                    } else {
+                        sizes.slots
+                    },
+                })
+            }
+        };
+        GtmmConfig {
+            frame,
+            latent: model.latent,
+            memory,
+            visual,
+            prior_hidden: model.prior_hidden,
+            posterior_hidden: model.posterior_hidden,
+            likelihood: match model.likelihood {
+                LikelihoodName::Bernoulli => LikelihoodConfig::Bernoulli,
+                LikelihoodName::Gaussian => LikelihoodConfig::Gaussian {
+                    std: model.likelihood_std,
+                },
+            },
+        }
+    }
+
+    /// Ranges that hold for every experiment; the first violation, with the key and what is right.
+    fn validate(&self) -> Result<(), String> {
+        let training = &self.training;
+        let positive = [
+            ("task.length", self.task.length),
+            ("task.recall", self.task.recall),
+            ("model.latent", self.model.latent),
+            ("model.visual_hidden", self.model.visual_hidden),
+            ("model.visual_features", self.model.visual_features),
+            ("memory.vrnn.hidden", self.memory.vrnn.hidden),
+            (
+                "memory.introspection.hidden",
+                self.memory.introspection.hidden,
+            ),
+            (
+                "memory.introspection.attention",
+                self.memory.introspection.attention,
+            ),
+            (
+                "memory.introspection.reads",
+                self.memory.introspection.reads,
+            ),
+            ("training.batch", training.batch),
+            ("training.steps", training.steps as usize),
+            ("training.log_every", training.log_every as usize),
+            (
+                "training.checkpoint_every",
+                training.checkpoint_every as usize,
+            ),
+            ("training.keep", training.keep),
+            ("evaluation.batches", self.evaluation.batches as usize),
+            ("evaluation.batch", self.evaluation.batch),
+            (
+                "evaluation.checkpoint_batches",
+                self.evaluation.checkpoint_batches as usize,
+            ),
+            ("evaluation.pictures", self.evaluation.pictures),
+        ];
+        if let Some((key, _)) = positive.iter().find(|(_, value)| *value == 0) {
+            return Err(format!("{key} is 0, it must be at least 1"));
+        }
+        if self.task.name != "perfect-recall" {
+            return Err(format!(
+                "task.name is '{}', there is: perfect-recall",
+                self.task.name
+            ));
+        }
+        if self.task.recall > self.task.length {
+            return Err(format!(
+                "task.recall is {}, it must be at most task.length, which is {}",
+                self.task.recall, self.task.length
+            ));
+        }
+        for (key, value) in [
+            ("training.learning_rate", training.learning_rate),
+            ("training.final_learning_rate", training.final_learning_rate),
+            ("model.likelihood_std", self.model.likelihood_std),
+        ] {
+            if !(value.is_finite() && value > 0.0) {
+                return Err(format!("{key} is {value}, it must be a positive number"));
+            }
+        }
+        if !(training.clip.is_finite() && training.clip >= 0.0) {
+            return Err(format!(
+                "training.clip is {}, it must be a positive number, or 0 for no clipping",
+                training.clip
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Puts `changes` over `base`, refusing unknown keys and values of another type.
+fn merge(base: &mut Table, changes: Table, path: &str) -> Result<(), String> {
+    for (key, value) in changes {
+        let name = if path.is_empty() {
+            key.clone()
+        } else {
+            format!("{path}.{key}")
+        };
+        match (base.get_mut(&key), value) {
+            (None, _) => return Err(unknown_key(&name)),
+            (Some(Value::Table(inner)), Value::Table(changes)) => merge(inner, changes, &name)?,
+            (Some(slot), value) => *slot = coerce(&name, slot, value)?,
+        }
+    }
+    Ok(())
+}
+
+/// Applies one `key=value`.
+fn apply_override(base: &mut Table, text: &str) -> Result<(), String> {
+    let (key, value) = text
+        .split_once('=')
+        .ok_or_else(|| format!("--set {text}: expected key=value"))?;
+    let (key, value) = (key.trim(), value.trim());
+    let value = match format!("value = {value}").parse::<Table>() {
+        Ok(mut parsed) if parsed.len() == 1 => parsed
+            .remove("value")
+            .unwrap_or_else(|| Value::String(value.to_owned())),
+        _ => Value::String(value.to_owned()),
+    };
+    let mut slot = None;
+    let mut table = Some(base);
+    for part in key.split('.') {
+        slot = table.take().and_then(|table| table.get_mut(part));
+        match slot {
+            Some(Value::Table(inner)) => {
+                table = Some(inner);
+                slot = None;
+            }
+            Some(_) => {}
+            None => return Err(format!("--set {text}: {}", unknown_key(key))),
+        }
+    }
+    match slot {
+        None => Err(format!(
+            "--set {text}: {key} is a table, name one of its keys"
+        )),
+        Some(slot) => {
+            *slot =
+                coerce(key, slot, value).map_err(|problem| format!("--set {text}: {problem}"))?;
+            Ok(())
+        }
+    }
+}
+
+/// `value` as the type that `slot` has.
+fn coerce(key: &str, slot: &Value, value: Value) -> Result<Value, String> {
+    match (slot, value) {
+        (Value::Float(_), Value::Integer(value)) => Ok(Value::Float(value as f64)),
+        (Value::Integer(_), Value::Integer(value)) if value < 0 => Err(format!(
+            "{key} is {value}, it must be a whole number of at least 0"
+        )),
+        (Value::String(_), Value::String(text)) => {
+            check_choice(key, &text)?;
+            Ok(Value::String(text))
+        }
+        (slot, value) if slot.same_type(&value) => Ok(value),
+        (slot, value) => Err(format!(
+            "{key} is {value}, it must be {}",
+            match slot {
+                Value::Integer(_) => "a whole number",
+                Value::Float(_) => "a number",
+                Value::String(_) => "a text",
+                Value::Boolean(_) => "true or false",
+                _ => "a table",
+            }
+        )),
+    }
+}
+
+/// Values of the keys that are a choice by name.
+const CHOICES: [(&str, &[&str]); 4] = [
+    ("model.memory", &["vrnn", "introspection"]),
+    ("model.visual", &["dense", "inception"]),
+    ("model.likelihood", &["bernoulli", "gaussian"]),
+    ("training.schedule", &["constant", "linear", "cosine"]),
+];
+
+fn check_choice(key: &str, text: &str) -> Result<(), String> {
+    match CHOICES.iter().find(|(name, _)| *name == key) {
+        Some((_, choices)) if !choices.contains(&text) => Err(format!(
+            "{key} is '{text}', it must be one of {}",
+            choices.join(", ")
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Says that a key is unknown and names the nearest right one.
+fn unknown_key(key: &str) -> String {
+    let mut names = Vec::new();
+    if let Ok(template) = Experiment::template() {
+        collect_keys(&template, "", &mut names);
+    }
+    // Whole keys, and their last part: `batch` is near `training.batch`.
+    let distance = |name: &String| {
+        let last = name.rsplit('.').next().unwrap_or(name);
+        let whole = strsim::damerau_levenshtein(key, name);
+        whole.min(strsim::damerau_levenshtein(key, last) + usize::from(!key.contains('.')))
+    };
+    match names.iter().min_by_key(|name| distance(name)) {
+        Some(nearest) => format!("unknown key '{key}', did you mean '{nearest}'?"),
+        None => format!("unknown key '{key}'"),
+    }
+}
+
+fn collect_keys(table: &Table, path: &str, names: &mut Vec<String>) {
+    for (key, value) in table {
+        let name = if path.is_empty() {
+            key.clone()
+        } else {
+            format!("{path}.{key}")
+        };
+        match value {
+            Value::Table(inner) => collect_keys(inner, &name, names),
+            _ => names.push(name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(overrides: &[&str]) -> String {
+        let overrides: Vec<String> = overrides.iter().map(|s| s.to_string()).collect();
+        Experiment::parse("", "test", &overrides)
+            .expect_err("must be refused")
+            .to_string()
+    }
+
+    #[test]
+    fn overrides_reach_nested_keys_and_keep_types() {
+        let overrides = [
+            "training.steps=7".to_string(),
+            "training.learning_rate=1".to_string(),
+            "model.memory=vrnn".to_string(),
+            "memory.introspection.reads = 2".to_string(),
+        ];
+        let experiment = Experiment::parse("seed = 3", "test", &overrides).unwrap();
+        assert_eq!(experiment.seed, 3);
+        assert_eq!(experiment.training.steps, 7);
+        assert_eq!(experiment.training.learning_rate, 1.0);
+        assert_eq!(experiment.model.memory, MemoryName::Vrnn);
+        assert_eq!(experiment.memory.introspection.reads, 2);
+    }
+
+    #[test]
+    fn toml_round_trip_is_complete() {
+        let experiment = Experiment::default();
+        let again = Experiment::parse(&experiment.to_toml().unwrap(), "test", &[]).unwrap();
+        assert_eq!(again, experiment);
+    }
+
+    #[test]
+    fn misspelt_keys_name_the_nearest() {
+        assert!(problem(&["training.step=3"]).contains("'training.steps'"));
+        assert!(problem(&["trainig.batch=3"]).contains("'training.batch'"));
+        assert!(problem(&["batch=3"]).contains("batch'"));
+        assert!(
+            Experiment::parse("[training]\nlearningrate = 1", "x.toml", &[])
+                .unwrap_err()
+                .to_string()
+                .starts_with("x.toml: unknown key 'training.learningrate', did you mean 'training.learning_rate'?")
+        );
+    }
+
+    #[test]
+    fn wrong_types_and_ranges_are_refused() {
+        assert!(problem(&["training.steps=many"]).contains("whole number"));
+        assert!(problem(&["training.steps=1.5"]).contains("whole number"));
+        assert!(problem(&["training.batch=0"]).contains("at least 1"));
+        assert!(problem(&["training.batch=-1"]).contains("at least 0"));
+        assert!(problem(&["training.learning_rate=-0.1"]).contains("positive"));
+        assert!(problem(&["training.learning_rate=nan"]).contains("positive"));
+        assert!(problem(&["task.recall=9"]).contains("at most task.length"));
+        assert!(problem(&["model.memory=dns"]).contains("one of vrnn, introspection"));
+        assert!(problem(&["training"]).contains("key=value"));
+        assert!(problem(&["training=3"]).contains("is a table"));
+        assert!(problem(&["training.steps.more=3"]).contains("unknown key"));
+    }
+}

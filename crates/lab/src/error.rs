@@ -1,0 +1,125 @@
+use std::path::PathBuf;
+
+/// What can go wrong around an experiment. Every message is one line.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LabError {
+    /// Data sets and tasks.
+    #[error(transparent)]
+    Worlds(#[from] mnemora_worlds::Error),
+    /// Building a model.
+    #[error(transparent)]
+    Model(#[from] mnemora_models::ModelError),
+    /// A configuration that is wrong: which key, what it holds, what would be right.
+    #[error("{0}")]
+    Configuration(String),
+    /// An experiment that is neither shipped nor a file.
+    #[error("no experiment named '{name}'; {hint}")]
+    UnknownExperiment {
+        /// As given.
+        name: String,
+        /// What there is.
+        hint: String,
+    },
+    /// The run directory is in use already.
+    #[error(
+        "{} exists already; continue it with `mnemora resume {}` or choose another --out",
+        .0.display(), .0.display()
+    )]
+    RunExists(PathBuf),
+    /// A directory that is no run.
+    #[error("{} is no run: it has no experiment.toml", .0.display())]
+    NoRun(PathBuf),
+    /// Another process works on the run.
+    #[error("{} is in use by another process", .0.display())]
+    RunLocked(PathBuf),
+    /// A run without a usable checkpoint.
+    #[error("{} has no usable checkpoint{detail}", .directory.display())]
+    NoCheckpoint {
+        /// The run.
+        directory: PathBuf,
+        /// Why the last one could not be used, if there was one.
+        detail: String,
+    },
+    /// A file of a run that cannot be understood.
+    #[error("{}: {problem}", .path.display())]
+    DamagedFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Weights that do not belong to this model.
+    #[error("{}: {problem}", .path.display())]
+    WrongWeights {
+        /// The file.
+        path: PathBuf,
+        /// Which tensor, what was found, what was expected.
+        problem: String,
+    },
+    /// A file could not be read.
+    #[error("cannot read {}: {source}", .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A file could not be written.
+    #[error("cannot write {}: {source}{hint}", .path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        #[source]
+        source: std::io::Error,
+        /// What is still safe.
+        hint: String,
+    },
+    /// Training met a number that is not finite.
+    #[error(
+        "step {step}: {what} is not finite; training stopped before using it, the state is in {}",
+        .checkpoint.display()
+    )]
+    NonFinite {
+        /// The step that was being made.
+        step: u64,
+        /// The term or the parameter.
+        what: String,
+        /// Where the state before this step was saved.
+        checkpoint: PathBuf,
+    },
+    /// A thread of the program stopped.
+    #[error("the {0} stopped unexpectedly")]
+    Thread(&'static str),
+}
+
+impl LabError {
+    /// 1 for what failed while running, 2 for wrong use and bad input.
+    pub fn exit_code(&self) -> u8 {
+        use mnemora_worlds::Error::{PrefetchNotStarted, PrefetchStopped};
+        match self {
+            Self::Worlds(PrefetchNotStarted { .. } | PrefetchStopped { .. })
+            | Self::Write { .. }
+            | Self::NonFinite { .. }
+            | Self::Thread(_) => 1,
+            _ => 2,
+        }
+    }
+
+    pub(crate) fn read(path: impl Into<PathBuf>, source: std::io::Error) -> Self {
+        Self::Read {
+            path: path.into(),
+            source,
+        }
+    }
+
+    pub(crate) fn write(path: impl Into<PathBuf>, source: std::io::Error) -> Self {
+        Self::Write {
+            path: path.into(),
+            source,
+            hint: String::new(),
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The experiments that come with mnemora, and those in a user's files.
+
+use crate::{Experiment, LabError};
+use std::path::Path;
+
+/// An experiment that is part of the program.
+#[derive(Clone, Copy, Debug)]
+pub struct Shipped {
+    /// Its name.
+    pub name: &'static str,
+    text: &'static str,
+}
+
+macro_rules! shipped {
+    ($($name:literal),* $(,)?) => {
+        &[$(Shipped {
+            name: $name,
+            text: include_str!(concat!("../../../experiments/", $name, ".toml")),
+        }),*]
+    };
+}
+
+const SHIPPED: &[Shipped] = shipped![
+    "perfect-recall",
+    "perfect-recall-20",
+    "perfect-recall-50",
+    "perfect-recall-small",
+];
+
+/// All of them.
+pub fn shipped() -> &'static [Shipped] {
+    SHIPPED
+}
+
+impl Shipped {
+    /// The experiment with its overrides.
+    pub fn experiment(&self, overrides: &[String]) -> Result<Experiment, LabError> {
+        let mut experiment = Experiment::parse(self.text, self.name, overrides)?;
+        experiment.name = self.name.to_owned();
+        Ok(experiment)
+    }
+}
+
+/// The experiment of a name, or of a TOML file.
+pub fn load_experiment(name: &str, overrides: &[String]) -> Result<Experiment, LabError> {
+    if let Some(shipped) = SHIPPED.iter().find(|shipped| shipped.name == name) {
+        return shipped.experiment(overrides);
+    }
+    if !name.ends_with(".toml") {
+        let nearest = SHIPPED
+            .iter()
+            .map(|shipped| shipped.name)
+            .max_by(|a, b| strsim::jaro_winkler(name, a).total_cmp(&strsim::jaro_winkler(name, b)))
+            .unwrap_or_default();
+        return Err(LabError::UnknownExperiment {
+            name: name.to_owned(),
+            hint: format!(
+                "did you mean '{nearest}'? `mnemora list` shows all; a file of your own ends in .toml"
+            ),
+        });
+    }
+    let text = std::fs::read_to_string(name).map_err(|error| LabError::read(name, error))?;
+    let mut experiment = Experiment::parse(&text, name, overrides)?;
+    if experiment.name.is_empty() {
+        experiment.name = Path::new(name)
+            .file_stem()
+            .map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+    }
+    Ok(experiment)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_shipped_experiment_is_valid_and_complete() {
+        for shipped in shipped() {
+            let experiment = shipped.experiment(&[]).unwrap();
+            assert!(!experiment.description.is_empty(), "{}", shipped.name);
+        }
+    }
+}

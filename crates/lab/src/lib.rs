@@ -1,0 +1,40 @@
+//! Experiments: configuration, training, evaluation, checkpoints, pictures, reports.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `config.rs`, `experiments.rs` | what an experiment is; the ones that come with mnemora |
+//! | `train.rs` | a training from start or checkpoint to report: start here |
+//! | `trainer.rs`, `adam.rs` | one training step and its optimiser |
+//! | `run.rs`, `checkpoint.rs`, `weights.rs` | what lies on disk |
+//! | `evaluate.rs`, `compare.rs` | held-out numbers of one run, of several |
+//! | `present.rs`, `report.rs`, `chart.rs`, `picture.rs`, `tensorboard.rs` | what is looked at |
+//! | `bench.rs` | timing |
+
+mod adam;
+pub mod chart;
+pub mod checkpoint;
+mod config;
+mod error;
+mod evaluate;
+mod experiments;
+mod machine;
+pub mod picture;
+mod present;
+mod progress;
+pub mod report;
+mod run;
+pub mod tensorboard;
+mod train;
+mod trainer;
+mod weights;
+
+pub use config::{
+    DataSettings, EvaluationSettings, Experiment, IntrospectionSettings, LikelihoodName,
+    MemoryName, MemorySettings, ModelSettings, Schedule, TaskSettings, TrainingSettings,
+    VisualName, VrnnSettings,
+};
+pub use error::LabError;
+pub use evaluate::{Evaluation, GeneratedRecall, evaluate};
+pub use experiments::{Shipped, load_experiment, shipped};
+pub use run::{Metrics, Origin, read_experiment, read_metrics, read_origin};
+pub use train::{Outcome, Plan, Surroundings, Trained, open, plan, resume, train};

@@ -1,0 +1,104 @@
+//! What a person sees while training goes on.
+
+use crate::{evaluate::Evaluation, run::Metrics};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::{
+    cell::Cell,
+    io::IsTerminal,
+    time::{Duration, Instant},
+};
+
+/// Time between plain lines.
+const PLAIN_EVERY: Duration = Duration::from_secs(15);
+
+/// A bar with rate and time left on a terminal, plain lines elsewhere. All on standard error.
+pub struct Progress {
+    kind: Kind,
+}
+
+enum Kind {
+    Quiet,
+    Bar(ProgressBar),
+    Plain {
+        start: u64,
+        steps: u64,
+        begun: Instant,
+        spoken: Cell<Instant>,
+    },
+}
+
+impl Progress {
+    /// For a training that has made `start` of `steps` updates.
+    pub fn new(start: u64, steps: u64, quiet: bool) -> Self {
+        let kind = if quiet {
+            Kind::Quiet
+        } else if std::io::stderr().is_terminal() {
+            let bar = ProgressBar::new(steps).with_position(start).with_style(
+                ProgressStyle::with_template(
+                    "{bar:30} {pos}/{len} steps  {per_sec}  {eta} left  {msg}",
+                )
+                .unwrap_or_else(|_| ProgressStyle::default_bar()),
+            );
+            bar.reset_eta();
+            Kind::Bar(bar)
+        } else {
+            Kind::Plain {
+                start,
+                steps,
+                begun: Instant::now(),
+                spoken: Cell::new(Instant::now()),
+            }
+        };
+        Self { kind }
+    }
+
+    /// After a step.
+    pub fn step(&self, row: &Metrics) {
+        let message = format!("bound {:.1}  last KL {:.2}", row.bound, row.kl_last);
+        match &self.kind {
+            Kind::Quiet => {}
+            Kind::Bar(bar) => {
+                bar.set_message(message);
+                bar.set_position(row.step);
+            }
+            Kind::Plain {
+                start,
+                steps,
+                begun,
+                spoken,
+            } => {
+                if spoken.get().elapsed() < PLAIN_EVERY {
+                    return;
+                }
+                spoken.set(Instant::now());
+                let rate = (row.step - start) as f64 / begun.elapsed().as_secs_f64();
+                let left = (steps - row.step) as f64 / rate;
+                eprintln!(
+                    "step {}/{steps}  {rate:.1} steps/s  {:.0} s left  {message}",
+                    row.step, left
+                );
+            }
+        }
+    }
+
+    /// After the evaluation at a checkpoint.
+    pub fn checkpoint(&self, step: u64, held_out: &Evaluation) {
+        let ratio = match held_out.recall_kl_ratio {
+            Some(ratio) => format!("  recall KL ratio {ratio:.3}"),
+            None => String::new(),
+        };
+        let line = format!("step {step}: held-out bound {:.1}{ratio}", held_out.bound);
+        match &self.kind {
+            Kind::Quiet => {}
+            Kind::Bar(bar) => bar.println(line),
+            Kind::Plain { .. } => eprintln!("{line}"),
+        }
+    }
+
+    /// Takes the bar away.
+    pub fn finish(&self) {
+        if let Kind::Bar(bar) = &self.kind {
+            bar.finish_and_clear();
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! The page about a run: one HTML file that needs nothing else, offline, on a screen or on paper.
+
+use std::fmt::Write;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+/// What the page says, in its order.
+#[derive(Debug, Clone, Default)]
+pub struct Report {
+    /// The run in a few words.
+    pub title: String,
+    /// One or two sentences: what was trained on what, and for what; may be empty.
+    pub subtitle: String,
+    /// The results, first thing on the page.
+    pub numbers: Vec<Number>,
+    /// What the model generated.
+    pub pictures: Vec<Figure>,
+    /// Learning curves, then KL per time step.
+    pub charts: Vec<Figure>,
+    /// Where the memory was read and written over time.
+    pub memory: Vec<Figure>,
+    /// Name and value: commit, seed, machine, data, parameters, steps, wall time.
+    pub facts: Vec<(String, String)>,
+    /// The exact command that made the run.
+    pub command: String,
+    /// The complete configuration, TOML.
+    pub configuration: String,
+}
+
+/// One result.
+#[derive(Debug, Clone, Default)]
+pub struct Number {
+    /// 'bound on test sequences'.
+    pub name: String,
+    /// As it is to be read: `-92.31 ± 0.04`; see [`crate::chart::number`].
+    pub value: String,
+    /// 'nats per sequence'; may be empty.
+    pub unit: String,
+    /// What the number means, and which direction is better.
+    pub meaning: String,
+}
+
+/// A picture or a chart with what is to be seen on it.
+#[derive(Debug, Clone)]
+pub struct Figure {
+    /// Above it; may be empty.
+    pub title: String,
+    /// Below it; may be empty.
+    pub caption: String,
+    /// The drawing.
+    pub content: Content,
+}
+
+/// How a figure was drawn.
+#[derive(Debug, Clone)]
+pub enum Content {
+    /// An SVG element, put into the page as it is: from [`crate::chart::svg`], never from outside.
+    Svg(String),
+    /// A PNG file.
+    Png(Vec<u8>),
+}
+
+const STYLE: &str = include_str!("report/style.css");
+
+/// Writes the page.
+pub fn html(report: &Report) -> String {
+    let mut sections = String::new();
+    if !report.numbers.is_empty() {
+        section(&mut sections, "Results", &numbers(&report.numbers));
+    }
+    for (heading, content) in [
+        ("Generated sequences", &report.pictures),
+        ("Curves", &report.charts),
+        ("Memory over time", &report.memory),
+    ] {
+        if !content.is_empty() {
+            let content: String = content.iter().map(figure).collect();
+            section(&mut sections, heading, &content);
+        }
+    }
+    if !report.facts.is_empty() {
+        section(&mut sections, "The run", &facts(&report.facts));
+    }
+    if !report.command.is_empty() {
+        let command = format!(
+            "<pre class=\"command\"><code>{}</code></pre>\n",
+            escape(&report.command)
+        );
+        section(&mut sections, "Command", &command);
+    }
+    if !report.configuration.is_empty() {
+        let configuration = format!(
+            "<details>\n<summary>The complete configuration, as resolved</summary>\n\
+             <pre><code>{}</code></pre>\n</details>\n",
+            escape(&report.configuration)
+        );
+        section(&mut sections, "Configuration", &configuration);
+    }
+    let title = escape(&report.title);
+    let subtitle = paragraph("subtitle", &report.subtitle);
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
+         <header>\n<h1>{title}</h1>\n{subtitle}</header>\n{sections}</main>\n</body>\n</html>\n"
+    )
+}
+
+/// Text as it must stand in HTML and SVG, between tags and within quoted attributes. Control characters, which neither may
+/// hold, become the replacement character.
+pub fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            '\n' | '\t' => escaped.push(character),
+            character if character.is_control() => escaped.push(char::REPLACEMENT_CHARACTER),
+            character => escaped.push(character),
+        }
+    }
+    escaped
+}
+
+fn section(page: &mut String, heading: &str, content: &str) {
+    let _ = write!(page, "<section>\n<h2>{heading}</h2>\n{content}</section>\n");
+}
+
+fn paragraph(class: &str, text: &str) -> String {
+    if text.is_empty() {
+        return String::new();
+    }
+    format!("<p class=\"{class}\">{}</p>\n", escape(text))
+}
+
+fn numbers(numbers: &[Number]) -> String {
+    let rows: String = numbers
+        .iter()
+        .map(|number| {
+            format!(
+                "<tr><th scope=\"row\">{}</th><td class=\"value\">{}</td><td class=\"unit\">{}</td><td>{}</td></tr>\n",
+                escape(&number.name),
+                escape(&number.value),
+                escape(&number.unit),
+                escape(&number.meaning)
+            )
+        })
+        .collect();
+    format!(
+        "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">Quantity</th>\
+         <th scope=\"col\" class=\"value\">Value</th><th scope=\"col\">Unit</th>\
+         <th scope=\"col\">What it means</th></tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n"
+    )
+}
+
+fn facts(facts: &[(String, String)]) -> String {
+    let rows: String = facts
+        .iter()
+        .map(|(name, value)| {
+            let (name, value) = (escape(name), escape(value));
+            format!("<tr><th scope=\"row\">{name}</th><td>{value}</td></tr>\n")
+        })
+        .collect();
+    format!("<table class=\"facts\"><tbody>\n{rows}</tbody></table>\n")
+}
+
+fn figure(figure: &Figure) -> String {
+    let title = if figure.title.is_empty() {
+        String::new()
+    } else {
+        format!("<h3>{}</h3>\n", escape(&figure.title))
+    };
+    let caption = if figure.caption.is_empty() {
+        String::new()
+    } else {
+        format!("<figcaption>{}</figcaption>\n", escape(&figure.caption))
+    };
+    let drawing = match &figure.content {
+        Content::Svg(svg) => svg.clone(),
+        Content::Png(bytes) => {
+            let size = png_size(bytes).map_or(String::new(), |(width, height)| {
+                format!(" width=\"{width}\" height=\"{height}\"")
+            });
+            let alternative = if figure.title.is_empty() {
+                &figure.caption
+            } else {
+                &figure.title
+            };
+            format!(
+                "<img src=\"data:image/png;base64,{}\"{size} alt=\"{}\">",
+                STANDARD.encode(bytes),
+                escape(alternative)
+            )
+        }
+    };
+    format!("<figure>\n{title}<div class=\"card\">{drawing}</div>\n{caption}</figure>\n")
+}
+
+/// Width and height, from where the first chunk of a PNG has them; the page then does not jump while it loads.
+fn png_size(bytes: &[u8]) -> Option<(u32, u32)> {
+    let side = |at: usize| Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
+    bytes
+        .starts_with(b"\x89PNG\r\n\x1a\n")
+        .then(|| Some((side(16)?, side(20)?)))
+        .flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NASTY: &str = "<script>alert(\"1\" & '2')</script>";
+
+    fn nasty_report() -> Report {
+        let text = || NASTY.to_owned();
+        let png = crate::picture::Image::new(30, 20, [9; 3])
+            .and_then(|image| image.png_bytes())
+            .unwrap();
+        let figure = |content| Figure {
+            title: text(),
+            caption: text(),
+            content,
+        };
+        Report {
+            title: text(),
+            subtitle: text(),
+            numbers: vec![Number {
+                name: text(),
+                value: text(),
+                unit: text(),
+                meaning: text(),
+            }],
+            pictures: vec![figure(Content::Png(png))],
+            charts: vec![figure(Content::Svg("<svg id=\"a\"></svg>".to_owned()))],
+            memory: vec![figure(Content::Png(vec![1, 2, 3]))],
+            facts: vec![(text(), text())],
+            command: text(),
+            configuration: text(),
+        }
+    }
+
+    #[test]
+    fn all_text_is_escaped() {
+        let page = html(&nasty_report());
+        assert!(!page.contains("<script") && !page.contains("alert(\""));
+        assert_eq!(page.matches(&escape(NASTY)).count(), 19);
+        assert!(
+            page.contains("<svg id=\"a\"></svg>"),
+            "a chart stays a chart"
+        );
+        assert_eq!(escape("a\0b\u{1b}[1m\n"), "a\u{fffd}b\u{fffd}[1m\n");
+    }
+
+    #[test]
+    fn nothing_is_fetched_from_elsewhere() {
+        let page = html(&nasty_report());
+        for outside in ["http:", "https:", "url(", "@import", "<link", "src=\"/"] {
+            assert!(!page.contains(outside), "{outside}");
+        }
+    }
+
+    #[test]
+    fn the_parts_come_in_order() {
+        let page = html(&nasty_report());
+        let places: Vec<_> = [
+            "Results",
+            "Generated",
+            "Curves",
+            "Memory",
+            "The run",
+            "Command",
+            "<details>",
+        ]
+        .into_iter()
+        .map(|part| {
+            page.find(&format!("<h2>{part}"))
+                .or(page.find(part))
+                .unwrap()
+        })
+        .collect();
+        assert!(places.is_sorted(), "{places:?}");
+        assert!(page.contains("width=\"30\" height=\"20\""));
+        let empty = html(&Report::default());
+        assert!(!empty.contains("<h2>") && empty.ends_with("</html>\n"));
+    }
+}

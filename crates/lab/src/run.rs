@@ -1,0 +1,252 @@
+//! A run on disk: its directory, its lock, its metrics.
+
+use crate::{Experiment, LabError};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::{
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{BufRead, BufReader, Write},
+    path::{Path, PathBuf},
+};
+
+/// The configuration as resolved.
+pub const EXPERIMENT_FILE: &str = "experiment.toml";
+/// One row a logged step.
+pub const METRICS_FILE: &str = "metrics.jsonl";
+/// How the run came about.
+pub const ORIGIN_FILE: &str = "origin.json";
+/// The evaluation after training.
+pub const EVALUATION_FILE: &str = "evaluation.json";
+/// The report.
+pub const REPORT_FILE: &str = "report.html";
+
+/// One row of `metrics.jsonl`: the batch of one step, before its update.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Metrics {
+    /// Updates made, this one counted.
+    pub step: u64,
+    /// Reconstruction less KL, in nats per sequence.
+    pub bound: f32,
+    /// `log p(x | z)` in nats per sequence.
+    pub reconstruction: f32,
+    /// KL in nats per sequence.
+    pub kl: f32,
+    /// KL of the last frame, in nats.
+    pub kl_last: f32,
+    /// Euclidean norm of the gradient before clipping.
+    pub gradient_norm: f32,
+    /// Adam's rate.
+    pub learning_rate: f64,
+}
+
+/// How a run came about, for its report.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Origin {
+    /// The exact command.
+    pub command: String,
+    /// Version of mnemora.
+    pub version: String,
+    /// Commit of the program, `unknown` if it was built outside a checkout.
+    pub commit: String,
+    /// Processor, operating system, threads.
+    pub machine: String,
+    /// Trainable numbers of the model.
+    pub parameters: usize,
+    /// The data, in words.
+    pub data: String,
+}
+
+/// A run that this process alone may write to.
+#[derive(Debug)]
+pub struct Run {
+    directory: PathBuf,
+    // The operating system lets go of the lock when the process ends, however it ends.
+    _lock: File,
+}
+
+impl Run {
+    /// Makes a new run; refuses a directory that exists and is not empty.
+    pub fn create(directory: &Path) -> Result<Self, LabError> {
+        if fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some())
+            || directory.is_file()
+        {
+            return Err(LabError::RunExists(directory.to_owned()));
+        }
+        fs::create_dir_all(directory).map_err(|error| LabError::write(directory, error))?;
+        let lock = lock(directory)?;
+        Ok(Self {
+            directory: directory.to_owned(),
+            _lock: lock,
+        })
+    }
+
+    /// Takes hold of a run that exists.
+    pub fn open(directory: &Path) -> Result<Self, LabError> {
+        experiment_text(directory)?;
+        Ok(Self {
+            directory: directory.to_owned(),
+            _lock: lock(directory)?,
+        })
+    }
+
+    /// Where it is.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Writes the configuration and the origin.
+    pub fn describe(&self, experiment: &Experiment, origin: &Origin) -> Result<(), LabError> {
+        write_json(&self.directory.join(ORIGIN_FILE), origin)?;
+        self.write_experiment(experiment)
+    }
+
+    /// Writes the configuration.
+    pub fn write_experiment(&self, experiment: &Experiment) -> Result<(), LabError> {
+        let path = self.directory.join(EXPERIMENT_FILE);
+        write_atomically(&path, experiment.to_toml()?.as_bytes())
+    }
+
+    /// Opens the metrics for appending, with only the rows that `keep` accepts.
+    pub fn metrics(&self, keep: impl Fn(&Metrics) -> bool) -> Result<MetricsWriter, LabError> {
+        let path = self.directory.join(METRICS_FILE);
+        let mut text = Vec::new();
+        for row in read_metrics(&self.directory)?.into_iter().filter(keep) {
+            append_row(&mut text, &row).map_err(|error| LabError::write(&path, error))?;
+        }
+        write_atomically(&path, &text)?;
+        let file = OpenOptions::new()
+            .append(true)
+            .open(&path)
+            .map_err(|error| LabError::write(&path, error))?;
+        Ok(MetricsWriter { path, file })
+    }
+}
+
+/// Appends rows to `metrics.jsonl`, each in one write.
+#[derive(Debug)]
+pub struct MetricsWriter {
+    path: PathBuf,
+    file: File,
+}
+
+impl MetricsWriter {
+    /// Appends a row.
+    pub fn write(&mut self, row: &Metrics) -> Result<(), LabError> {
+        let mut text = Vec::new();
+        append_row(&mut text, row)
+            .and_then(|()| self.file.write_all(&text))
+            .map_err(|error| LabError::write(&self.path, error))
+    }
+
+    /// Waits until all rows are on disk.
+    pub fn sync(&self) -> Result<(), LabError> {
+        self.file
+            .sync_all()
+            .map_err(|error| LabError::write(&self.path, error))
+    }
+}
+
+fn append_row(text: &mut Vec<u8>, row: &Metrics) -> std::io::Result<()> {
+    serde_json::to_writer(&mut *text, row)?;
+    text.push(b'\n');
+    Ok(())
+}
+
+/// The rows of a run's metrics; none if it has not logged yet. A last row that a killed process
+/// left unfinished is not counted.
+pub fn read_metrics(directory: &Path) -> Result<Vec<Metrics>, LabError> {
+    let path = directory.join(METRICS_FILE);
+    let file = match File::open(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        file => file.map_err(|error| LabError::read(&path, error))?,
+    };
+    let lines: Vec<String> = BufReader::new(file)
+        .lines()
+        .collect::<Result<_, _>>()
+        .map_err(|error| LabError::read(&path, error))?;
+    let last = lines.len();
+    let mut rows = Vec::with_capacity(last);
+    for (index, line) in lines.iter().enumerate() {
+        match serde_json::from_str(line) {
+            Ok(row) => rows.push(row),
+            Err(_) if index + 1 == last => {}
+            Err(error) => {
+                return Err(LabError::DamagedFile {
+                    path,
+                    problem: format!("line {}: {error}", index + 1),
+                });
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// The configuration of a run.
+pub fn read_experiment(directory: &Path, overrides: &[String]) -> Result<Experiment, LabError> {
+    let text = experiment_text(directory)?;
+    let path = directory.join(EXPERIMENT_FILE);
+    Experiment::parse(&text, &path.display().to_string(), overrides)
+}
+
+/// How a run came about.
+pub fn read_origin(directory: &Path) -> Result<Origin, LabError> {
+    read_json(&directory.join(ORIGIN_FILE))
+}
+
+fn experiment_text(directory: &Path) -> Result<String, LabError> {
+    let path = directory.join(EXPERIMENT_FILE);
+    match fs::read_to_string(&path) {
+        Err(error)
+            if matches!(
+                error.kind(),
+                std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
+            ) =>
+        {
+            Err(LabError::NoRun(directory.to_owned()))
+        }
+        text => text.map_err(|error| LabError::read(&path, error)),
+    }
+}
+
+fn lock(directory: &Path) -> Result<File, LabError> {
+    let path = directory.join(".lock");
+    let file = File::create(&path).map_err(|error| LabError::write(&path, error))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(LabError::RunLocked(directory.to_owned())),
+        Err(TryLockError::Error(error)) => Err(LabError::write(&path, error)),
+    }
+}
+
+/// Reads a JSON file.
+pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, LabError> {
+    let text = fs::read_to_string(path).map_err(|error| LabError::read(path, error))?;
+    serde_json::from_str(&text).map_err(|error| LabError::DamagedFile {
+        path: path.to_owned(),
+        problem: error.to_string(),
+    })
+}
+
+/// Writes a JSON file, whole or not at all.
+pub(crate) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), LabError> {
+    let mut text = serde_json::to_vec_pretty(value).map_err(|error| LabError::DamagedFile {
+        path: path.to_owned(),
+        problem: error.to_string(),
+    })?;
+    text.push(b'\n');
+    write_atomically(path, &text)
+}
+
+/// Writes a file under a temporary name, syncs it and renames it.
+pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), LabError> {
+    let failed = |error| LabError::write(path, error);
+    let mut name = path.as_os_str().to_owned();
+    name.push(".tmp");
+    let temporary = PathBuf::from(name);
+    let mut file = File::create(&temporary).map_err(failed)?;
+    let written = file.write_all(bytes).and_then(|()| file.sync_all());
+    if let Err(error) = written {
+        let _ = fs::remove_file(&temporary);
+        return Err(failed(error));
+    }
+    fs::rename(&temporary, path).map_err(failed)
+}

@@ -1,0 +1,384 @@
+//! Training a run from its start or from a checkpoint to its end.
+
+use crate::{
+    Experiment, LabError,
+    adam::Adam,
+    checkpoint::{self, Checkpoint, HeldOut, State},
+    evaluate::{Evaluation, evaluate},
+    present,
+    progress::Progress,
+    run::{EVALUATION_FILE, Metrics, Origin, Run, read_experiment, write_json},
+    tensorboard::EventWriter,
+    trainer::{Model, StepFailure, Trainer, model, task},
+    weights::{collect, parameter_count, restore},
+};
+use burn::{module::Module, tensor::Device};
+use mnemora_worlds::{Mnist, Prefetch, Split, Stream, Task};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Instant, SystemTime},
+};
+
+/// Autodiff walks the tape of a whole sequence recursively.
+const STACK: usize = 512 << 20;
+/// Batches made ahead of training.
+const AHEAD: usize = 8;
+
+/// What the surroundings of a training say and hear.
+pub struct Surroundings<'a> {
+    /// The number of a signal that asks to stop, once there is one.
+    pub interrupted: &'a (dyn Fn() -> Option<i32> + Sync),
+    /// Whether to say nothing on standard error.
+    pub quiet: bool,
+    /// The exact command, for the report.
+    pub command: String,
+    /// Commit that the program was built from.
+    pub commit: String,
+}
+
+/// How a training ended.
+#[derive(Debug)]
+pub enum Outcome {
+    /// All steps were made.
+    Finished(Box<Evaluation>),
+    /// A signal stopped it after this checkpoint was written.
+    Interrupted {
+        /// The signal.
+        signal: i32,
+        /// Where training goes on from.
+        checkpoint: PathBuf,
+    },
+}
+
+/// What an experiment would train, without training it.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The configuration, data fingerprint filled in.
+    pub experiment: Experiment,
+    /// Trainable numbers, whole model first, then its parts by name.
+    pub parameters: Vec<(String, usize)>,
+    /// The data, in words.
+    pub data: String,
+}
+
+/// Finds the data of an experiment and writes down which they are.
+fn resolve_data(experiment: &mut Experiment, data: Option<&Path>) -> Result<Arc<Mnist>, LabError> {
+    let configured = &experiment.data.directory;
+    let path = data.or((!configured.is_empty()).then(|| Path::new(configured)));
+    let mnist = Mnist::find(path)?;
+    let expected = &experiment.data.fingerprint;
+    if !expected.is_empty() && expected != mnist.fingerprint() {
+        return Err(LabError::Configuration(format!(
+            "the digits found ({}) are not those the run was made with; name their folder with --data",
+            mnist.origin()
+        )));
+    }
+    if let mnemora_worlds::Origin::Folder(folder) = mnist.origin() {
+        let folder = folder.canonicalize().unwrap_or_else(|_| folder.clone());
+        experiment.data.directory = folder.display().to_string();
+    }
+    experiment.data.fingerprint = mnist.fingerprint().to_owned();
+    Ok(Arc::new(mnist))
+}
+
+/// Data, task and fresh model of an experiment.
+fn prepare(
+    experiment: &mut Experiment,
+    data: Option<&Path>,
+    device: &Device,
+) -> Result<(String, Arc<dyn Task>, Model), LabError> {
+    let mnist = resolve_data(experiment, data)?;
+    let words = mnist.origin().to_string();
+    let task = task(experiment, mnist)?;
+    let model = model(experiment, task.as_ref(), device)?;
+    Ok((words, task, model))
+}
+
+/// Says what would be trained.
+pub fn plan(mut experiment: Experiment, data: Option<&Path>) -> Result<Plan, LabError> {
+    let device = Device::default().autodiff();
+    let (words, _, model) = prepare(&mut experiment, data, &device)?;
+    let parameters = vec![
+        ("model".into(), parameter_count(&model)),
+        ("memory".into(), parameter_count(&model.memory)),
+        ("encoder".into(), parameter_count(&model.encoder)),
+        ("posterior".into(), parameter_count(&model.posterior)),
+        ("prior".into(), parameter_count(&model.prior)),
+        ("decoder".into(), parameter_count(&model.decoder)),
+    ];
+    Ok(Plan {
+        experiment,
+        parameters,
+        data: words,
+    })
+}
+
+/// Trains an experiment in a new directory.
+pub fn train(
+    mut experiment: Experiment,
+    directory: &Path,
+    data: Option<&Path>,
+    surroundings: &Surroundings,
+) -> Result<Outcome, LabError> {
+    let device = Device::default().autodiff();
+    let (words, task, model) = prepare(&mut experiment, data, &device)?;
+    let run = Run::create(directory)?;
+    let origin = Origin {
+        command: surroundings.command.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        commit: surroundings.commit.clone(),
+        machine: crate::machine::describe(),
+        parameters: parameter_count(&model),
+        data: words,
+    };
+    run.describe(&experiment, &origin)?;
+    let state = State {
+        seed: experiment.seed,
+        ..State::default()
+    };
+    let trainer = Trainer::new(&experiment, model, Adam::default(), device);
+    on_large_stack(|| go_on(&run, &experiment, task, trainer, state, surroundings))
+}
+
+/// Goes on with a run from its newest whole checkpoint. `overrides` may change what a training
+/// can change in the middle: keys of `training` and `evaluation`.
+pub fn resume(
+    directory: &Path,
+    overrides: &[String],
+    data: Option<&Path>,
+    surroundings: &Surroundings,
+) -> Result<Outcome, LabError> {
+    let before = read_experiment(directory, &[])?;
+    let mut experiment = read_experiment(directory, overrides)?;
+    let fixed = |e: &Experiment| {
+        (
+            e.seed,
+            e.task.clone(),
+            e.model.clone(),
+            e.memory.clone(),
+            e.training.batch,
+        )
+    };
+    if fixed(&before) != fixed(&experiment) {
+        return Err(LabError::Configuration(
+            "a run goes on with the seed, task, model and batch it was made with; --set may change \
+             other keys of training and evaluation"
+                .into(),
+        ));
+    }
+    let device = Device::default().autodiff();
+    let (_, task, model) = prepare(&mut experiment, data, &device)?;
+    let run = Run::open(directory)?;
+    let (state, trainer) = match checkpoint::load_latest(directory) {
+        Ok((found, problems)) => {
+            for problem in problems {
+                eprintln!("mnemora: {problem}; using an older checkpoint");
+            }
+            let step = found.state.step;
+            let weights = checkpoint::weights_file(directory, step);
+            let model = restore(model, found.weights, &weights)?;
+            let adam = Adam::restore(found.optimizer, &device.clone().inner(), &weights)?;
+            let trainer = Trainer::new(&experiment, model, adam, device);
+            (found.state, trainer)
+        }
+        // Stopped before its first checkpoint: from the start again.
+        Err(LabError::NoCheckpoint { .. }) if checkpoint::steps(directory).is_empty() => {
+            let state = State {
+                seed: experiment.seed,
+                ..State::default()
+            };
+            let trainer = Trainer::new(&experiment, model, Adam::default(), device);
+            (state, trainer)
+        }
+        Err(error) => return Err(error),
+    };
+    run.write_experiment(&experiment)?;
+    on_large_stack(|| go_on(&run, &experiment, task, trainer, state, surroundings))
+}
+
+/// Runs `work` on a thread whose stack holds the backward pass of long sequences.
+pub(crate) fn on_large_stack<T: Send>(
+    work: impl FnOnce() -> Result<T, LabError> + Send,
+) -> Result<T, LabError> {
+    std::thread::scope(|scope| {
+        std::thread::Builder::new()
+            .name("training".into())
+            .stack_size(STACK)
+            .spawn_scoped(scope, work)
+            .map_err(|_| LabError::Thread("training thread"))?
+            .join()
+            .unwrap_or(Err(LabError::Thread("training thread")))
+    })
+}
+
+fn is_logged(step: u64, experiment: &Experiment) -> bool {
+    let settings = &experiment.training;
+    step == 1 || step.is_multiple_of(settings.log_every) || step == settings.steps
+}
+
+fn wall_time() -> f64 {
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0.0, |elapsed| elapsed.as_secs_f64())
+}
+
+/// The steps from `state.step` to the last, then evaluation and report.
+fn go_on(
+    run: &Run,
+    experiment: &Experiment,
+    task: Arc<dyn Task>,
+    mut trainer: Trainer,
+    mut state: State,
+    surroundings: &Surroundings,
+) -> Result<Outcome, LabError> {
+    let settings = &experiment.training;
+    let directory = run.directory();
+    let start = state.step;
+    let mut metrics = run.metrics(|row| row.step <= start && is_logged(row.step, experiment))?;
+    let mut events = EventWriter::create(directory, start + u64::from(start > 0), wall_time())
+        .map_err(|error| LabError::write(directory, error))?;
+    let data = Stream::new(experiment.seed, "data");
+    let mut batches = Prefetch::new(
+        task.clone(),
+        Split::Train,
+        data,
+        start,
+        settings.batch,
+        AHEAD,
+    )?;
+    let progress = Progress::new(start, settings.steps, surroundings.quiet);
+    let clock = Instant::now();
+    let elapsed_before = state.elapsed_seconds;
+
+    while state.step < settings.steps {
+        let step = state.step + 1;
+        let batch = batches.next_batch()?;
+        let row = match trainer.step(experiment, step, batch) {
+            Ok(row) => row,
+            Err(StepFailure::NonFinite(what)) => {
+                let checkpoint = checkpoint::save_failed(directory, &snapshot(&trainer, &state))?;
+                return Err(LabError::NonFinite {
+                    step,
+                    what,
+                    checkpoint,
+                });
+            }
+        };
+        state.step = step;
+        state.elapsed_seconds = elapsed_before + clock.elapsed().as_secs_f64();
+        if is_logged(step, experiment) {
+            metrics.write(&row)?;
+            log_events(&mut events, &row).map_err(|error| LabError::write(directory, error))?;
+        }
+        progress.step(&row);
+
+        let signal = (surroundings.interrupted)();
+        let due = step.is_multiple_of(settings.checkpoint_every) || step == settings.steps;
+        if due {
+            let held_out = evaluate(
+                experiment,
+                &trainer.model.valid(),
+                task.as_ref(),
+                step,
+                experiment.evaluation.checkpoint_batches,
+            );
+            progress.checkpoint(step, &held_out);
+            state.held_out.push(HeldOut {
+                step,
+                bound: held_out.bound,
+            });
+        }
+        if due || signal.is_some() {
+            metrics.sync()?;
+            events
+                .flush()
+                .map_err(|error| LabError::write(directory, error))?;
+            let checkpoint = checkpoint::save(directory, &snapshot(&trainer, &state))?;
+            checkpoint::prune(directory, &state, settings.keep);
+            if let Some(signal) = signal
+                && step < settings.steps
+            {
+                progress.finish();
+                return Ok(Outcome::Interrupted { signal, checkpoint });
+            }
+        }
+    }
+    progress.finish();
+
+    let evaluation = evaluate(
+        experiment,
+        &trainer.model.valid(),
+        task.as_ref(),
+        state.step,
+        experiment.evaluation.batches,
+    );
+    write_json(&directory.join(EVALUATION_FILE), &evaluation)?;
+    present::write_report(
+        directory,
+        experiment,
+        &trainer.model.valid(),
+        task.as_ref(),
+        &evaluation,
+    )?;
+    Ok(Outcome::Finished(Box::new(evaluation)))
+}
+
+fn snapshot(trainer: &Trainer, state: &State) -> Checkpoint {
+    Checkpoint {
+        state: state.clone(),
+        weights: collect(&trainer.model),
+        optimizer: trainer.adam.collect(),
+    }
+}
+
+fn log_events(events: &mut EventWriter, row: &Metrics) -> std::io::Result<()> {
+    let now = wall_time();
+    for (tag, value) in [
+        ("bound", row.bound),
+        ("reconstruction", row.reconstruction),
+        ("kl", row.kl),
+        ("kl_last", row.kl_last),
+        ("gradient_norm", row.gradient_norm),
+        ("learning_rate", row.learning_rate as f32),
+    ] {
+        events.scalar(tag, row.step, value, now)?;
+    }
+    Ok(())
+}
+
+/// A run opened for looking: its configuration, task and trained model, out of training mode.
+pub struct Trained {
+    /// As resolved when the run was made.
+    pub experiment: Experiment,
+    /// Its task.
+    pub task: Arc<dyn Task>,
+    /// From its newest whole checkpoint.
+    pub model: Model,
+    /// Updates the model has had.
+    pub step: u64,
+    /// What was wrong with newer checkpoints.
+    pub problems: Vec<String>,
+}
+
+/// Opens a run without taking hold of it, so that one in training can be looked at.
+pub fn open(
+    directory: &Path,
+    overrides: &[String],
+    data: Option<&Path>,
+) -> Result<Trained, LabError> {
+    let mut experiment = read_experiment(directory, overrides)?;
+    let device = Device::default();
+    let (_, task, model) = prepare(&mut experiment, data, &device)?;
+    let (found, problems) = checkpoint::load_latest(directory)?;
+    let step = found.state.step;
+    let weights = checkpoint::weights_file(directory, step);
+    let model = restore(model, found.weights, &weights)?.valid();
+    Ok(Trained {
+        experiment,
+        task,
+        model,
+        step,
+        problems,
+    })
+}

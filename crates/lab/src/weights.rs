@@ -1,0 +1,205 @@
+//! A module's parameters by path, to and from safetensors.
+
+use crate::LabError;
+use burn::{
+    module::{Module, ModuleMapper, ModuleVisitor, Param},
+    tensor::{Tensor, TensorData},
+};
+use safetensors::{Dtype, SafeTensors, tensor::TensorView};
+use std::{collections::BTreeMap, path::Path};
+
+/// Named arrays of f32, row-major.
+pub type Arrays = BTreeMap<String, Array>;
+
+/// One array.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Array {
+    /// Its shape.
+    pub shape: Vec<usize>,
+    /// Its elements.
+    pub values: Vec<f32>,
+}
+
+/// All float parameters and running statistics of a module, by path (`memory.lstm.bias`).
+pub fn collect<M: Module>(module: &M) -> Arrays {
+    // Leaving training mode folds pending updates into the running statistics first.
+    let module = module.valid();
+    let mut collector = Collector::default();
+    module.visit(&mut collector);
+    collector.arrays
+}
+
+/// Trainable numbers in a module: running statistics are not counted.
+pub fn parameter_count<M: Module>(module: &M) -> usize {
+    let mut counter = Counter(0);
+    module.visit(&mut counter);
+    counter.0
+}
+
+/// Puts arrays into the module's parameters. All must be there and fit, and none may be left.
+pub fn restore<M: Module>(module: M, arrays: Arrays, path: &Path) -> Result<M, LabError> {
+    let mut restorer = Restorer {
+        names: Names::default(),
+        arrays,
+        problem: None,
+    };
+    let module = module.map(&mut restorer);
+    let problem = restorer.problem.or_else(|| {
+        let (name, array) = restorer.arrays.into_iter().next()?;
+        Some(format!(
+            "tensor '{name}' {:?} is not part of this model",
+            array.shape
+        ))
+    });
+    match problem {
+        None => Ok(module),
+        Some(problem) => Err(LabError::WrongWeights {
+            path: path.to_owned(),
+            problem,
+        }),
+    }
+}
+
+/// The arrays as a safetensors file's bytes.
+pub fn to_safetensors(arrays: &Arrays) -> Vec<u8> {
+    let bytes: Vec<(&String, &Array, Vec<u8>)> = arrays
+        .iter()
+        .map(|(name, array)| {
+            let bytes = array.values.iter().flat_map(|v| v.to_le_bytes()).collect();
+            (name, array, bytes)
+        })
+        .collect();
+    let views = bytes.iter().map(|(name, array, bytes)| {
+        let view = TensorView::new(Dtype::F32, array.shape.clone(), bytes)
+            .expect("an array's shape and its number of elements agree");
+        (name.as_str(), view)
+    });
+    safetensors::serialize(views, None).expect("views of whole arrays serialise")
+}
+
+/// The arrays of a safetensors file; other types than f32 are refused.
+pub fn from_safetensors(bytes: &[u8], path: &Path) -> Result<Arrays, LabError> {
+    let damaged = |problem: String| LabError::DamagedFile {
+        path: path.to_owned(),
+        problem,
+    };
+    let file = SafeTensors::deserialize(bytes)
+        .map_err(|error| damaged(format!("no readable safetensors file: {error}")))?;
+    file.tensors()
+        .into_iter()
+        .map(|(name, view)| {
+            if view.dtype() != Dtype::F32 {
+                return Err(damaged(format!(
+                    "tensor '{name}' is {:?}, expected F32",
+                    view.dtype()
+                )));
+            }
+            let values = view
+                .data()
+                .chunks_exact(4)
+                .map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+                .collect();
+            let shape = view.shape().to_vec();
+            Ok((name, Array { shape, values }))
+        })
+        .collect()
+}
+
+/// The path of the parameter that a traversal is at. An enum's variant is no part of it.
+#[derive(Default)]
+pub(crate) struct Names(Vec<Option<String>>);
+
+impl Names {
+    pub(crate) fn enter(&mut self, name: &str, container: &str) {
+        self.0
+            .push((!container.starts_with("Enum:")).then(|| name.to_owned()));
+    }
+
+    pub(crate) fn exit(&mut self) {
+        self.0.pop();
+    }
+
+    pub(crate) fn path(&self) -> String {
+        let parts: Vec<&str> = self.0.iter().flatten().map(String::as_str).collect();
+        parts.join(".")
+    }
+}
+
+#[derive(Default)]
+struct Collector {
+    names: Names,
+    arrays: Arrays,
+}
+
+impl ModuleVisitor for Collector {
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.names.enter(name, container);
+    }
+
+    fn exit_module(&mut self, _: &str, _: &str) {
+        self.names.exit();
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let tensor = param.val();
+        let shape = tensor.dims().to_vec();
+        let values = host(tensor.into_data());
+        self.arrays
+            .insert(self.names.path(), Array { shape, values });
+    }
+}
+
+struct Counter(usize);
+
+impl ModuleVisitor for Counter {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        if param.is_require_grad() {
+            self.0 += param.shape().num_elements();
+        }
+    }
+}
+
+struct Restorer {
+    names: Names,
+    arrays: Arrays,
+    problem: Option<String>,
+}
+
+impl ModuleMapper for Restorer {
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.names.enter(name, container);
+    }
+
+    fn exit_module(&mut self, _: &str, _: &str) {
+        self.names.exit();
+    }
+
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let name = self.names.path();
+        let (id, tensor, mapper) = param.consume();
+        let shape = tensor.dims();
+        let tensor = match self.arrays.remove(&name) {
+            Some(array) if array.shape == shape => {
+                let data = TensorData::new(array.values, shape);
+                Tensor::from_data(data, &tensor.device()).set_require_grad(tensor.is_require_grad())
+            }
+            found => {
+                let found = match found {
+                    None => "is missing".to_owned(),
+                    Some(array) => format!("is {:?}", array.shape),
+                };
+                self.problem.get_or_insert(format!(
+                    "tensor '{name}' {found}, the model of the configuration wants {shape:?}"
+                ));
+                tensor
+            }
+        };
+        Param::from_mapped_value(id, tensor, mapper)
+    }
+}
+
+/// A tensor's numbers on the host.
+pub(crate) fn host(data: TensorData) -> Vec<f32> {
+    data.into_vec::<f32>()
+        .expect("tensors of this project hold f32")
+}

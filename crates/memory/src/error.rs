@@ -1,0 +1,23 @@
+/// Why a memory cannot be built.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MemoryError {
+    /// A size that must be at least one is zero.
+    #[error("memory.{memory}.{field} is 0, it must be at least 1")]
+    ZeroSize {
+        /// The memory system, by its name in configurations.
+        memory: &'static str,
+        /// The field of its configuration.
+        field: &'static str,
+    },
+}
+
+/// Refuses the first size that is zero.
+pub(crate) fn require_positive(
+    memory: &'static str,
+    sizes: &[(&'static str, usize)],
+) -> Result<(), MemoryError> {
+    match sizes.iter().find(|(_, size)| *size == 0) {
+        Some(&(field, _)) => Err(MemoryError::ZeroSize { memory, field }),
+        None => Ok(()),
+    }
+}

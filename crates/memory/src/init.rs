@@ -1,0 +1,73 @@
+//! How parameters start.
+
+use burn::{
+    module::Param,
+    nn::Linear,
+    tensor::{Device, Tensor, TensorData},
+};
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+
+/// Draws initial parameters from a stream of its own, in order of construction, so that equal
+/// streams give equal models whatever else draws random numbers.
+#[derive(Debug)]
+pub struct Initializer {
+    stream: ChaCha8Rng,
+    device: Device,
+}
+
+impl Initializer {
+    /// Parameters will be drawn from `stream` and placed on `device`.
+    pub fn new(stream: ChaCha8Rng, device: Device) -> Self {
+        Self { stream, device }
+    }
+
+    /// The device that parameters are placed on.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// A parameter drawn uniformly from `[-bound, bound)`.
+    pub fn uniform<const D: usize>(&mut self, shape: [usize; D], bound: f64) -> Param<Tensor<D>> {
+        let bound = bound as f32;
+        let values: Vec<f32> = (0..shape.iter().product())
+            .map(|_| self.stream.random_range(-bound..bound))
+            .collect();
+        self.parameter(values, shape)
+    }
+
+    /// A parameter with all elements equal to `value`.
+    pub fn constant<const D: usize>(&mut self, shape: [usize; D], value: f32) -> Param<Tensor<D>> {
+        self.parameter(vec![value; shape.iter().product()], shape)
+    }
+
+    /// A parameter with given elements, row-major.
+    pub fn parameter<const D: usize>(
+        &mut self,
+        values: Vec<f32>,
+        shape: [usize; D],
+    ) -> Param<Tensor<D>> {
+        Param::from_tensor(Tensor::from_data(
+            TensorData::new(values, shape),
+            &self.device,
+        ))
+    }
+
+    /// An affine map, weight `[inputs, outputs]` and bias uniform within `1 / sqrt(inputs)`.
+    pub fn linear(&mut self, inputs: usize, outputs: usize) -> Linear {
+        let bound = 1.0 / (inputs as f64).sqrt();
+        Linear {
+            weight: self.uniform([inputs, outputs], bound),
+            bias: Some(self.uniform([outputs], bound)),
+        }
+    }
+
+    /// A linear map without bias, weight `[inputs, outputs]` uniform within `1 / sqrt(inputs)`.
+    pub fn linear_without_bias(&mut self, inputs: usize, outputs: usize) -> Linear {
+        let bound = 1.0 / (inputs as f64).sqrt();
+        Linear {
+            weight: self.uniform([inputs, outputs], bound),
+            bias: None,
+        }
+    }
+}

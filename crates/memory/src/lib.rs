@@ -1,0 +1,79 @@
+//! Memory systems and recurrent cores as Burn modules.
+//!
+//! Everything a generative model may know about the past goes through a [`MemoryContext`]. At
+//! step `t` a [`Memory`] takes in what step `t - 1` produced and the condition of step `t`, and
+//! returns the context for `z_t`; nothing of step `t` itself is in it. At `t = 1` there is no
+//! previous step and nothing is written.
+//!
+//! - [`introspection`]: a first-in-first-out store of latents with positional attention.
+//! - [`vrnn`]: an LSTM alone, which keeps all dependencies in its state.
+//! - [`core`]: any of them behind one type, chosen by name at run time.
+//! - [`lstm`], [`init`]: the controller and how parameters start.
+
+pub mod core;
+mod error;
+pub mod init;
+pub mod introspection;
+pub mod lstm;
+pub mod vrnn;
+
+pub use crate::core::{Core, CoreConfig, CoreState};
+pub use error::MemoryError;
+pub use init::Initializer;
+pub use introspection::{Introspection, IntrospectionConfig, IntrospectionState};
+pub use lstm::{Lstm, LstmState};
+pub use vrnn::{Vrnn, VrnnConfig};
+
+use burn::{
+    module::Module,
+    tensor::{Device, Tensor},
+};
+
+/// What step `t - 1` produced.
+#[derive(Clone, Debug)]
+pub struct Previous {
+    /// `z_{t-1}`, `[batch, latent]`.
+    pub latent: Tensor<2>,
+    /// Features of `x_{t-1}`, `[batch, features]`. Only the VRNN core reads them.
+    pub features: Tensor<2>,
+}
+
+/// Weights of a memory's heads over its slots at one step, for looking at.
+#[derive(Clone, Debug)]
+pub struct Attention {
+    /// What the weights do: `read`, `write`, `allocation`.
+    pub name: &'static str,
+    /// `[batch, heads, slots]`; slots that were never written are left out at the end.
+    pub weights: Tensor<3>,
+}
+
+/// What a memory lets the model know at step `t`: `Psi_{t-1}` of gtmm, figure 2.
+#[derive(Clone, Debug)]
+pub struct MemoryContext {
+    /// `[batch, context_size]`.
+    pub psi: Tensor<2>,
+    /// Attention of this step; empty for a memory without heads or with nothing stored.
+    pub attention: Vec<Attention>,
+}
+
+/// A memory system, stepped once for each observation.
+pub trait Memory: Module {
+    /// Controller state and memory contents: plain tensors.
+    type State: Clone + Send + std::fmt::Debug;
+
+    /// State before the first step, with nothing stored.
+    fn initial_state(&self, batch: usize, device: &Device) -> Self::State;
+
+    /// Takes in what step `t - 1` produced and returns the context of step `t`.
+    ///
+    /// `condition` is `c_t`, `[batch, condition]`, for memories built with conditions.
+    fn step(
+        &self,
+        previous: Option<Previous>,
+        condition: Option<Tensor<2>>,
+        state: Self::State,
+    ) -> (MemoryContext, Self::State);
+
+    /// Width of [`MemoryContext::psi`].
+    fn context_size(&self) -> usize;
+}

@@ -1,0 +1,79 @@
+//! The LSTM controller.
+
+use crate::Initializer;
+use burn::{
+    module::{Module, Param},
+    tensor::{Device, Tensor, module::linear},
+};
+use mnemora_kernels::lstm::lstm_cell;
+
+/// A single-layer LSTM with one bias vector; gates in the order `i, f, g, o`.
+#[derive(Module, Debug)]
+pub struct Lstm {
+    /// `[inputs, 4 * hidden]`
+    pub weight_input: Param<Tensor<2>>,
+    /// `[hidden, 4 * hidden]`
+    pub weight_hidden: Param<Tensor<2>>,
+    /// `[4 * hidden]`
+    pub bias: Param<Tensor<1>>,
+}
+
+/// State of an [`Lstm`], both tensors `[batch, hidden]`.
+#[derive(Clone, Debug)]
+pub struct LstmState {
+    /// `h`
+    pub hidden: Tensor<2>,
+    /// `c`
+    pub cell: Tensor<2>,
+}
+
+impl Lstm {
+    /// Weights uniform within `1 / sqrt(hidden)`, as is the bias, with 1 added to the forget gate.
+    pub fn new(inputs: usize, hidden: usize, init: &mut Initializer) -> Self {
+        let bound = 1.0 / (hidden as f64).sqrt();
+        let weight_input = init.uniform([inputs, 4 * hidden], bound);
+        let weight_hidden = init.uniform([hidden, 4 * hidden], bound);
+        let bias = init.uniform([4 * hidden], bound).map(|bias| {
+            let forget = Tensor::ones([hidden], &bias.device());
+            bias.clone()
+                .slice_assign(
+                    [hidden..2 * hidden],
+                    bias.slice([hidden..2 * hidden]) + forget,
+                )
+                .detach()
+                .require_grad()
+        });
+        Self {
+            weight_input,
+            weight_hidden,
+            bias,
+        }
+    }
+
+    /// Size of the hidden state.
+    pub fn hidden_size(&self) -> usize {
+        self.weight_hidden.shape()[0]
+    }
+
+    /// Size of the input.
+    pub fn input_size(&self) -> usize {
+        self.weight_input.shape()[0]
+    }
+
+    /// The zero state.
+    pub fn initial_state(&self, batch: usize, device: &Device) -> LstmState {
+        let zeros = Tensor::zeros([batch, self.hidden_size()], device);
+        LstmState {
+            hidden: zeros.clone(),
+            cell: zeros,
+        }
+    }
+
+    /// One step on `input` `[batch, inputs]`.
+    pub fn step(&self, input: Tensor<2>, state: LstmState) -> LstmState {
+        let gates = linear(input, self.weight_input.val(), Some(self.bias.val()))
+            + state.hidden.matmul(self.weight_hidden.val());
+        let (hidden, cell) = lstm_cell(gates, state.cell);
+        LstmState { hidden, cell }
+    }
+}

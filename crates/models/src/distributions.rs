@@ -1,0 +1,110 @@
+//! Diagonal Gaussians over latents and likelihoods over frames.
+
+use burn::tensor::{Tensor, activation};
+use mnemora_kernels::{bernoulli, gaussian};
+use serde::{Deserialize, Serialize};
+
+/// Smallest log standard deviation: a standard deviation of `1e-4`.
+pub const LOG_STD_MIN: f64 = -9.210_340_371_976_182;
+/// Largest log standard deviation; keeps exponentials finite.
+pub const LOG_STD_MAX: f64 = 5.0;
+
+/// `N(mean, diag(exp(log_std))^2)` for each row.
+#[derive(Clone, Debug)]
+pub struct DiagonalGaussian {
+    /// `[rows, latent]`
+    pub mean: Tensor<2>,
+    /// `[rows, latent]`, within [`LOG_STD_MIN`] and [`LOG_STD_MAX`].
+    pub log_std: Tensor<2>,
+}
+
+impl DiagonalGaussian {
+    /// From a map's output `[rows, 2 * latent]`: mean, then log standard deviation (gtmm, B.1).
+    pub fn from_parameters(parameters: Tensor<2>) -> Self {
+        let latent = parameters.dims()[1] / 2;
+        Self {
+            mean: parameters.clone().narrow(1, 0, latent),
+            log_std: parameters
+                .narrow(1, latent, latent)
+                .clamp(LOG_STD_MIN, LOG_STD_MAX),
+        }
+    }
+
+    /// `z = mean + std * noise` with `noise` `[rows, latent]` standard normal.
+    pub fn sample(&self, noise: Tensor<2>) -> Tensor<2> {
+        self.mean.clone() + self.log_std.clone().exp() * noise
+    }
+
+    /// `KL(self || other)` in nats, `[rows]`.
+    pub fn kl(self, other: Self) -> Tensor<1> {
+        gaussian::kl_divergence(self.mean, self.log_std, other.mean, other.log_std)
+    }
+
+    /// Rows of several in order.
+    pub fn concatenate(parts: Vec<Self>) -> Self {
+        let (mean, log_std) = parts.into_iter().map(|p| (p.mean, p.log_std)).unzip();
+        Self {
+            mean: Tensor::cat(mean, 0),
+            log_std: Tensor::cat(log_std, 0),
+        }
+    }
+}
+
+/// Which likelihood a model gives its frames.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LikelihoodConfig {
+    /// Independent Bernoulli pixels; intensities in `[0, 1]` are soft targets.
+    Bernoulli,
+    /// Independent Gaussian pixels of one standard deviation around the decoder's sigmoid.
+    Gaussian {
+        /// Standard deviation on the scale of intensities in `[0, 1]`.
+        std: f64,
+    },
+}
+
+/// `p(x_t | ..)` of each row.
+#[derive(Clone, Debug)]
+pub enum Likelihood {
+    /// Pixels are Bernoulli.
+    Bernoulli {
+        /// `[rows, pixels]`
+        logits: Tensor<2>,
+    },
+    /// Pixels are Gaussian.
+    Gaussian {
+        /// `[rows, pixels]`
+        mean: Tensor<2>,
+        /// One for all pixels.
+        std: f64,
+    },
+}
+
+impl Likelihood {
+    /// From a decoder's output `[rows, pixels]`.
+    pub fn from_output(config: LikelihoodConfig, output: Tensor<2>) -> Self {
+        match config {
+            LikelihoodConfig::Bernoulli => Self::Bernoulli { logits: output },
+            LikelihoodConfig::Gaussian { std } => Self::Gaussian {
+                mean: activation::sigmoid(output),
+                std,
+            },
+        }
+    }
+
+    /// `log p(x)` in nats, `[rows]`, for `x` `[rows, pixels]`.
+    pub fn log_probability(&self, x: Tensor<2>) -> Tensor<1> {
+        match self {
+            Self::Bernoulli { logits } => bernoulli::log_likelihood(x, logits.clone()),
+            Self::Gaussian { mean, std } => gaussian::log_density(x, mean.clone(), *std),
+        }
+    }
+
+    /// Expected frame, `[rows, pixels]`, in `[0, 1]`.
+    pub fn mean(&self) -> Tensor<2> {
+        match self {
+            Self::Bernoulli { logits } => activation::sigmoid(logits.clone()),
+            Self::Gaussian { mean, .. } => mean.clone(),
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Filtering: the maps of a dynamical latent-variable model, and the pass over a sequence.
+//!
+//! Rows of stacked tensors are time-major: row `t * batch + b` is step `t` of sequence `b`.
+
+use crate::distributions::{DiagonalGaussian, Likelihood};
+use burn::tensor::Tensor;
+use mnemora_memory::Attention;
+
+/// The maps that every dynamical latent-variable model is made of. Strategies, bounds and
+/// generation are written once against them.
+///
+/// Only what depends on the previous step is asked for one step at a time; `encode`, `prior` and
+/// `decode` take the rows of any number of steps in one call.
+pub trait FilteringModel {
+    /// What is carried from step to step: plain tensors.
+    type State: Clone;
+    /// What `x_t` alone says.
+    type Features: Clone;
+    /// What conditions step `t`; carries the not yet updated state along.
+    type Context;
+
+    /// Size of `z`.
+    fn latent_size(&self) -> usize;
+
+    /// State before the first step.
+    fn initial_state(&self, batch: usize) -> Self::State;
+
+    /// Features of all frames `[batch, time, pixels]`, one value a step.
+    fn encode(&self, observations: Tensor<3>) -> Vec<Self::Features>;
+
+    /// Context of the next step from its condition `[batch, condition]` and the state.
+    fn predict(&self, condition: Option<Tensor<2>>, state: Self::State) -> Self::Context;
+
+    /// What of the context the prior reads, `[batch, prior_input]`.
+    fn prior_input(&self, context: &Self::Context) -> Tensor<2>;
+
+    /// `p(z_t | z_<t, x_<t)` for stacked prior inputs `[rows, prior_input]`.
+    fn prior(&self, input: Tensor<2>) -> DiagonalGaussian;
+
+    /// The model's own `q(z_t | z_<t, x_<=t)`, `[batch, latent]`.
+    fn posterior(&self, features: &Self::Features, context: &Self::Context) -> DiagonalGaussian;
+
+    /// The cheap, possibly recurrent, part of `p(x_t | ..)`: `[batch, emission]`.
+    fn emit(&self, z: Tensor<2>, context: &Self::Context) -> Tensor<2>;
+
+    /// The rest of `p(x_t | ..)`, for stacked emissions `[rows, emission]`.
+    fn decode(&self, emissions: Tensor<2>) -> Likelihood;
+
+    /// State after step `t`.
+    fn update(
+        &self,
+        features: &Self::Features,
+        z: Tensor<2>,
+        context: Self::Context,
+    ) -> Self::State;
+
+    /// Attention of the memory at this step, for looking at.
+    fn attention<'a>(&self, context: &'a Self::Context) -> &'a [Attention];
+}
+
+/// What a filtering pass gives. Rows are time-major.
+#[derive(Clone, Debug)]
+pub struct Filtered<S> {
+    /// `log p(x_t | z_t, ..)` in nats, `[time, batch]`.
+    pub reconstruction: Tensor<2>,
+    /// `KL(q_t || p_t)` in nats, `[time, batch]`.
+    pub kl: Tensor<2>,
+    /// The samples `z_t ~ q_t`, `[time * batch, latent]`.
+    pub latents: Tensor<2>,
+    /// The filtering posteriors.
+    pub posteriors: DiagonalGaussian,
+    /// The predictions made before each frame was seen.
+    pub priors: DiagonalGaussian,
+    /// The likelihoods of the frames.
+    pub likelihood: Likelihood,
+    /// Attention of each step.
+    pub attention: Vec<Vec<Attention>>,
+    /// State after the last step.
+    pub state: S,
+}
+
+impl<S> Filtered<S> {
+    /// The single-sample bound of each sequence in nats, reconstruction less `kl_weight` times KL:
+    /// `[batch]`.
+    ///
+    /// gtmm, equations 5 and 6, with `kl_weight` 1.
+    pub fn bound(&self, kl_weight: f64) -> Tensor<1> {
+        (self.reconstruction.clone() - self.kl.clone().mul_scalar(kl_weight))
+            .sum_dim(0)
+            .squeeze_dim(0)
+    }
+}
+
+/// Direct filtering: the model's own posterior at every step, one sample each.
+///
+/// # Shapes
+/// - `observations`: `[batch, time, pixels]`, in `[0, 1]`
+/// - `conditions`: `[batch, time, condition]`
+/// - `noise`: standard normal, `[time, batch, latent]`
+/// - `state`: where to start, the initial state if `None`
+pub fn filter<M: FilteringModel>(
+    model: &M,
+    observations: Tensor<3>,
+    conditions: Option<Tensor<3>>,
+    noise: Tensor<3>,
+    state: Option<M::State>,
+) -> Filtered<M::State> {
+    let [batch, time, pixels] = observations.dims();
+    let features = model.encode(observations.clone());
+    let noise = noise.chunk(time, 0);
+    let mut state = state.unwrap_or_else(|| model.initial_state(batch));
+    let mut prior_inputs = Vec::with_capacity(time);
+    let mut posteriors = Vec::with_capacity(time);
+    let mut latents = Vec::with_capacity(time);
+    let mut emissions = Vec::with_capacity(time);
+    let mut attention = Vec::with_capacity(time);
+    for ((features, condition), noise) in features.iter().zip(steps(conditions, time)).zip(noise) {
+        let context = model.predict(condition, state);
+        let posterior = model.posterior(features, &context);
+        let z = posterior.sample(noise.squeeze_dim(0));
+        prior_inputs.push(model.prior_input(&context));
+        emissions.push(model.emit(z.clone(), &context));
+        attention.push(model.attention(&context).to_vec());
+        posteriors.push(posterior);
+        latents.push(z.clone());
+        state = model.update(features, z, context);
+    }
+
+    let priors = model.prior(Tensor::cat(prior_inputs, 0));
+    let posteriors = DiagonalGaussian::concatenate(posteriors);
+    let likelihood = model.decode(Tensor::cat(emissions, 0));
+    let frames = observations.swap_dims(0, 1).reshape([time * batch, pixels]);
+    Filtered {
+        reconstruction: likelihood.log_probability(frames).reshape([time, batch]),
+        kl: posteriors.clone().kl(priors.clone()).reshape([time, batch]),
+        latents: Tensor::cat(latents, 0),
+        posteriors,
+        priors,
+        likelihood,
+        attention,
+        state,
+    }
+}
+
+/// The condition of each step, `[batch, condition]`, from `[batch, time, condition]`.
+pub(crate) fn steps(conditions: Option<Tensor<3>>, time: usize) -> Vec<Option<Tensor<2>>> {
+    match conditions {
+        None => vec![None; time],
+        Some(conditions) => conditions
+            .chunk(time, 1)
+            .into_iter()
+            .map(|condition| Some(condition.squeeze_dim(1)))
+            .collect(),
+    }
+}

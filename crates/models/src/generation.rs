@@ -1,0 +1,53 @@
+//! Sequences sampled from a model.
+
+use crate::{FilteringModel, filtering::steps};
+use burn::tensor::Tensor;
+use mnemora_memory::Attention;
+
+/// What generation gives.
+#[derive(Clone, Debug)]
+pub struct Generated {
+    /// Expected frames given the sampled latents, `[batch, time, pixels]`.
+    pub frames: Tensor<3>,
+    /// Attention of each step.
+    pub attention: Vec<Vec<Attention>>,
+}
+
+/// Samples `time` further steps from a state: `z_t` from the prior, then the expected frame.
+///
+/// Each expected frame is encoded again, since a core may read the features of frames (the VRNN
+/// does). Call it on a model out of training mode, so that batch norm uses its running statistics.
+///
+/// # Shapes
+/// - `state`: after a prompt (see [`filter`](crate::filter)), or the initial state
+/// - `conditions`: `[batch, time, condition]`, of the generated steps
+/// - `noise`: standard normal, `[time, batch, latent]`
+pub fn generate<M: FilteringModel>(
+    model: &M,
+    state: M::State,
+    conditions: Option<Tensor<3>>,
+    noise: Tensor<3>,
+) -> Generated {
+    let [time, _, _] = noise.dims();
+    let mut state = state;
+    let mut frames = Vec::with_capacity(time);
+    let mut attention = Vec::with_capacity(time);
+    for (condition, noise) in steps(conditions, time)
+        .into_iter()
+        .zip(noise.chunk(time, 0))
+    {
+        let context = model.predict(condition, state);
+        let prior = model.prior(model.prior_input(&context));
+        let z = prior.sample(noise.squeeze_dim(0));
+        let emission = model.emit(z.clone(), &context);
+        let frame = model.decode(emission).mean().unsqueeze_dim::<3>(1);
+        attention.push(model.attention(&context).to_vec());
+        let features = model.encode(frame.clone());
+        state = model.update(&features[0], z, context);
+        frames.push(frame);
+    }
+    Generated {
+        frames: Tensor::cat(frames, 1),
+        attention,
+    }
+}

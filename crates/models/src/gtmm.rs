@@ -1,0 +1,195 @@
+//! The generative temporal model with memory (Gemici et al. 2017, gtmm).
+
+use crate::{
+    DiagonalGaussian, FilteringModel, FrameShape, Likelihood, LikelihoodConfig, ModelError,
+    VisualConfig,
+    maps::{PosteriorMap, PriorMap},
+    visual::{FrameDecoder, FrameEncoder},
+};
+use burn::{
+    module::Module,
+    tensor::{Device, Tensor},
+};
+use mnemora_memory::{Attention, CoreConfig, Initializer, Memory, MemoryContext, Previous};
+
+/// Sizes and choices of a [`Gtmm`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct GtmmConfig {
+    /// Shape of a frame.
+    pub frame: FrameShape,
+    /// Size of `z`.
+    pub latent: usize,
+    /// The memory, whose latent, feature and condition sizes must agree with this model's.
+    pub memory: CoreConfig,
+    /// Networks for frames.
+    pub visual: VisualConfig,
+    /// Hidden units of the prior map, 0 for a linear map.
+    pub prior_hidden: usize,
+    /// Hidden units of the posterior map, 0 for a linear map.
+    pub posterior_hidden: usize,
+    /// Likelihood of frames.
+    pub likelihood: LikelihoodConfig,
+}
+
+/// A temporal VAE whose prior, posterior and observation map know the past through a memory
+/// context only (gtmm, equations 7 and 8).
+#[derive(Module, Debug)]
+pub struct Gtmm<M: Module> {
+    /// The memory system.
+    pub memory: M,
+    /// Visual stem of the posterior map.
+    pub encoder: FrameEncoder,
+    /// Posterior map `f_q`.
+    pub posterior: PosteriorMap,
+    /// Prior map `f_z`.
+    pub prior: PriorMap,
+    /// Observation map `f_x` on `[z_t; Psi]`.
+    pub decoder: FrameDecoder,
+    latent: usize,
+    #[module(skip)]
+    likelihood: LikelihoodConfig,
+}
+
+/// What conditions a step of a [`Gtmm`].
+#[derive(Clone, Debug)]
+pub struct GtmmContext<S> {
+    memory: MemoryContext,
+    state: S,
+}
+
+/// What a [`Gtmm`] carries from step to step.
+#[derive(Clone, Debug)]
+pub struct GtmmState<S> {
+    /// State of the memory.
+    pub memory: S,
+    /// What the last step produced, not yet taken in.
+    pub previous: Option<Previous>,
+}
+
+/// What a frame alone says to a [`Gtmm`].
+#[derive(Clone, Debug)]
+pub struct GtmmFeatures {
+    /// Output of the visual stem, `[batch, features]`.
+    pub stem: Tensor<2>,
+    /// Its part of the posterior map's first layer.
+    pub projected: Tensor<2>,
+}
+
+impl GtmmConfig {
+    /// Builds the model with a memory chosen at run time.
+    pub fn init(&self, init: &mut Initializer) -> Result<Gtmm<mnemora_memory::Core>, ModelError> {
+        let memory = self.memory.init(init)?;
+        self.init_with(memory, init)
+    }
+
+    /// Builds the model around any memory; `self.memory` is not read.
+    pub fn init_with<M: Memory>(
+        &self,
+        memory: M,
+        init: &mut Initializer,
+    ) -> Result<Gtmm<M>, ModelError> {
+        if self.latent == 0 {
+            return Err(ModelError::ZeroSize { field: "latent" });
+        }
+        if let LikelihoodConfig::Gaussian { std } = self.likelihood
+            && !(std.is_finite() && std > 0.0)
+        {
+            return Err(ModelError::LikelihoodStd { std });
+        }
+        let features = self.visual.features(self.latent);
+        let context = memory.context_size();
+        Ok(Gtmm {
+            encoder: self.visual.encoder(self.frame, self.latent, init)?,
+            posterior: PosteriorMap::new(
+                features,
+                context,
+                self.posterior_hidden,
+                self.latent,
+                init,
+            ),
+            prior: PriorMap::new(context, self.prior_hidden, self.latent, init),
+            decoder: self
+                .visual
+                .decoder(self.frame, self.latent + context, init)?,
+            memory,
+            latent: self.latent,
+            likelihood: self.likelihood,
+        })
+    }
+}
+
+impl<M: Memory> Gtmm<M> {
+    /// The device of the parameters.
+    pub fn device(&self) -> Device {
+        self.posterior.context.weight.device()
+    }
+}
+
+impl<M: Memory> FilteringModel for Gtmm<M> {
+    type State = GtmmState<M::State>;
+    type Features = GtmmFeatures;
+    type Context = GtmmContext<M::State>;
+
+    fn latent_size(&self) -> usize {
+        self.latent
+    }
+
+    fn initial_state(&self, batch: usize) -> Self::State {
+        GtmmState {
+            memory: self.memory.initial_state(batch, &self.device()),
+            previous: None,
+        }
+    }
+
+    fn encode(&self, observations: Tensor<3>) -> Vec<GtmmFeatures> {
+        let [batch, time, pixels] = observations.dims();
+        let frames = observations.swap_dims(0, 1).reshape([time * batch, pixels]);
+        let stem = self.encoder.forward(frames);
+        let projected = self.posterior.project(stem.clone());
+        stem.chunk(time, 0)
+            .into_iter()
+            .zip(projected.chunk(time, 0))
+            .map(|(stem, projected)| GtmmFeatures { stem, projected })
+            .collect()
+    }
+
+    fn predict(&self, condition: Option<Tensor<2>>, state: Self::State) -> Self::Context {
+        let (memory, state) = self.memory.step(state.previous, condition, state.memory);
+        GtmmContext { memory, state }
+    }
+
+    fn prior_input(&self, context: &Self::Context) -> Tensor<2> {
+        context.memory.psi.clone()
+    }
+
+    fn prior(&self, input: Tensor<2>) -> DiagonalGaussian {
+        self.prior.forward(input)
+    }
+
+    fn posterior(&self, features: &GtmmFeatures, context: &Self::Context) -> DiagonalGaussian {
+        self.posterior
+            .join(features.projected.clone(), context.memory.psi.clone())
+    }
+
+    fn emit(&self, z: Tensor<2>, context: &Self::Context) -> Tensor<2> {
+        Tensor::cat(vec![z, context.memory.psi.clone()], 1)
+    }
+
+    fn decode(&self, emissions: Tensor<2>) -> Likelihood {
+        Likelihood::from_output(self.likelihood, self.decoder.forward(emissions))
+    }
+
+    fn update(&self, features: &GtmmFeatures, z: Tensor<2>, context: Self::Context) -> Self::State {
+        GtmmState {
+            memory: context.state,
+            previous: Some(Previous {
+                latent: z,
+                features: features.stem.clone(),
+            }),
+        }
+    }
+
+    fn attention<'a>(&self, context: &'a Self::Context) -> &'a [Attention] {
+        &context.memory.attention
+    }
+}

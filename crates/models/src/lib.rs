@@ -1,0 +1,23 @@
+//! Generative temporal models with memory.
+//!
+//! - [`filtering`]: the maps every dynamical latent-variable model is made of
+//!   ([`FilteringModel`]), and the filtering pass that turns them into free energies.
+//! - [`generation`]: sequences sampled from a model, after a prompt or from nothing.
+//! - [`gtmm`]: the temporal VAE over any memory (Gemici et al. 2017).
+//! - [`visual`]: encoders and decoders of frames; [`maps`]: prior and posterior maps.
+//! - [`distributions`]: diagonal Gaussians and likelihoods.
+
+pub mod distributions;
+mod error;
+pub mod filtering;
+pub mod generation;
+pub mod gtmm;
+pub mod maps;
+pub mod visual;
+
+pub use distributions::{DiagonalGaussian, Likelihood, LikelihoodConfig};
+pub use error::ModelError;
+pub use filtering::{Filtered, FilteringModel, filter};
+pub use generation::{Generated, generate};
+pub use gtmm::{Gtmm, GtmmConfig};
+pub use visual::{FrameShape, VisualConfig};

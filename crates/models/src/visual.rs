@@ -1,0 +1,130 @@
+//! Encoders and decoders of frames.
+//!
+//! An encoder maps frames with intensities in `[0, 1]` to features; a decoder maps `[z; psi]` to
+//! one output a pixel, which the likelihood turns into logits or means.
+
+mod dense;
+mod inception;
+
+pub use dense::{DenseDecoder, DenseEncoder};
+pub use inception::{InceptionDecoder, InceptionEncoder};
+
+use crate::ModelError;
+use burn::{module::Module, tensor::Tensor};
+use mnemora_memory::Initializer;
+use serde::{Deserialize, Serialize};
+
+/// Channels and pixels of a frame; frames are stored flat, channels slowest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FrameShape {
+    /// Colour channels.
+    pub channels: usize,
+    /// Rows.
+    pub height: usize,
+    /// Columns.
+    pub width: usize,
+}
+
+impl FrameShape {
+    /// Numbers in a frame.
+    pub fn size(self) -> usize {
+        self.channels * self.height * self.width
+    }
+}
+
+/// Which networks see and draw frames.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum VisualConfig {
+    /// The convolutional blocks of gtmm, B.1; features are `2 * latent` numbers.
+    Inception,
+    /// Fully connected: pixels, `hidden` units, `features`; mirrored for drawing.
+    Dense {
+        /// Hidden units of encoder and decoder.
+        hidden: usize,
+        /// Size of the features.
+        features: usize,
+    },
+}
+
+/// Frames to features.
+// One value a model: the size of the largest variant costs nothing that matters.
+#[allow(clippy::large_enum_variant)]
+#[derive(Module, Debug)]
+pub enum FrameEncoder {
+    /// Fully connected.
+    Dense(DenseEncoder),
+    /// Convolutional.
+    Inception(InceptionEncoder),
+}
+
+/// `[z; psi]` to outputs.
+#[allow(clippy::large_enum_variant)]
+#[derive(Module, Debug)]
+pub enum FrameDecoder {
+    /// Fully connected.
+    Dense(DenseDecoder),
+    /// Convolutional.
+    Inception(InceptionDecoder),
+}
+
+impl VisualConfig {
+    /// Size of the features that the encoder gives.
+    pub fn features(&self, latent: usize) -> usize {
+        match self {
+            Self::Inception => 2 * latent,
+            Self::Dense { features, .. } => *features,
+        }
+    }
+
+    /// Builds the encoder of `frame`s.
+    pub fn encoder(
+        &self,
+        frame: FrameShape,
+        latent: usize,
+        init: &mut Initializer,
+    ) -> Result<FrameEncoder, ModelError> {
+        Ok(match self {
+            Self::Inception => {
+                FrameEncoder::Inception(InceptionEncoder::new(frame, 2 * latent, init)?)
+            }
+            Self::Dense { hidden, features } => {
+                FrameEncoder::Dense(DenseEncoder::new(frame, *hidden, *features, init))
+            }
+        })
+    }
+
+    /// Builds the decoder of `frame`s from `inputs` numbers.
+    pub fn decoder(
+        &self,
+        frame: FrameShape,
+        inputs: usize,
+        init: &mut Initializer,
+    ) -> Result<FrameDecoder, ModelError> {
+        Ok(match self {
+            Self::Inception => FrameDecoder::Inception(InceptionDecoder::new(frame, inputs, init)?),
+            Self::Dense { hidden, .. } => {
+                FrameDecoder::Dense(DenseDecoder::new(frame, inputs, *hidden, init))
+            }
+        })
+    }
+}
+
+impl FrameEncoder {
+    /// Frames `[rows, pixels]` with values in `[0, 1]` to features `[rows, features]`.
+    pub fn forward(&self, frames: Tensor<2>) -> Tensor<2> {
+        match self {
+            Self::Dense(encoder) => encoder.forward(frames),
+            Self::Inception(encoder) => encoder.forward(frames),
+        }
+    }
+}
+
+impl FrameDecoder {
+    /// `[rows, inputs]` to outputs `[rows, pixels]`.
+    pub fn forward(&self, input: Tensor<2>) -> Tensor<2> {
+        match self {
+            Self::Dense(decoder) => decoder.forward(input),
+            Self::Inception(decoder) => decoder.forward(input),
+        }
+    }
+}

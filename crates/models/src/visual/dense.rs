@@ -1,0 +1,60 @@
+//! Fully connected encoder and decoder, for small experiments.
+
+use super::FrameShape;
+use burn::{
+    module::Module,
+    nn::Linear,
+    tensor::{Tensor, activation},
+};
+use mnemora_memory::Initializer;
+
+/// Pixels, hidden ReLU units, features.
+#[derive(Module, Debug)]
+pub struct DenseEncoder {
+    /// From pixels.
+    pub hidden: Linear,
+    /// Onto features.
+    pub features: Linear,
+}
+
+/// `[z; psi]`, hidden ReLU units, pixels.
+#[derive(Module, Debug)]
+pub struct DenseDecoder {
+    /// From `[z; psi]`.
+    pub hidden: Linear,
+    /// Onto pixels.
+    pub output: Linear,
+}
+
+impl DenseEncoder {
+    /// An encoder of `frame`s.
+    pub fn new(frame: FrameShape, hidden: usize, features: usize, init: &mut Initializer) -> Self {
+        Self {
+            hidden: init.linear(frame.size(), hidden),
+            features: init.linear(hidden, features),
+        }
+    }
+
+    /// Frames `[rows, pixels]` in `[0, 1]` to features `[rows, features]`.
+    pub fn forward(&self, frames: Tensor<2>) -> Tensor<2> {
+        let centred = frames.mul_scalar(2.0).sub_scalar(1.0);
+        self.features
+            .forward(activation::relu(self.hidden.forward(centred)))
+    }
+}
+
+impl DenseDecoder {
+    /// A decoder onto `frame`s.
+    pub fn new(frame: FrameShape, inputs: usize, hidden: usize, init: &mut Initializer) -> Self {
+        Self {
+            hidden: init.linear(inputs, hidden),
+            output: init.linear(hidden, frame.size()),
+        }
+    }
+
+    /// `[rows, inputs]` to outputs `[rows, pixels]`.
+    pub fn forward(&self, input: Tensor<2>) -> Tensor<2> {
+        self.output
+            .forward(activation::relu(self.hidden.forward(input)))
+    }
+}

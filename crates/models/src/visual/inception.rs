@@ -1,0 +1,239 @@
+//! The convolutional networks of gtmm, Appendix B.1.
+//!
+//! A 32x32 canvas goes through two blocks, each four parallel convolutions (kernels 1, 3, 5, 7)
+//! and one that halves the size: 32 to 16 to 8. The decoder is the transpose. Batch norm takes
+//! its statistics over all frames of a call, so over batch and time.
+
+use super::FrameShape;
+use crate::ModelError;
+use burn::{
+    module::Module,
+    nn::{
+        BatchNorm, BatchNormConfig, Linear, PaddingConfig2d,
+        conv::{Conv2d, Conv2dConfig, ConvTranspose2d, ConvTranspose2dConfig},
+    },
+    tensor::{Tensor, activation, ops::PadMode},
+};
+use mnemora_memory::Initializer;
+
+/// Side of the canvas that frames are padded to.
+const CANVAS: usize = 32;
+/// Kernel sizes of the parallel streams.
+const KERNELS: [usize; 4] = [1, 3, 5, 7];
+/// Channels of one stream and of a block.
+const STREAM: usize = 8;
+const BLOCK: usize = STREAM * KERNELS.len();
+/// Channels and side of the last feature maps.
+const TOP: usize = 64;
+const TOP_SIDE: usize = CANVAS / 4;
+/// Running statistics keep 0.99 of their past at each batch.
+const MOMENTUM: f64 = 0.01;
+
+/// Four parallel convolutions that keep the size, then batch norm and ReLU.
+#[derive(Module, Debug)]
+pub struct Streams {
+    /// One convolution for each kernel size.
+    pub convolutions: Vec<Conv2d>,
+    /// Over the concatenated streams.
+    pub norm: BatchNorm,
+}
+
+/// Frames to features.
+#[derive(Module, Debug)]
+pub struct InceptionEncoder {
+    /// First block's streams.
+    pub streams_1: Streams,
+    /// 32 to 16.
+    pub halve_1: Conv2d,
+    /// After `halve_1`.
+    pub norm_1: BatchNorm,
+    /// Second block's streams.
+    pub streams_2: Streams,
+    /// 16 to 8, without batch norm or ReLU after it.
+    pub halve_2: Conv2d,
+    /// From the flattened maps onto features.
+    pub features: Linear,
+    height: usize,
+    width: usize,
+    channels: usize,
+}
+
+/// `[z; psi]` to pixels: the encoder with transposed convolutions. (One of stride 1 is a
+/// convolution with its kernel flipped, so the streams are convolutions here too.)
+#[derive(Module, Debug)]
+pub struct InceptionDecoder {
+    /// Onto the top maps.
+    pub top: Linear,
+    /// 8 to 16.
+    pub double_1: ConvTranspose2d,
+    /// After `double_1`.
+    pub norm_1: BatchNorm,
+    /// Streams at 16.
+    pub streams_1: Streams,
+    /// 16 to 32.
+    pub double_2: ConvTranspose2d,
+    /// After `double_2`.
+    pub norm_2: BatchNorm,
+    /// Streams at 32.
+    pub streams_2: Streams,
+    /// 1x1, onto the frame's channels.
+    pub output: Conv2d,
+    height: usize,
+    width: usize,
+    channels: usize,
+}
+
+fn convolution(
+    [inputs, outputs]: [usize; 2],
+    kernel: usize,
+    stride: usize,
+    init: &mut Initializer,
+) -> Conv2d {
+    let bound = 1.0 / ((inputs * kernel * kernel) as f64).sqrt();
+    let half = kernel / 2;
+    let mut layer = Conv2dConfig::new([inputs, outputs], [kernel, kernel])
+        .with_stride([stride, stride])
+        .with_padding(PaddingConfig2d::Explicit(half, half, half, half))
+        .init(init.device());
+    layer.weight = init.uniform([outputs, inputs, kernel, kernel], bound);
+    layer.bias = Some(init.uniform([outputs], bound));
+    layer
+}
+
+fn doubling([inputs, outputs]: [usize; 2], init: &mut Initializer) -> ConvTranspose2d {
+    let bound = 1.0 / ((inputs * 9) as f64).sqrt();
+    let mut layer = ConvTranspose2dConfig::new([inputs, outputs], [3, 3])
+        .with_stride([2, 2])
+        .with_padding([1, 1])
+        .with_padding_out([1, 1])
+        .init(init.device());
+    layer.weight = init.uniform([inputs, outputs, 3, 3], bound);
+    layer.bias = Some(init.uniform([outputs], bound));
+    layer
+}
+
+fn batch_norm(channels: usize, init: &Initializer) -> BatchNorm {
+    BatchNormConfig::new(channels)
+        .with_momentum(MOMENTUM)
+        .init(init.device())
+}
+
+impl Streams {
+    fn new(inputs: usize, init: &mut Initializer) -> Self {
+        Self {
+            convolutions: KERNELS
+                .iter()
+                .map(|&kernel| convolution([inputs, STREAM], kernel, 1, init))
+                .collect(),
+            norm: batch_norm(BLOCK, init),
+        }
+    }
+
+    fn forward(&self, maps: Tensor<4>) -> Tensor<4> {
+        let streams = self
+            .convolutions
+            .iter()
+            .map(|convolution| convolution.forward(maps.clone()))
+            .collect();
+        activation::relu(self.norm.forward(Tensor::cat(streams, 1)))
+    }
+}
+
+fn check_size(frame: FrameShape) -> Result<(), ModelError> {
+    let FrameShape { height, width, .. } = frame;
+    if height > CANVAS || width > CANVAS {
+        return Err(ModelError::FrameTooLarge { height, width });
+    }
+    Ok(())
+}
+
+impl InceptionEncoder {
+    /// An encoder of `frame`s of at most 32x32 pixels.
+    pub fn new(
+        frame: FrameShape,
+        features: usize,
+        init: &mut Initializer,
+    ) -> Result<Self, ModelError> {
+        check_size(frame)?;
+        Ok(Self {
+            streams_1: Streams::new(frame.channels, init),
+            halve_1: convolution([BLOCK, BLOCK], 3, 2, init),
+            norm_1: batch_norm(BLOCK, init),
+            streams_2: Streams::new(BLOCK, init),
+            halve_2: convolution([BLOCK, TOP], 3, 2, init),
+            features: init.linear(TOP * TOP_SIDE * TOP_SIDE, features),
+            height: frame.height,
+            width: frame.width,
+            channels: frame.channels,
+        })
+    }
+
+    /// Frames `[rows, pixels]` in `[0, 1]` to features `[rows, features]`.
+    pub fn forward(&self, frames: Tensor<2>) -> Tensor<2> {
+        let [rows, _] = frames.dims();
+        let (top, left) = margins(self.height, self.width);
+        let bottom = CANVAS - self.height - top;
+        let right = CANVAS - self.width - left;
+        // Saturation is mapped into (-1, 1); the margin is black.
+        let canvas = frames
+            .mul_scalar(2.0)
+            .sub_scalar(1.0)
+            .reshape([rows, self.channels, self.height, self.width])
+            .pad([(top, bottom), (left, right)], PadMode::Constant(-1.0));
+        let maps = self.halve_1.forward(self.streams_1.forward(canvas));
+        let maps = activation::relu(self.norm_1.forward(maps));
+        let maps = self.halve_2.forward(self.streams_2.forward(maps));
+        self.features
+            .forward(maps.reshape([rows, TOP * TOP_SIDE * TOP_SIDE]))
+    }
+}
+
+impl InceptionDecoder {
+    /// A decoder onto `frame`s of at most 32x32 pixels.
+    pub fn new(
+        frame: FrameShape,
+        inputs: usize,
+        init: &mut Initializer,
+    ) -> Result<Self, ModelError> {
+        check_size(frame)?;
+        Ok(Self {
+            top: init.linear(inputs, TOP * TOP_SIDE * TOP_SIDE),
+            double_1: doubling([TOP, BLOCK], init),
+            norm_1: batch_norm(BLOCK, init),
+            streams_1: Streams::new(BLOCK, init),
+            double_2: doubling([BLOCK, BLOCK], init),
+            norm_2: batch_norm(BLOCK, init),
+            streams_2: Streams::new(BLOCK, init),
+            output: convolution([BLOCK, frame.channels], 1, 1, init),
+            height: frame.height,
+            width: frame.width,
+            channels: frame.channels,
+        })
+    }
+
+    /// `[rows, inputs]` to outputs `[rows, pixels]`.
+    pub fn forward(&self, input: Tensor<2>) -> Tensor<2> {
+        let [rows, _] = input.dims();
+        let maps = self
+            .top
+            .forward(input)
+            .reshape([rows, TOP, TOP_SIDE, TOP_SIDE]);
+        let maps = activation::relu(self.norm_1.forward(self.double_1.forward(maps)));
+        let maps = self.streams_1.forward(maps);
+        let maps = activation::relu(self.norm_2.forward(self.double_2.forward(maps)));
+        let maps = self.output.forward(self.streams_2.forward(maps));
+        let (top, left) = margins(self.height, self.width);
+        maps.slice([
+            0..rows,
+            0..self.channels,
+            top..top + self.height,
+            left..left + self.width,
+        ])
+        .reshape([rows, self.channels * self.height * self.width])
+    }
+}
+
+/// Rows above and columns left of a frame in the middle of the canvas.
+fn margins(height: usize, width: usize) -> (usize, usize) {
+    ((CANVAS - height) / 2, (CANVAS - width) / 2)
+}

@@ -1,0 +1,167 @@
+//! What a task is: something that turns a random stream into batches of sequences.
+
+use std::fmt;
+use std::ops::Range;
+
+use crate::Stream;
+
+/// Which part of a data set sequences are made from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Split {
+    /// Instances that a model may learn from.
+    Train,
+    /// Instances kept for evaluation.
+    Test,
+}
+
+impl fmt::Display for Split {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Split::Train => "train",
+            Split::Test => "test",
+        })
+    }
+}
+
+/// The dimensions of one frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FrameShape {
+    /// 1 for grey frames, 3 for colour.
+    pub channels: usize,
+    /// Pixel rows.
+    pub height: usize,
+    /// Pixel columns.
+    pub width: usize,
+}
+
+impl FrameShape {
+    /// Values in a frame: `channels * height * width`.
+    pub fn size(&self) -> usize {
+        self.channels * self.height * self.width
+    }
+}
+
+/// What a model is told at each step besides the frame: an action, a position.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Conditions {
+    /// `[batch, time, width]` row-major.
+    pub values: Vec<f32>,
+    /// Values per step.
+    pub width: usize,
+}
+
+/// One batch of sequences, all of one length.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Batch {
+    /// `[batch, time, channels, height, width]` row-major, intensities in [0, 1].
+    pub frames: Vec<f32>,
+    /// Number of sequences.
+    pub batch: usize,
+    /// Frames per sequence.
+    pub time: usize,
+    /// The dimensions of each frame.
+    pub frame: FrameShape,
+    /// Present exactly where [`Task::condition_width`] is not 0.
+    pub conditions: Option<Conditions>,
+    /// `[batch, time]`: class of each frame within the task's data set (0 to 9 for digits).
+    pub labels: Vec<u16>,
+    /// `[batch, time]`: whether the past determines the frame, or what matters of it.
+    pub predictable: Vec<bool>,
+    /// `[batch, time]`: the time index of the earlier frame that a predictable frame repeats pixel
+    /// for pixel; `None` for all others.
+    pub sources: Vec<Option<usize>>,
+}
+
+impl Batch {
+    /// The frame at step `time` (from 0) of sequence `row`, `[channels, height, width]` row-major;
+    /// `None` outside the batch.
+    pub fn frame_at(&self, row: usize, time: usize) -> Option<&[f32]> {
+        if row >= self.batch || time >= self.time {
+            return None;
+        }
+        let size = self.frame.size();
+        self.frames
+            .get((row * self.time + time) * size..)?
+            .get(..size)
+    }
+}
+
+/// A source of sequences to learn from and be tested on.
+///
+/// Batch `index` is a pure function of the arguments of [`Task::batch`], so batches can be made
+/// ahead, on any thread, and made again after a restart.
+pub trait Task: Send + Sync {
+    /// The name that experiments and the command line use, e.g. `perfect-recall`.
+    fn name(&self) -> &'static str;
+
+    /// Frames in every sequence.
+    fn time(&self) -> usize;
+
+    /// The dimensions of every frame.
+    fn frame(&self) -> FrameShape;
+
+    /// Condition values per step, 0 for a task without conditions.
+    fn condition_width(&self) -> usize;
+
+    /// Frames to show before a model generates the rest by itself; l in the recall tasks.
+    fn prompt(&self) -> usize;
+
+    /// The steps (from 0) at which memory of earlier frames is put to the test, where they are the
+    /// same in every sequence.
+    fn recall_interval(&self) -> Option<Range<usize>>;
+
+    /// Batch `index` of `batch` sequences.
+    ///
+    /// Row `r` is made from draw [`sequence_number`]`(index, batch, r)` of `stream` alone. It does
+    /// not depend on the other rows, and another batch size cuts the same sequences into other
+    /// batches.
+    ///
+    /// The batch must fit in memory: `batch * time * frame` values.
+    fn batch(&self, split: Split, stream: &Stream, index: u64, batch: usize) -> Batch;
+}
+
+/// Which sequence of the stream is row `row` of batch `index`: `index * batch + row`.
+///
+/// Past 2^64 sequences the numbers start again.
+pub fn sequence_number(index: u64, batch: usize, row: usize) -> u64 {
+    index.wrapping_mul(batch as u64).wrapping_add(row as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_found_where_the_shape_says() {
+        let frame = FrameShape {
+            channels: 2,
+            height: 1,
+            width: 2,
+        };
+        let batch = Batch {
+            frames: (0..2 * 3 * 4).map(|value| value as f32).collect(),
+            batch: 2,
+            time: 3,
+            frame,
+            conditions: None,
+            labels: vec![0; 6],
+            predictable: vec![false; 6],
+            sources: vec![None; 6],
+        };
+        assert_eq!(batch.frame_at(1, 2), Some(&[20.0, 21.0, 22.0, 23.0][..]));
+        assert_eq!(batch.frame_at(0, 3), None);
+        assert_eq!(batch.frame_at(2, 0), None);
+    }
+
+    #[test]
+    fn sequences_are_numbered_through_all_batches() {
+        let regrouped = |batch: usize| {
+            (0..12 / batch as u64).flat_map(move |index| {
+                (0..batch).map(move |row| sequence_number(index, batch, row))
+            })
+        };
+        assert!(regrouped(4).eq(0..12));
+        assert!(regrouped(3).eq(0..12));
+        assert_eq!(sequence_number(u64::MAX, 2, 1), u64::MAX);
+    }
+}

@@ -1,0 +1,266 @@
+"""Writes the golden vectors: inputs, outputs and gradients of every reference module, as small safetensors files.
+
+    python make_golden.py            write golden/*.safetensors
+    python make_golden.py --check    recompute everything, compare with the files, and test the gradients by finite differences
+
+Inputs are rounded to float32 before anything is computed; all arithmetic is float64; results are stored as float32.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Callable, Mapping, NamedTuple
+
+import numpy as np
+from safetensors.numpy import load_file, save_file
+
+import gtmm_step
+import introspection
+import vrnn
+from distributions import bernoulli_log_likelihood, gaussian_kl, gaussian_log_likelihood
+from numerics import complex_step_gradients, directional_derivative
+
+GOLDEN = Path(__file__).parent / "golden"
+WEIGHT_STD = 0.4
+
+Arrays = dict[str, np.ndarray]
+
+
+class Golden(NamedTuple):
+    """One file: `tensors` are written; `objective` is the scalar whose gradients with respect to `arguments` are among them."""
+
+    tensors: Arrays
+    objective: Callable[[Arrays], np.ndarray] | None = None
+    arguments: Arrays | None = None
+
+
+def as_stored(values: np.ndarray) -> np.ndarray:
+    """Rounded to what the float32 file will hold."""
+    return np.asarray(values, dtype=np.float32).astype(np.float64)
+
+
+def draw(random: np.random.Generator, shape: tuple[int, ...], std: float = 1.0) -> np.ndarray:
+    return as_stored(std * random.standard_normal(shape))
+
+
+def draw_parameters(random: np.random.Generator, shapes: Mapping[str, tuple[int, ...]]) -> Arrays:
+    return {name: draw(random, shape, WEIGHT_STD) for name, shape in shapes.items()}
+
+
+def named_gradients(objective: Callable[[Arrays], np.ndarray], arguments: Arrays) -> Arrays:
+    return {f"grad.{name}": gradient for name, gradient in complex_step_gradients(objective, arguments).items()}
+
+
+def introspection_golden(
+    seed: int, *, latent: int, condition: int, hidden: int, attention_hidden: int, heads: int, slots: int, batch: int, steps: int
+) -> Golden:
+    random = np.random.default_rng(seed)
+    parameters = draw_parameters(random, introspection.parameter_shapes(latent, condition, hidden, attention_hidden, heads, slots))
+    inputs = {"latents": draw(random, (steps, batch, latent))}
+    if condition > 0:
+        inputs["conditions"] = draw(random, (steps, batch, condition))
+    probe = draw(random, (steps, batch, heads * latent))
+    arguments = parameters | inputs
+
+    def objective(at: Arrays) -> np.ndarray:
+        psi, _ = introspection.run(at, at["latents"], at.get("conditions"))
+        return (psi * probe).sum()
+
+    psi, read_weights = introspection.run(parameters, inputs["latents"], inputs.get("conditions"))
+    outputs = {"psi": psi, "read_weights": read_weights, "probe": probe}
+    return Golden(arguments | outputs | named_gradients(objective, arguments), objective, arguments)
+
+
+def vrnn_golden(seed: int, *, features: int, latent: int, condition: int, hidden: int, batch: int, steps: int) -> Golden:
+    random = np.random.default_rng(seed)
+    parameters = draw_parameters(random, vrnn.parameter_shapes(features, latent, condition, hidden))
+    inputs = {"features": draw(random, (steps, batch, features)), "latents": draw(random, (steps, batch, latent))}
+    if condition > 0:
+        inputs["conditions"] = draw(random, (steps, batch, condition))
+    probe = draw(random, (steps, batch, hidden))
+    arguments = parameters | inputs
+
+    def objective(at: Arrays) -> np.ndarray:
+        return (vrnn.run(at, at["features"], at["latents"], at.get("conditions")) * probe).sum()
+
+    outputs = {"psi": vrnn.run(parameters, inputs["features"], inputs["latents"], inputs.get("conditions")), "probe": probe}
+    return Golden(arguments | outputs | named_gradients(objective, arguments), objective, arguments)
+
+
+def gtmm_golden(
+    seed: int,
+    memory: str,
+    memory_shapes: Mapping[str, tuple[int, ...]],
+    *,
+    context: int,
+    features: int,
+    latent: int,
+    batch: int,
+    steps: int,
+    clamped: bool,
+) -> Golden:
+    """`clamped` puts the first latent beyond the limits of log std in every step: the posterior below the floor, the prior above the ceiling."""
+    pixels, hidden = 12, 7
+    random = np.random.default_rng(seed)
+    parameters = draw_parameters(random, gtmm_step.parameter_shapes(memory_shapes, pixels, features, latent, context, hidden))
+    if clamped:
+        parameters["posterior.output.bias"][latent] = -14.0
+        parameters["prior.output.bias"][latent] = 8.0
+    observations = as_stored(np.clip(random.uniform(-0.25, 1.25, (steps, batch, pixels)), 0.0, 1.0))
+    noise = draw(random, (steps, batch, latent))
+
+    def objective(at: Arrays) -> np.ndarray:
+        return gtmm_step.filter_sequence(at, memory, observations, noise)["bound"][0]
+
+    outputs = gtmm_step.filter_sequence(parameters, memory, observations, noise)
+    tensors = parameters | {"observations": observations, "noise": noise} | outputs | named_gradients(objective, parameters)
+    return Golden(tensors, objective, parameters)
+
+
+def gtmm_introspection_golden(seed: int) -> Golden:
+    latent, heads, slots = 3, 2, 5
+    shapes = introspection.parameter_shapes(latent, 0, hidden=6, attention_hidden=5, heads=heads, slots=slots)
+    return gtmm_golden(seed, "introspection", shapes, context=heads * latent, features=4, latent=latent, batch=2, steps=5, clamped=False)
+
+
+def gtmm_vrnn_golden(seed: int) -> Golden:
+    latent, features, hidden = 3, 4, 6
+    shapes = vrnn.parameter_shapes(features, latent, 0, hidden)
+    return gtmm_golden(seed, "vrnn", shapes, context=hidden, features=features, latent=latent, batch=2, steps=5, clamped=True)
+
+
+def closed_forms_golden() -> Golden:
+    """Divergences and log likelihoods with known answers, extreme arguments included."""
+    floor, ceiling = gtmm_step.LOG_STD_FLOOR, gtmm_step.LOG_STD_CEILING
+    rows = np.array(
+        [  # (mean_q, log_std_q, mean_p, log_std_p), each over D = 3
+            [[0, 0, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0]],
+            [[1, -2, 3], [0, 0, 0], [0, 0, 0], [0, 0, 0]],
+            [[0, 0, 0], [-1, 0, 1], [0, 0, 0], [0, 0, 0]],
+            [[0, 0, 0], [0, 0, 0], [0, 0, 0], [-1, 0, 1]],
+            [[0.5, -1.5, 2], [-0.7, 0.3, -2], [0.25, -1, -1], [0.2, -0.4, -1]],
+            [[0.5, 0.5, 0.5], [floor, floor, floor], [0, 0, 0], [0, 0, 0]],
+            [[1, 2, 3], [floor, 0, ceiling], [1, 2, 3], [floor, 0, ceiling]],
+            [[1, 2, 3], [ceiling, ceiling, ceiling], [-1, -2, -3], [0, 0, 0]],
+            [[1, 2, 3], [0, 0, 0], [-1, -2, -3], [ceiling, ceiling, ceiling]],
+            [[1e-3, 0, 0], [floor, -1, -1], [0, 0, 0], [floor, -1, -1]],
+            [[100, -100, 0], [0, 0, 0], [-100, 100, 0], [1, 1, 1]],
+        ]
+    )
+    mean_q, log_std_q, mean_p, log_std_p = (as_stored(rows[:, i]) for i in range(4))
+
+    logits, x = (
+        as_stored(grid.ravel())
+        for grid in np.meshgrid([-100, -50, -20, -5, -0.5, 0, 0.5, 5, 20, 50, 100], [0, 0.25, 0.5, 1], indexing="ij")
+    )
+    mean, std, point = (
+        as_stored(grid.ravel()) for grid in np.meshgrid([-3, 0, 0.5], [1e-4, 0.1, 1, 10], [-3, 0.25, 100], indexing="ij")
+    )
+    return Golden(
+        {
+            "kl.mean_q": mean_q,
+            "kl.log_std_q": log_std_q,
+            "kl.mean_p": mean_p,
+            "kl.log_std_p": log_std_p,
+            "kl.value": gaussian_kl(mean_q, log_std_q, mean_p, log_std_p),
+            "bernoulli.logits": logits,
+            "bernoulli.x": x,
+            "bernoulli.value": bernoulli_log_likelihood(x, logits),
+            "gaussian.mean": mean,
+            "gaussian.std": std,
+            "gaussian.x": point,
+            "gaussian.value": gaussian_log_likelihood(point, mean, std),
+        }
+    )
+
+
+def all_golden() -> dict[str, Golden]:
+    return {
+        "introspection": introspection_golden(
+            11, latent=3, condition=0, hidden=5, attention_hidden=6, heads=2, slots=6, batch=2, steps=5
+        ),
+        "introspection_fifo": introspection_golden(
+            2, latent=3, condition=2, hidden=4, attention_hidden=5, heads=2, slots=3, batch=3, steps=7
+        ),
+        "vrnn": vrnn_golden(3, features=4, latent=3, condition=0, hidden=5, batch=2, steps=5),
+        "vrnn_conditions": vrnn_golden(4, features=4, latent=3, condition=2, hidden=5, batch=3, steps=4),
+        "gtmm_introspection": gtmm_introspection_golden(5),
+        "gtmm_vrnn": gtmm_vrnn_golden(6),
+        "closed_forms": closed_forms_golden(),
+    }
+
+
+def print_closed_forms(tensors: Arrays) -> None:
+    print("KL[q || p] of diagonal Gaussians, nats")
+    for row in zip(*(tensors[f"kl.{name}"] for name in ("mean_q", "log_std_q", "mean_p", "log_std_p", "value"))):
+        print("  q {} log_std {}  p {} log_std {}  KL {:.9g}".format(*row))
+    print("Bernoulli log likelihood, nats")
+    for row in zip(*(tensors[f"bernoulli.{name}"] for name in ("x", "logits", "value"))):
+        print("  x {:g} logit {:g}  {:.9g}".format(*row))
+    print("Gaussian log likelihood, nats")
+    for row in zip(*(tensors[f"gaussian.{name}"] for name in ("x", "mean", "std", "value"))):
+        print("  x {:g} mean {:g} std {:g}  {:.9g}".format(*row))
+
+
+def write(name: str, golden: Golden) -> None:
+    tensors = {key: np.ascontiguousarray(value, dtype=np.float32) for key, value in golden.tensors.items()}
+    path = GOLDEN / f"{name}.safetensors"
+    save_file(tensors, path, metadata={"written_by": "reference/make_golden.py"})
+    print(f"{path.name}: {len(tensors)} tensors, {sum(v.size for v in tensors.values())} numbers")
+
+
+def disagreements(name: str, golden: Golden) -> list[str]:
+    """What is wrong with the file called `name`, one sentence each."""
+    path = GOLDEN / f"{name}.safetensors"
+    if not path.exists():
+        return [f"{path.name}: missing"]
+    stored = load_file(path)
+    wrong = []
+    if stored.keys() != golden.tensors.keys():
+        wrong.append(f"{path.name}: other tensor names: {sorted(stored.keys() ^ golden.tensors.keys())}")
+    for key in stored.keys() & golden.tensors.keys():
+        expected = golden.tensors[key]
+        if stored[key].shape != expected.shape:
+            wrong.append(f"{path.name}: {key} has shape {stored[key].shape}, expected {expected.shape}")
+        elif not np.allclose(stored[key], expected, rtol=1e-6, atol=1e-9):
+            wrong.append(f"{path.name}: {key} differs by up to {np.abs(stored[key] - expected).max():.3g}")
+    return wrong
+
+
+def finite_difference_errors(name: str, golden: Golden, directions: int = 4) -> list[str]:
+    """Compares the stored gradients with central differences of the objective along random directions."""
+    if golden.objective is None:
+        return []
+    random = np.random.default_rng(0)
+    wrong = []
+    for _ in range(directions):
+        direction = {key: random.standard_normal(value.shape) for key, value in golden.arguments.items()}
+        expected = directional_derivative(golden.objective, golden.arguments, direction)
+        along = sum((golden.tensors[f"grad.{key}"] * value).sum() for key, value in direction.items())
+        if abs(along - expected) > 1e-6 * max(1.0, abs(expected)):
+            wrong.append(f"{name}: gradient along a direction is {along:.9g}, finite difference {expected:.9g}")
+    return wrong
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="compare with the files instead of writing them")
+    arguments = parser.parse_args()
+
+    golden = all_golden()
+    if arguments.check:
+        wrong = [line for name, g in golden.items() for line in disagreements(name, g) + finite_difference_errors(name, g)]
+        for line in wrong:
+            print(line, file=sys.stderr)
+        print(f"{len(golden)} files checked, {len(wrong)} disagreements")
+        return 1 if wrong else 0
+
+    GOLDEN.mkdir(exist_ok=True)
+    print_closed_forms(golden["closed_forms"].tensors)
+    for name, g in golden.items():
+        write(name, g)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
