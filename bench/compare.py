@@ -83,7 +83,7 @@ def compare(binary: Path | None, rounds: int, steps: int, threads: int) -> dict[
         "work": WORK,
         "ours_ms": ours_ms,
         "peer_ms": peer_ms,
-        "ratio": peer_ms / ours_ms if ours_ms else None,
+        "ratio": ours_ms / peer_ms if ours_ms else None,
         "ours_rounds_ms": ours,
         "peer_rounds_ms": peer,
         "rounds": rounds,
@@ -102,7 +102,7 @@ def print_table(row: dict[str, object]) -> None:
     print("| work | mnemora ms | PyTorch ms | ratio |")
     print("| --- | --- | --- | --- |")
     print(f"| {row['work']} | {ours} | {row['peer_ms']:.1f} | {ratio} |")
-    print(f"\nratio: PyTorch / mnemora, above 1 mnemora is faster; {row['threads']} threads; {row['mnemora'] or 'mnemora not run'}, PyTorch {row['torch']}")
+    print(f"\nratio: mnemora / PyTorch, below 1 mnemora is faster; {row['threads']} threads; {row['mnemora'] or 'mnemora not run'}, PyTorch {row['torch']}")
 
 
 def positive(text: str) -> int:

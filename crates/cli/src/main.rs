@@ -1,18 +1,19 @@
-//! The `mnemora` command line.
-use mnemora_lab::*;
-fn main() {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let s = Surroundings {
-        interrupted: &|| None,
-        quiet: false,
-        command: args.join(" "),
-        commit: "dev".into(),
-    };
-    let e = load_experiment(&args[0], &args[2..].to_vec()).unwrap();
-    let p = plan(e.clone(), None).unwrap();
-    println!("{:?}", p.parameters);
-    println!(
-        "{:?}",
-        train(e, std::path::Path::new(&args[1]), None, &s).map_err(|e| e.to_string())
-    );
+//! The `mnemora` command line: parses, calls the lab, prints.
+
+mod arguments;
+mod commands;
+mod signals;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments = arguments::Arguments::parse();
+    match commands::run(arguments.command) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("mnemora: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
 }

@@ -42,9 +42,14 @@ mod tests {
         let device = Device::default();
         let a = Tensor::<3>::from_floats([[[-1e4, -1e4, -1e4], [1e4, 0.0, -1e4]]], &device);
         let w = softplus_attention(a);
-        let sums = w.clone().sum_dim(2).into_data().to_vec::<f32>().unwrap();
+        let sums = w
+            .clone()
+            .sum_dim(2)
+            .into_data()
+            .try_into_vec::<f32>()
+            .unwrap();
         assert!(sums.iter().all(|s| (s - 1.0).abs() < 1e-5), "{sums:?}");
-        let w = w.into_data().to_vec::<f32>().unwrap();
+        let w = w.into_data().try_into_vec::<f32>().unwrap();
         assert!(w[..3].iter().all(|w| (w - 1.0 / 3.0).abs() < 1e-5), "{w:?}");
         assert!(w[3] > 0.999);
     }
@@ -58,7 +63,7 @@ mod tests {
             .grad(&gradients)
             .unwrap()
             .into_data()
-            .to_vec::<f32>()
+            .try_into_vec::<f32>()
             .unwrap();
         assert!((slope[0] - 0.5).abs() < 1e-6, "{slope:?}");
         assert!((slope[1] - 1.0).abs() < 1e-6, "{slope:?}");

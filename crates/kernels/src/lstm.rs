@@ -31,7 +31,7 @@ mod tests {
     #[test]
     fn agrees_with_the_equations() {
         let device = Device::default();
-        let (i, f, g, o, c) = (0.3_f64, -1.2, 0.7, 2.0, -0.4);
+        let (i, f, g, o, c) = (0.3_f64, -1.2_f64, 0.7_f64, 2.0_f64, -0.4_f64);
         let gates = Tensor::<2>::from_floats([[i as f32, f as f32, g as f32, o as f32]], &device);
         let (h, c_new) = lstm_cell(gates, Tensor::from_floats([[c as f32]], &device));
         let sig = |u: f64| 1.0 / (1.0 + (-u).exp());

@@ -138,16 +138,6 @@ impl Adam {
             }),
         }
     }
-
-    /// Whether the moments belong to the parameters of `module`.
-    pub fn fits<M: Module>(&self, parameters: &Arrays, module: &M) -> bool {
-        let _ = module;
-        self.moments.iter().all(|(name, moments)| {
-            parameters
-                .get(name)
-                .is_some_and(|array| array.values.len() == moments.first.dims()[0])
-        })
-    }
 }
 
 struct Collector {

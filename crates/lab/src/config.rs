@@ -177,6 +177,9 @@ pub struct TrainingSettings {
     pub checkpoint_every: u64,
     /// Checkpoints kept beside the best one.
     pub keep: usize,
+    /// Processor threads for tensor operations, 0 for one a core. Small models are faster on one.
+    /// The variable `RAYON_NUM_THREADS` goes first.
+    pub threads: usize,
 }
 
 /// What is measured on held-out sequences.
@@ -259,6 +262,7 @@ impl Default for TrainingSettings {
             log_every: 50,
             checkpoint_every: 1_000,
             keep: 2,
+            threads: 0,
         }
     }
 }

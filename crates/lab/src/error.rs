@@ -90,6 +90,9 @@ pub enum LabError {
         /// Where the state before this step was saved.
         checkpoint: PathBuf,
     },
+    /// A picture could not be drawn or written.
+    #[error(transparent)]
+    Picture(#[from] crate::picture::PictureError),
     /// A thread of the program stopped.
     #[error("the {0} stopped unexpectedly")]
     Thread(&'static str),
@@ -102,6 +105,7 @@ impl LabError {
         match self {
             Self::Worlds(PrefetchNotStarted { .. } | PrefetchStopped { .. })
             | Self::Write { .. }
+            | Self::Picture(_)
             | Self::NonFinite { .. }
             | Self::Thread(_) => 1,
             _ => 2,

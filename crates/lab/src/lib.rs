@@ -11,15 +11,17 @@
 //! | `bench.rs` | timing |
 
 mod adam;
+pub mod bench;
 pub mod chart;
 pub mod checkpoint;
+pub mod compare;
 mod config;
 mod error;
 mod evaluate;
 mod experiments;
 mod machine;
 pub mod picture;
-mod present;
+pub mod present;
 mod progress;
 pub mod report;
 mod run;

@@ -1,15 +1,481 @@
 //! Pictures and report of a run.
-use crate::{Evaluation, Experiment, LabError, trainer::Model};
-use mnemora_worlds::Task;
-use std::path::Path;
+
+use crate::{
+    Evaluation, Experiment, LabError, Trained,
+    chart::{self, Chart, Layout, Series, Shaded, number},
+    checkpoint,
+    evaluate::{evaluate, generation},
+    picture::{Group, HeatMap, Image, Row, Sequence, Sheet, heat_map, sheet},
+    report::{Content, Figure, Number, Report, html},
+    run::{
+        EVALUATION_FILE, Metrics, REPORT_FILE, read_json, read_metrics, read_origin,
+        write_atomically,
+    },
+    train::resolve_task,
+    trainer::{BatchTensors, Model, noise},
+    weights::host,
+};
+use mnemora_models::{FilteringModel, filter};
+use mnemora_worlds::{Batch, Split, Stream, Task};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+/// Pixels that a pixel of a frame takes in pictures.
+const SCALE: usize = 2;
+
+/// Held-out numbers as a table's rows.
+pub fn numbers(evaluation: &Evaluation) -> Vec<Number> {
+    let row = |name: &str, value: String, unit: &str, meaning: &str| Number {
+        name: name.into(),
+        value,
+        unit: unit.into(),
+        meaning: meaning.into(),
+    };
+    let mut rows = vec![
+        row(
+            "bound",
+            format!(
+                "{} ± {}",
+                number(evaluation.bound, 1),
+                number(evaluation.bound_stderr, 1)
+            ),
+            "nats per sequence",
+            "reconstruction less KL, higher is better; ± standard error over sequences",
+        ),
+        row(
+            "reconstruction",
+            number(evaluation.reconstruction, 1),
+            "nats per sequence",
+            "log likelihood of the frames given the latents",
+        ),
+        row(
+            "KL",
+            number(evaluation.kl, 1),
+            "nats per sequence",
+            "what the frames said that the predictions had not",
+        ),
+        row(
+            "KL of the last frame",
+            number(evaluation.kl_last, 2),
+            "nats",
+            "near zero if memory predicts it",
+        ),
+    ];
+    if let (Some(before), Some(recall), Some(ratio)) = (
+        evaluation.kl_before_recall,
+        evaluation.kl_recall,
+        evaluation.recall_kl_ratio,
+    ) {
+        rows.push(row(
+            "KL before recall",
+            number(before, 2),
+            "nats per frame",
+            "mean over the frames that nothing predicts",
+        ));
+        rows.push(row(
+            "KL in recall",
+            number(recall, 2),
+            "nats per frame",
+            "mean over the frames that were seen before",
+        ));
+        rows.push(row(
+            "recall KL ratio",
+            number(ratio, 3),
+            "",
+            "the second over the first: 1 without memory",
+        ));
+    }
+    if let Some(recall) = evaluation.generated_recall {
+        rows.push(row(
+            "generated recall",
+            number(100.0 * recall.nearest, 1),
+            "% of frames",
+            "to which the remembered frame is the nearest of all seen",
+        ));
+        rows.push(row(
+            "error to the remembered",
+            number(recall.error_remembered, 4),
+            "mean square",
+            "of a generated pixel, intensities in [0, 1]",
+        ));
+        rows.push(row(
+            "error to the others",
+            number(recall.error_others, 4),
+            "mean square",
+            "the same to the other frames seen",
+        ));
+    }
+    rows
+}
+
+/// Draws training sequences of an experiment's task.
+pub fn write_training_sequences(
+    mut experiment: Experiment,
+    data: Option<&Path>,
+    out: &Path,
+) -> Result<(), LabError> {
+    let task = resolve_task(&mut experiment, data)?;
+    let stream = Stream::new(experiment.seed, "data");
+    let batch = task.batch(Split::Train, &stream, 0, experiment.evaluation.pictures);
+    let groups = (0..batch.batch)
+        .map(|row| Group {
+            rows: vec![Row {
+                label: format!("{}", row + 1),
+                frames: frames_of(&batch, row),
+                first_step: 0,
+            }],
+            marked: marked(task.as_ref()),
+        })
+        .collect();
+    let picture = sheet(&Sheet {
+        title: format!("{}: training sequences", experiment.name),
+        groups,
+        mark_caption: "recall interval".into(),
+        scale: SCALE,
+        wrap: wrap(batch.time),
+        first_number: 1,
+    })?;
+    write_picture(&picture, out)
+}
+
+/// Draws generated sequences under the truth.
+pub fn write_generated(
+    trained: &Trained,
+    sequences: usize,
+    seed: u64,
+    out: &Path,
+) -> Result<(), LabError> {
+    let picture = generated_picture(&trained.model, trained.task.as_ref(), sequences, seed)?;
+    write_picture(&picture, out)
+}
+
+/// Writes a run's report again. Numbers come from the run's evaluation if it is of this
+/// checkpoint, and are measured otherwise.
+pub fn rewrite_report(run: &Path, trained: &Trained) -> Result<PathBuf, LabError> {
+    let (experiment, model, task) = (&trained.experiment, &trained.model, trained.task.as_ref());
+    let evaluation = match read_json::<Evaluation>(&run.join(EVALUATION_FILE)) {
+        Ok(evaluation) if evaluation.step == trained.step => evaluation,
+        _ => evaluate(
+            experiment,
+            model,
+            task,
+            trained.step,
+            experiment.evaluation.batches,
+        ),
+    };
+    write_report(run, experiment, model, task, &evaluation)
+}
 
 /// Draws the pictures of a run and writes its report.
 pub fn write_report(
-    _directory: &Path,
-    _experiment: &Experiment,
-    _model: &Model,
-    _task: &dyn Task,
-    _evaluation: &Evaluation,
-) -> Result<(), LabError> {
-    Ok(())
+    run: &Path,
+    experiment: &Experiment,
+    model: &Model,
+    task: &dyn Task,
+    evaluation: &Evaluation,
+) -> Result<PathBuf, LabError> {
+    let samples = run.join("samples");
+    let generated = generated_picture(model, task, experiment.evaluation.pictures, 1)?;
+    write_picture(&generated, &samples.join("generated.png"))?;
+    let pictures = vec![Figure {
+        title: "Generated sequences".into(),
+        caption: format!(
+            "The model sees the first {} frames of a held-out sequence, then generates the rest. \
+             Truth above, generated frames below.",
+            task.prompt()
+        ),
+        content: Content::Png(generated.png_bytes()?),
+    }];
+    let memory = match attention_picture(model, task)? {
+        None => Vec::new(),
+        Some(picture) => {
+            write_picture(&picture, &samples.join("attention.png"))?;
+            vec![Figure {
+                title: "Where the memory reads".into(),
+                caption: "Read weights of each head over the slots, one column a step, mean over \
+                          held-out sequences. Slot i holds what step i stored."
+                    .into(),
+                content: Content::Png(picture.png_bytes()?),
+            }]
+        }
+    };
+
+    let metrics = read_metrics(run)?;
+    let held_out = checkpoint::load_latest(run)
+        .map(|(checkpoint, _)| checkpoint.state.held_out)
+        .unwrap_or_default();
+    let held_out = Series {
+        label: "held-out".into(),
+        points: held_out.iter().map(|h| (h.step as f64, h.bound)).collect(),
+        band: None,
+    };
+    let mut charts = Vec::new();
+    for (chart, caption) in [
+        (
+            bound_chart(vec![bound_series("training batch", &metrics), held_out]),
+            "Bound over training.",
+        ),
+        (
+            last_kl_chart(vec![last_kl_series("training batch", &metrics)]),
+            "KL of the last frame over training: it falls when the memory becomes useful.",
+        ),
+        (
+            kl_per_step_chart(
+                vec![kl_per_step_series("held-out", &evaluation.kl_per_step)],
+                task,
+            ),
+            "KL of each frame after training, mean over held-out sequences.",
+        ),
+    ] {
+        charts.push(Figure {
+            title: String::new(),
+            caption: caption.into(),
+            content: Content::Svg(chart::svg(&[chart], &Layout::default())?),
+        });
+    }
+
+    let origin = read_origin(run).unwrap_or_default();
+    let seconds = checkpoint::load_latest(run)
+        .map_or(0.0, |(checkpoint, _)| checkpoint.state.elapsed_seconds);
+    let report = Report {
+        title: format!("{} · {}", experiment.name, experiment.model.memory.as_str()),
+        subtitle: experiment.description.clone(),
+        numbers: numbers(evaluation),
+        pictures,
+        charts,
+        memory,
+        facts: vec![
+            ("updates".into(), evaluation.step.to_string()),
+            ("training time".into(), format!("{seconds:.0} s")),
+            (
+                "held-out sequences".into(),
+                evaluation.sequences.to_string(),
+            ),
+            ("parameters".into(), number(origin.parameters as f64, 0)),
+            ("seed".into(), experiment.seed.to_string()),
+            ("data".into(), origin.data),
+            (
+                "mnemora".into(),
+                format!("{}, commit {}", origin.version, origin.commit),
+            ),
+            ("machine".into(), origin.machine),
+        ],
+        command: origin.command,
+        configuration: experiment.to_toml()?,
+    };
+    let path = run.join(REPORT_FILE);
+    write_atomically(&path, html(&report).as_bytes())?;
+    Ok(path)
+}
+
+/// The bound as logged, for a chart.
+pub(crate) fn bound_series(label: &str, metrics: &[Metrics]) -> Series {
+    Series {
+        label: label.into(),
+        points: metrics
+            .iter()
+            .map(|row| (row.step as f64, f64::from(row.bound)))
+            .collect(),
+        band: None,
+    }
+}
+
+/// The last frame's KL as logged, for a chart.
+pub(crate) fn last_kl_series(label: &str, metrics: &[Metrics]) -> Series {
+    Series {
+        label: label.into(),
+        points: metrics
+            .iter()
+            .map(|row| (row.step as f64, f64::from(row.kl_last)))
+            .collect(),
+        band: None,
+    }
+}
+
+/// KL per step for a chart, steps counted from 1.
+pub(crate) fn kl_per_step_series(label: &str, kl: &[f64]) -> Series {
+    Series {
+        label: label.into(),
+        points: (1..).map(f64::from).zip(kl.iter().copied()).collect(),
+        band: None,
+    }
+}
+
+/// Bound over training.
+pub(crate) fn bound_chart(series: Vec<Series>) -> Chart {
+    Chart {
+        title: "Bound".into(),
+        x_label: "update".into(),
+        y_label: "nats per sequence".into(),
+        y_range: chart::settled_range(&series, 0.9),
+        series,
+        ..Chart::default()
+    }
+}
+
+/// Last frame's KL over training.
+pub(crate) fn last_kl_chart(series: Vec<Series>) -> Chart {
+    Chart {
+        title: "KL of the last frame".into(),
+        x_label: "update".into(),
+        y_label: "nats".into(),
+        series,
+        ..Chart::default()
+    }
+}
+
+/// KL per step after training.
+pub(crate) fn kl_per_step_chart(series: Vec<Series>, task: &dyn Task) -> Chart {
+    let top = series
+        .iter()
+        .flat_map(|s| s.points.iter().map(|p| p.1))
+        .fold(1.0, f64::max);
+    Chart {
+        title: "KL per step after training".into(),
+        x_label: "step".into(),
+        y_label: "nats".into(),
+        y_range: Some((0.0, 1.1 * top)),
+        shaded: task.recall_interval().map(|range| Shaded {
+            from: range.start as f64 + 0.5,
+            to: range.end as f64 + 0.5,
+            caption: "recall interval".into(),
+        }),
+        series,
+        ..Chart::default()
+    }
+}
+
+fn generated_picture(
+    model: &Model,
+    task: &dyn Task,
+    sequences: usize,
+    seed: u64,
+) -> Result<Image, LabError> {
+    let stream = Stream::new(seed, "pictures");
+    let batch = task.batch(Split::Test, &stream, 0, sequences);
+    let samples = Stream::new(seed, "picture samples");
+    let generated = generation(model, task, &batch, &samples, 0, &model.device());
+    let frames = host(generated.frames.into_data());
+    let length = frames.len() / sequences;
+    let groups = frames
+        .chunks(length)
+        .enumerate()
+        .map(|(row, frames)| Group {
+            rows: vec![
+                Row {
+                    label: "truth".into(),
+                    frames: frames_of(&batch, row),
+                    first_step: 0,
+                },
+                Row {
+                    label: "generated".into(),
+                    frames: Sequence {
+                        frames,
+                        steps: batch.time - task.prompt(),
+                        ..frames_of(&batch, row)
+                    },
+                    first_step: task.prompt(),
+                },
+            ],
+            marked: marked(task),
+        })
+        .collect();
+    Ok(sheet(&Sheet {
+        title: String::new(),
+        groups,
+        mark_caption: "recall interval".into(),
+        scale: SCALE,
+        wrap: wrap(batch.time),
+        first_number: 1,
+    })?)
+}
+
+/// Read weights `[slots, time]` of each head, mean over held-out sequences; `None` for a memory
+/// without heads.
+fn attention_picture(model: &Model, task: &dyn Task) -> Result<Option<Image>, LabError> {
+    let batch = task.batch(Split::Test, &Stream::new(1, "pictures"), 1, 16);
+    let (rows, time) = (batch.batch, batch.time);
+    let device = model.device();
+    let tensors = BatchTensors::new(batch, &device);
+    let shape = [time, rows, model.latent_size()];
+    let noise = noise(&Stream::new(1, "picture samples"), 1, shape, &device);
+    let filtered = filter(model, tensors.observations, tensors.conditions, noise, None);
+
+    // By name and head: a row of weights a step, of as many slots as were filled.
+    let mut heads: BTreeMap<(&str, usize), Vec<(usize, Vec<f32>)>> = BTreeMap::new();
+    for (step, attention) in filtered.attention.into_iter().enumerate() {
+        for attention in attention {
+            let [_, count, slots] = attention.weights.dims();
+            let mean = host(attention.weights.mean_dim(0).into_data());
+            for (head, weights) in mean.chunks(slots).enumerate().take(count) {
+                heads
+                    .entry((attention.name, head))
+                    .or_default()
+                    .push((step, weights.to_vec()));
+            }
+        }
+    }
+    let slots = heads
+        .values()
+        .flatten()
+        .map(|(_, weights)| weights.len())
+        .max();
+    let Some(slots) = slots else { return Ok(None) };
+    let mut images = Vec::new();
+    for ((name, head), columns) in &heads {
+        let mut values = vec![0.0; slots * time];
+        for (step, weights) in columns {
+            for (slot, weight) in weights.iter().enumerate() {
+                values[slot * time + step] = *weight;
+            }
+        }
+        images.push(heat_map(&HeatMap {
+            title: format!("{name}, head {}", head + 1),
+            values: &values,
+            rows: slots,
+            columns: time,
+            row_axis: "slot".into(),
+            column_axis: "step".into(),
+            first_number: 1,
+            range: Some((0.0, 1.0)),
+            cell: if time > 30 { 10 } else { 18 },
+            marked: marked(task),
+        })?);
+    }
+    Ok(Some(Image::stack(&images, 12)?))
+}
+
+fn frames_of(batch: &Batch, row: usize) -> Sequence<'_> {
+    let length = batch.time * batch.frame.size();
+    Sequence {
+        frames: batch
+            .frames
+            .get(row * length..(row + 1) * length)
+            .unwrap_or_default(),
+        steps: batch.time,
+        channels: batch.frame.channels,
+        height: batch.frame.height,
+        width: batch.frame.width,
+    }
+}
+
+fn marked(task: &dyn Task) -> Vec<usize> {
+    task.recall_interval().map_or(Vec::new(), Iterator::collect)
+}
+
+/// Frames in a line of a picture; long sequences go over several.
+fn wrap(time: usize) -> Option<usize> {
+    (time > 30).then_some(28)
+}
+
+fn write_picture(picture: &Image, path: &Path) -> Result<(), LabError> {
+    if let Some(parent) = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+    {
+        std::fs::create_dir_all(parent).map_err(|error| LabError::write(parent, error))?;
+    }
+    write_atomically(path, &picture.png_bytes()?)
 }

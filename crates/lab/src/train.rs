@@ -82,6 +82,15 @@ fn resolve_data(experiment: &mut Experiment, data: Option<&Path>) -> Result<Arc<
     Ok(Arc::new(mnist))
 }
 
+/// The task of an experiment, over its data.
+pub(crate) fn resolve_task(
+    experiment: &mut Experiment,
+    data: Option<&Path>,
+) -> Result<Arc<dyn Task>, LabError> {
+    let mnist = resolve_data(experiment, data)?;
+    task(experiment, mnist)
+}
+
 /// Data, task and fresh model of an experiment.
 fn prepare(
     experiment: &mut Experiment,
@@ -121,6 +130,7 @@ pub fn train(
     data: Option<&Path>,
     surroundings: &Surroundings,
 ) -> Result<Outcome, LabError> {
+    use_threads(&experiment);
     let device = Device::default().autodiff();
     let (words, task, model) = prepare(&mut experiment, data, &device)?;
     let run = Run::create(directory)?;
@@ -167,6 +177,7 @@ pub fn resume(
                 .into(),
         ));
     }
+    use_threads(&experiment);
     let device = Device::default().autodiff();
     let (_, task, model) = prepare(&mut experiment, data, &device)?;
     let run = Run::open(directory)?;
@@ -195,6 +206,17 @@ pub fn resume(
     };
     run.write_experiment(&experiment)?;
     on_large_stack(|| go_on(&run, &experiment, task, trainer, state, surroundings))
+}
+
+/// Sizes the process's thread pool as the experiment says. The first experiment of a process
+/// decides; the variable `RAYON_NUM_THREADS` goes before all.
+pub(crate) fn use_threads(experiment: &Experiment) {
+    if std::env::var_os("RAYON_NUM_THREADS").is_none() {
+        // An error means that the pool is there already.
+        let _ = rayon::ThreadPoolBuilder::new()
+            .num_threads(experiment.training.threads)
+            .build_global();
+    }
 }
 
 /// Runs `work` on a thread whose stack holds the backward pass of long sequences.
@@ -368,6 +390,7 @@ pub fn open(
     data: Option<&Path>,
 ) -> Result<Trained, LabError> {
     let mut experiment = read_experiment(directory, overrides)?;
+    use_threads(&experiment);
     let device = Device::default();
     let (_, task, model) = prepare(&mut experiment, data, &device)?;
     let (found, problems) = checkpoint::load_latest(directory)?;

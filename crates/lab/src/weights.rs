@@ -200,6 +200,6 @@ impl ModuleMapper for Restorer {
 
 /// A tensor's numbers on the host.
 pub(crate) fn host(data: TensorData) -> Vec<f32> {
-    data.into_vec::<f32>()
+    data.try_into_vec::<f32>()
         .expect("tensors of this project hold f32")
 }

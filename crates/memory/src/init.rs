@@ -29,16 +29,16 @@ impl Initializer {
 
     /// A parameter drawn uniformly from `[-bound, bound)`.
     pub fn uniform<const D: usize>(&mut self, shape: [usize; D], bound: f64) -> Param<Tensor<D>> {
-        let bound = bound as f32;
-        let values: Vec<f32> = (0..shape.iter().product())
-            .map(|_| self.stream.random_range(-bound..bound))
-            .collect();
+        let values = self.uniform_values(shape.iter().product(), bound);
         self.parameter(values, shape)
     }
 
-    /// A parameter with all elements equal to `value`.
-    pub fn constant<const D: usize>(&mut self, shape: [usize; D], value: f32) -> Param<Tensor<D>> {
-        self.parameter(vec![value; shape.iter().product()], shape)
+    /// Numbers drawn uniformly from `[-bound, bound)`.
+    pub fn uniform_values(&mut self, count: usize, bound: f64) -> Vec<f32> {
+        let bound = bound as f32;
+        (0..count)
+            .map(|_| self.stream.random_range(-bound..bound))
+            .collect()
     }
 
     /// A parameter with given elements, row-major.

@@ -33,16 +33,11 @@ impl Lstm {
         let bound = 1.0 / (hidden as f64).sqrt();
         let weight_input = init.uniform([inputs, 4 * hidden], bound);
         let weight_hidden = init.uniform([hidden, 4 * hidden], bound);
-        let bias = init.uniform([4 * hidden], bound).map(|bias| {
-            let forget = Tensor::ones([hidden], &bias.device());
-            bias.clone()
-                .slice_assign(
-                    [hidden..2 * hidden],
-                    bias.slice([hidden..2 * hidden]) + forget,
-                )
-                .detach()
-                .require_grad()
-        });
+        let mut bias = init.uniform_values(4 * hidden, bound);
+        for forget in bias.iter_mut().skip(hidden).take(hidden) {
+            *forget += 1.0;
+        }
+        let bias = init.parameter(bias, [4 * hidden]);
         Self {
             weight_input,
             weight_hidden,

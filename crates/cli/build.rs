@@ -1,0 +1,29 @@
+//! Writes down the commit that the program is built from.
+
+use std::{path::Path, process::Command};
+
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(arguments).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| text.trim().to_owned())
+}
+
+fn main() {
+    let commit = git(&["rev-parse", "--short=12", "HEAD"]);
+    let changed = git(&["status", "--porcelain", "--untracked-files=no"])
+        .is_some_and(|changes| !changes.is_empty());
+    let commit = match commit {
+        None => "unknown".to_owned(),
+        Some(commit) if changed => format!("{commit}-changed"),
+        Some(commit) => commit,
+    };
+    println!("cargo:rustc-env=MNEMORA_COMMIT={commit}");
+    // Without such lines, a build script runs again whenever a file of its package changes.
+    println!("cargo:rerun-if-changed=src");
+    for file in ["HEAD", "index"] {
+        let path = Path::new("../../.git").join(file);
+        if path.exists() {
+            println!("cargo:rerun-if-changed={}", path.display());
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! What the command line says.
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Generative temporal models with memory: train, look, compare.
+#[derive(Debug, Parser)]
+#[command(name = "mnemora", version, about, max_term_width = 100)]
+#[command(
+    after_help = "Results go to standard output, messages to standard error.\n\
+    Exit status: 0 done, 1 failed while running, 2 wrong use or bad input,\n\
+    130 or 143 stopped by SIGINT or SIGTERM after saving.\n\n\
+    First run: mnemora train perfect-recall-small"
+)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// List the experiments that come with mnemora
+    List {
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Draw training sequences of an experiment's task
+    Show {
+        /// Name of an experiment (see `list`) or a TOML file
+        experiment: String,
+        /// PNG to write
+        #[arg(long, default_value = "show.png")]
+        out: PathBuf,
+        #[command(flatten)]
+        settings: Settings,
+    },
+    /// Train an experiment in a new run directory, then evaluate it and write its report
+    Train(Train),
+    /// Go on with a run from its newest checkpoint, bit for bit as if never stopped
+    Resume {
+        /// Directory of the run
+        run: PathBuf,
+        /// Change a key of [training] or [evaluation]: --set training.steps=20000 prolongs
+        #[arg(long = "set", value_name = "KEY=VALUE")]
+        overrides: Vec<String>,
+        #[command(flatten)]
+        data: Data,
+        /// Print the evaluation as JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Evaluate a run's newest checkpoint on held-out sequences
+    Eval {
+        /// Directory of the run
+        run: PathBuf,
+        /// Change a key of [evaluation]: --set evaluation.batches=100
+        #[arg(long = "set", value_name = "KEY=VALUE")]
+        overrides: Vec<String>,
+        #[command(flatten)]
+        data: Data,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Generate sequences after a prompt, the truth above them
+    Generate {
+        /// Directory of the run
+        run: PathBuf,
+        /// PNG to write [default: RUN/samples/generated.png]
+        #[arg(long)]
+        out: Option<PathBuf>,
+        /// Sequences to draw
+        #[arg(long, default_value_t = 6)]
+        sequences: usize,
+        /// Seed of prompts and samples
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        #[command(flatten)]
+        data: Data,
+    },
+    /// Write a run's report again, from its newest checkpoint
+    Report {
+        /// Directory of the run
+        run: PathBuf,
+        #[command(flatten)]
+        data: Data,
+    },
+    /// Compare runs: learning curves and KL per step in one picture, replicas averaged
+    Compare {
+        /// Directories of runs; runs that differ only in their seed are replicas
+        #[arg(required = true)]
+        runs: Vec<PathBuf>,
+        /// PNG to write
+        #[arg(long, default_value = "compare.png")]
+        out: PathBuf,
+        /// Print one JSON object a model instead of a table
+        #[arg(long)]
+        json: bool,
+    },
+    /// Time one training step of the paper-size models
+    Bench {
+        /// Steps to time
+        #[arg(long, default_value_t = 5)]
+        steps: usize,
+        /// Print one JSON object a row
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Train an experiment.
+#[derive(Debug, Args)]
+pub struct Train {
+    /// Name of an experiment (see `list`) or a TOML file
+    pub experiment: String,
+    /// New directory for the run [default: runs/EXPERIMENT-MEMORY-seedN]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    #[command(flatten)]
+    pub settings: Settings,
+    /// Say what would be trained, with parameter counts, and stop
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Print the evaluation as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Settings of an experiment.
+#[derive(Debug, Args)]
+pub struct Settings {
+    /// Change any key of the experiment: --set training.batch=32 (repeatable)
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub overrides: Vec<String>,
+    /// The memory: short for --set model.memory=NAME
+    #[arg(long, value_name = "NAME")]
+    pub memory: Option<String>,
+    /// The seed: short for --set seed=N
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    #[command(flatten)]
+    pub data: Data,
+}
+
+/// Where the data are.
+#[derive(Debug, Args)]
+pub struct Data {
+    /// Folder of the data; else MNEMORA_DATA, else the digits that come with mnemora
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+}
+
+impl Settings {
+    /// All overrides, the short forms last.
+    pub fn all(&self) -> Vec<String> {
+        let mut overrides = self.overrides.clone();
+        overrides.extend(
+            self.memory
+                .iter()
+                .map(|name| format!("model.memory={name}")),
+        );
+        overrides.extend(self.seed.iter().map(|seed| format!("seed={seed}")));
+        overrides
+    }
+}

@@ -1,0 +1,231 @@
+//! One function a command.
+
+use crate::{
+    arguments::{Command, Settings, Train},
+    signals::StopSignal,
+};
+use mnemora_lab::{
+    Evaluation, Experiment, LabError, Outcome, Surroundings, bench, compare, evaluate,
+    load_experiment, open, plan, present, resume, shipped, train,
+};
+use std::path::{Path, PathBuf};
+
+/// Runs a command and gives its exit status.
+pub fn run(command: Command) -> Result<u8, LabError> {
+    match command {
+        Command::List { json } => list(json),
+        Command::Show {
+            experiment,
+            out,
+            settings,
+        } => show(&experiment, &out, &settings),
+        Command::Train(arguments) => train_command(&arguments),
+        Command::Resume {
+            run,
+            overrides,
+            data,
+            json,
+        } => {
+            let signal = StopSignal::listen()?;
+            let interrupted = || signal.received();
+            let outcome = resume(
+                &run,
+                &overrides,
+                data.data.as_deref(),
+                &surroundings(&interrupted),
+            )?;
+            finish(&run, outcome, json)
+        }
+        Command::Eval {
+            run,
+            overrides,
+            data,
+            json,
+        } => eval(&run, &overrides, data.data.as_deref(), json),
+        Command::Generate {
+            run,
+            out,
+            sequences,
+            seed,
+            data,
+        } => {
+            let trained = open(&run, &[], data.data.as_deref())?;
+            report_problems(&trained.problems);
+            let out = out.unwrap_or_else(|| run.join("samples").join("generated.png"));
+            present::write_generated(&trained, sequences.max(1), seed, &out)?;
+            println!("{}", out.display());
+            Ok(0)
+        }
+        Command::Report { run, data } => {
+            let trained = open(&run, &[], data.data.as_deref())?;
+            report_problems(&trained.problems);
+            println!("{}", present::rewrite_report(&run, &trained)?.display());
+            Ok(0)
+        }
+        Command::Compare { runs, out, json } => {
+            let comparison = compare::compare(&runs)?;
+            comparison.draw(&out)?;
+            match json {
+                true => print_lines(comparison.rows()),
+                false => print!("{}", comparison.table()),
+            }
+            eprintln!("{}", out.display());
+            Ok(0)
+        }
+        Command::Bench { steps, json } => {
+            let rows = bench::bench(steps.max(1))?;
+            match json {
+                true => print_lines(&rows),
+                false => print!("{}", bench::table(&rows)),
+            }
+            Ok(0)
+        }
+    }
+}
+
+fn print_lines<T: serde::Serialize>(rows: &[T]) {
+    for row in rows {
+        println!("{}", to_json(row));
+    }
+}
+
+fn to_json<T: serde::Serialize>(value: &T) -> String {
+    serde_json::to_string(value).expect("results hold only numbers, texts and lists")
+}
+
+fn list(json: bool) -> Result<u8, LabError> {
+    let experiments: Vec<Experiment> = shipped()
+        .iter()
+        .map(|shipped| shipped.experiment(&[]))
+        .collect::<Result<_, _>>()?;
+    if json {
+        let rows: Vec<_> = experiments
+            .iter()
+            .map(|e| serde_json::json!({"name": e.name, "task": e.task.name, "description": e.description}))
+            .collect();
+        let memories: Vec<_> = mnemora_lab::MemoryName::ALL
+            .iter()
+            .map(|memory| memory.as_str())
+            .collect();
+        let all = serde_json::json!({"experiments": rows, "memories": memories});
+        println!("{}", to_json(&all));
+        return Ok(0);
+    }
+    let width = experiments.iter().map(|e| e.name.len()).max().unwrap_or(0);
+    for experiment in &experiments {
+        println!("{:width$}  {}", experiment.name, experiment.description);
+    }
+    let memories: Vec<_> = mnemora_lab::MemoryName::ALL
+        .iter()
+        .map(|memory| memory.as_str())
+        .collect();
+    println!("\nmemories (--memory NAME): {}", memories.join(", "));
+    Ok(0)
+}
+
+fn show(name: &str, out: &Path, settings: &Settings) -> Result<u8, LabError> {
+    let experiment = load_experiment(name, &settings.all())?;
+    present::write_training_sequences(experiment, settings.data.data.as_deref(), out)?;
+    println!("{}", out.display());
+    Ok(0)
+}
+
+fn train_command(arguments: &Train) -> Result<u8, LabError> {
+    let experiment = load_experiment(&arguments.experiment, &arguments.settings.all())?;
+    let data = arguments.settings.data.data.as_deref();
+    if arguments.dry_run {
+        let plan = plan(experiment, data)?;
+        if arguments.json {
+            let parameters: serde_json::Map<_, _> = plan
+                .parameters
+                .iter()
+                .map(|(name, count)| (name.clone(), (*count).into()))
+                .collect();
+            let all = serde_json::json!({
+                "experiment": plan.experiment, "parameters": parameters, "data": plan.data,
+            });
+            println!("{}", to_json(&all));
+            return Ok(0);
+        }
+        for (name, count) in &plan.parameters {
+            println!("{name:10} {count:>10} parameters");
+        }
+        println!("data       {}\n", plan.data);
+        print!("{}", plan.experiment.to_toml()?);
+        return Ok(0);
+    }
+    let out = arguments.out.clone().unwrap_or_else(|| {
+        PathBuf::from("runs").join(format!(
+            "{}-{}-seed{}",
+            experiment.name,
+            experiment.model.memory.as_str(),
+            experiment.seed
+        ))
+    });
+    let signal = StopSignal::listen()?;
+    let interrupted = || signal.received();
+    let outcome = train(experiment, &out, data, &surroundings(&interrupted))?;
+    finish(&out, outcome, arguments.json)
+}
+
+fn surroundings<'a>(interrupted: &'a (dyn Fn() -> Option<i32> + Sync)) -> Surroundings<'a> {
+    let mut words = vec!["mnemora".to_owned()];
+    words.extend(std::env::args().skip(1));
+    Surroundings {
+        interrupted,
+        quiet: false,
+        command: words.join(" "),
+        commit: env!("MNEMORA_COMMIT").to_owned(),
+    }
+}
+
+fn finish(run: &Path, outcome: Outcome, json: bool) -> Result<u8, LabError> {
+    match outcome {
+        Outcome::Finished(evaluation) => {
+            print_evaluation(&evaluation, json);
+            eprintln!("report: {}", run.join("report.html").display());
+            Ok(0)
+        }
+        Outcome::Interrupted { signal, checkpoint } => {
+            eprintln!(
+                "stopped; saved {}; go on with `mnemora resume {}`",
+                checkpoint.display(),
+                run.display()
+            );
+            Ok(u8::try_from(128 + signal).unwrap_or(1))
+        }
+    }
+}
+
+fn eval(run: &Path, overrides: &[String], data: Option<&Path>, json: bool) -> Result<u8, LabError> {
+    let trained = open(run, overrides, data)?;
+    report_problems(&trained.problems);
+    let evaluation = evaluate(
+        &trained.experiment,
+        &trained.model,
+        trained.task.as_ref(),
+        trained.step,
+        trained.experiment.evaluation.batches,
+    );
+    print_evaluation(&evaluation, json);
+    Ok(0)
+}
+
+fn report_problems(problems: &[String]) {
+    for problem in problems {
+        eprintln!("mnemora: {problem}; using an older checkpoint");
+    }
+}
+
+fn print_evaluation(evaluation: &Evaluation, json: bool) {
+    if json {
+        println!("{}", to_json(evaluation));
+        return;
+    }
+    for number in present::numbers(evaluation) {
+        println!(
+            "{:26} {:>16} {:18} {}",
+            number.name, number.value, number.unit, number.meaning
+        );
+    }
+}

@@ -1,0 +1,337 @@
+//! Several runs beside each other; runs that differ only in their seed are replicas of one model.
+
+use crate::{
+    Evaluation, Experiment, LabError, MemoryName,
+    chart::{self, Layout, Series, number},
+    present::{bound_chart, kl_per_step_chart, last_kl_chart},
+    run::{EVALUATION_FILE, Metrics, read_experiment, read_json, read_metrics, write_atomically},
+    train::{open, resolve_task},
+};
+use mnemora_worlds::Task;
+use serde::Serialize;
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// Runs of one task, grouped into models.
+pub struct Comparison {
+    task: Arc<dyn Task>,
+    models: Vec<Replicas>,
+    rows: Vec<ModelRow>,
+}
+
+/// Runs that differ only in their seed.
+struct Replicas {
+    label: String,
+    experiment: Experiment,
+    metrics: Vec<Vec<Metrics>>,
+    evaluations: Vec<Evaluation>,
+    seeds: Vec<u64>,
+}
+
+/// A model's numbers: means over replicas with standard errors.
+#[derive(Clone, Debug, Serialize)]
+pub struct ModelRow {
+    /// Memory, with the experiment's name where several are compared.
+    pub model: String,
+    /// Seeds of the replicas.
+    pub seeds: Vec<u64>,
+    /// Updates.
+    pub steps: u64,
+    /// Bound in nats per sequence.
+    pub bound: Estimate,
+    /// KL of the last frame in nats.
+    pub kl_last: Estimate,
+    /// Mean KL before recall, nats per frame.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kl_before_recall: Option<Estimate>,
+    /// KL in recall over KL before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recall_kl_ratio: Option<Estimate>,
+    /// Share of generated frames whose nearest seen frame is the remembered one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generated_nearest: Option<Estimate>,
+    /// Mean squared error of generated pixels to the remembered frame.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_remembered: Option<Estimate>,
+    /// The same to the other frames.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_others: Option<Estimate>,
+}
+
+/// A mean over replicas.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Estimate {
+    /// The mean.
+    pub value: f64,
+    /// Its standard error; absent for a single replica.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stderr: Option<f64>,
+}
+
+impl Estimate {
+    fn of(values: &[f64]) -> Self {
+        let count = values.len() as f64;
+        let value = values.iter().sum::<f64>() / count;
+        let stderr = (values.len() > 1).then(|| {
+            let squares: f64 = values.iter().map(|v| (v - value).powi(2)).sum();
+            (squares / (count - 1.0) / count).sqrt()
+        });
+        Self { value, stderr }
+    }
+
+    fn of_all(values: Vec<Option<f64>>) -> Option<Self> {
+        let values: Option<Vec<f64>> = values.into_iter().collect();
+        values.filter(|v| !v.is_empty()).map(|v| Self::of(&v))
+    }
+
+    fn text(&self, digits: usize) -> String {
+        match self.stderr {
+            None => number(self.value, digits),
+            Some(stderr) => format!(
+                "{} ± {}",
+                number(self.value, digits),
+                number(stderr, digits)
+            ),
+        }
+    }
+}
+
+/// Reads runs and groups them. All must be of one task with equal lengths.
+pub fn compare(runs: &[PathBuf]) -> Result<Comparison, LabError> {
+    let mut models: Vec<Replicas> = Vec::new();
+    for run in runs {
+        let experiment = read_experiment(run, &[])?;
+        let metrics = read_metrics(run)?;
+        let evaluation = evaluation_of(run)?;
+        let same = |replicas: &&mut Replicas| {
+            let seedless = |e: &Experiment| Experiment {
+                seed: 0,
+                ..e.clone()
+            };
+            seedless(&replicas.experiment) == seedless(&experiment)
+        };
+        match models.iter_mut().find(same) {
+            Some(replicas) => {
+                replicas.seeds.push(experiment.seed);
+                replicas.metrics.push(metrics);
+                replicas.evaluations.push(evaluation);
+            }
+            None => models.push(Replicas {
+                label: String::new(),
+                seeds: vec![experiment.seed],
+                experiment,
+                metrics: vec![metrics],
+                evaluations: vec![evaluation],
+            }),
+        }
+    }
+    // The order of the memories, whatever the order of the arguments, so that colours stay.
+    models.sort_by_key(|m| {
+        let place = MemoryName::ALL
+            .iter()
+            .position(|name| *name == m.experiment.model.memory);
+        (m.experiment.name.clone(), place)
+    });
+    let first = models.first().map(|m| m.experiment.clone());
+    let Some(first) = first else {
+        return Err(LabError::Configuration("no run was named".into()));
+    };
+    if let Some(other) = models.iter().find(|m| m.experiment.task != first.task) {
+        return Err(LabError::Configuration(format!(
+            "runs of different tasks cannot be compared: {} with length {} and recall {}, {} with length {} and recall {}",
+            first.task.name,
+            first.task.length,
+            first.task.recall,
+            other.experiment.task.name,
+            other.experiment.task.length,
+            other.experiment.task.recall,
+        )));
+    }
+    let labels: Vec<String> = models.iter().map(|m| label(m, &models)).collect();
+    for (model, label) in models.iter_mut().zip(labels) {
+        model.label = label;
+    }
+    let task = resolve_task(&mut first.clone(), None)?;
+    let rows = models.iter().map(row).collect();
+    Ok(Comparison { task, models, rows })
+}
+
+/// The evaluation after training, or one of the newest checkpoint of a run still going.
+fn evaluation_of(run: &Path) -> Result<Evaluation, LabError> {
+    let path = run.join(EVALUATION_FILE);
+    if path.exists() {
+        return read_json(&path);
+    }
+    let trained = open(run, &[], None)?;
+    Ok(crate::evaluate(
+        &trained.experiment,
+        &trained.model,
+        trained.task.as_ref(),
+        trained.step,
+        trained.experiment.evaluation.batches,
+    ))
+}
+
+/// The memory's name, with the experiment's where that differs, and a number where both repeat.
+fn label(model: &Replicas, all: &[Replicas]) -> String {
+    let memory = model.experiment.model.memory.as_str();
+    let several = all
+        .iter()
+        .any(|m| m.experiment.name != model.experiment.name);
+    let base = match several {
+        true => format!("{} {memory}", model.experiment.name),
+        false => memory.to_owned(),
+    };
+    let alike: Vec<&Replicas> = all
+        .iter()
+        .filter(|m| {
+            m.experiment.name == model.experiment.name
+                && m.experiment.model.memory == model.experiment.model.memory
+        })
+        .collect();
+    match alike.iter().position(|m| std::ptr::eq(*m, model)) {
+        Some(place) if alike.len() > 1 => format!("{base} ({})", place + 1),
+        _ => base,
+    }
+}
+
+fn row(model: &Replicas) -> ModelRow {
+    let of = |f: &dyn Fn(&Evaluation) -> f64| {
+        Estimate::of(&model.evaluations.iter().map(f).collect::<Vec<_>>())
+    };
+    let all = |f: &dyn Fn(&Evaluation) -> Option<f64>| {
+        Estimate::of_all(model.evaluations.iter().map(f).collect())
+    };
+    ModelRow {
+        model: model.label.clone(),
+        seeds: model.seeds.clone(),
+        steps: model.evaluations.iter().map(|e| e.step).max().unwrap_or(0),
+        bound: of(&|e| e.bound),
+        kl_last: of(&|e| e.kl_last),
+        kl_before_recall: all(&|e| e.kl_before_recall),
+        recall_kl_ratio: all(&|e| e.recall_kl_ratio),
+        generated_nearest: all(&|e| e.generated_recall.map(|r| r.nearest)),
+        error_remembered: all(&|e| e.generated_recall.map(|r| r.error_remembered)),
+        error_others: all(&|e| e.generated_recall.map(|r| r.error_others)),
+    }
+}
+
+/// A value of one logged step.
+type Value = fn(&Metrics) -> f32;
+
+impl Comparison {
+    /// One row a model.
+    pub fn rows(&self) -> &[ModelRow] {
+        &self.rows
+    }
+
+    /// The rows as a Markdown table.
+    pub fn table(&self) -> String {
+        let mut text = String::from(
+            "| model | seeds | updates | bound | last KL | KL before recall | recall KL ratio | generated nearest |\n\
+             | --- | --- | --- | --- | --- | --- | --- | --- |\n",
+        );
+        let optional = |estimate: &Option<Estimate>, digits| {
+            estimate.map_or("-".to_owned(), |estimate| estimate.text(digits))
+        };
+        for row in &self.rows {
+            let seeds: Vec<String> = row.seeds.iter().map(u64::to_string).collect();
+            text.push_str(&format!(
+                "| {} | {} | {} | {} | {} | {} | {} | {} |\n",
+                row.model,
+                seeds.join(", "),
+                row.steps,
+                row.bound.text(1),
+                row.kl_last.text(2),
+                optional(&row.kl_before_recall, 2),
+                optional(&row.recall_kl_ratio, 3),
+                optional(&row.generated_nearest, 3),
+            ));
+        }
+        text
+    }
+
+    /// Draws bound, last-frame KL and KL per step of all models into one picture. Bands are
+    /// standard errors over replicas.
+    pub fn draw(&self, out: &Path) -> Result<(), LabError> {
+        let over_training = |value: Value| -> Vec<Series> {
+            self.models
+                .iter()
+                .map(|model| replica_series(&model.label, &training_curves(model, value)))
+                .collect()
+        };
+        let per_step = self
+            .models
+            .iter()
+            .map(|model| {
+                let curves: Vec<Vec<(f64, f64)>> = model
+                    .evaluations
+                    .iter()
+                    .map(|e| {
+                        (1..)
+                            .map(f64::from)
+                            .zip(e.kl_per_step.iter().copied())
+                            .collect()
+                    })
+                    .collect();
+                replica_series(&model.label, &curves)
+            })
+            .collect();
+        let charts = [
+            kl_per_step_chart(per_step, self.task.as_ref()),
+            last_kl_chart(over_training(|row| row.kl_last)),
+            bound_chart(over_training(|row| row.bound)),
+        ];
+        let layout = Layout {
+            columns: 1,
+            ..Layout::default()
+        };
+        write_atomically(out, &chart::png(&charts, &layout, 2)?)
+    }
+}
+
+/// Curves of the replicas, each smoothed over 1% of its rows so that models can be told apart.
+fn training_curves(model: &Replicas, value: Value) -> Vec<Vec<(f64, f64)>> {
+    model
+        .metrics
+        .iter()
+        .map(|rows| {
+            let width = (rows.len() / 100).max(1);
+            rows.chunks(width)
+                .filter_map(|chunk| {
+                    let mean = chunk.iter().map(|row| f64::from(value(row))).sum::<f64>()
+                        / chunk.len() as f64;
+                    Some((chunk.last()?.step as f64, mean))
+                })
+                .collect()
+        })
+        .collect()
+}
+
+/// Mean of curves over the points that all have, with a band of one standard error.
+fn replica_series(label: &str, curves: &[Vec<(f64, f64)>]) -> Series {
+    let length = curves.iter().map(Vec::len).min().unwrap_or(0);
+    let mut points = Vec::with_capacity(length);
+    let mut band = Vec::with_capacity(length);
+    for index in 0..length {
+        let values: Vec<f64> = curves
+            .iter()
+            .filter_map(|c| Some(c.get(index)?.1))
+            .collect();
+        let estimate = Estimate::of(&values);
+        let x = curves
+            .first()
+            .and_then(|c| c.get(index))
+            .map_or(0.0, |p| p.0);
+        let stderr = estimate.stderr.unwrap_or(0.0);
+        points.push((x, estimate.value));
+        band.push((estimate.value - stderr, estimate.value + stderr));
+    }
+    Series {
+        label: label.to_owned(),
+        points,
+        band: (curves.len() > 1).then_some(band),
+    }
+}

@@ -1,0 +1,203 @@
+//! A whole filtering pass against the NumPy statement in `reference/`: values and gradients; and
+//! the distributions against closed forms.
+
+#[path = "../../../memory/tests/golden/file.rs"]
+mod file;
+
+use burn::{
+    module::{Module, ModuleMapper, ModuleVisitor, Param},
+    tensor::{Device, Gradients, Tensor},
+};
+use file::{Golden, assert_close};
+use mnemora_kernels::{bernoulli, gaussian};
+use mnemora_memory::{CoreConfig, Initializer, IntrospectionConfig, VrnnConfig};
+use mnemora_models::{FrameShape, GtmmConfig, Likelihood, LikelihoodConfig, VisualConfig, filter};
+use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+
+/// The dotted path of a parameter, without names of enum variants.
+#[derive(Default)]
+struct Path(Vec<Option<String>>);
+
+impl Path {
+    fn enter(&mut self, name: &str, container: &str) {
+        self.0
+            .push((!container.starts_with("Enum:")).then(|| name.to_owned()));
+    }
+
+    fn name(&self) -> String {
+        let parts: Vec<&str> = self.0.iter().flatten().map(String::as_str).collect();
+        parts.join(".")
+    }
+}
+
+struct Load<'a>(&'a Golden, Path);
+
+impl ModuleMapper for Load<'_> {
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.1.enter(name, container);
+    }
+
+    fn exit_module(&mut self, _: &str, _: &str) {
+        self.1.0.pop();
+    }
+
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let name = self.1.name();
+        let found = param.dims();
+        assert_eq!(self.0.shape(&name), found, "{name}");
+        Param::from_tensor(self.0.tensor(&name, &param.device()))
+    }
+}
+
+struct Compare<'a> {
+    golden: &'a Golden,
+    path: Path,
+    gradients: Gradients,
+    compared: usize,
+}
+
+impl ModuleVisitor for Compare<'_> {
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.path.enter(name, container);
+    }
+
+    fn exit_module(&mut self, _: &str, _: &str) {
+        self.path.0.pop();
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let name = format!("grad.{}", self.path.name());
+        let gradient = param
+            .val()
+            .grad(&self.gradients)
+            .unwrap_or_else(|| panic!("{name}: none"));
+        self.compared += gradient.shape().num_elements();
+        assert_close(&name, &self.golden.values(&name), gradient);
+    }
+}
+
+fn filtering_pass(file: &str) {
+    let golden = Golden::open(file);
+    let device = Device::default().autodiff();
+    let [time, batch, pixels] = golden.shape("observations").try_into().unwrap();
+    let latent = golden.shape("noise")[2];
+    let hidden = golden.shape("memory.lstm.weight_hidden")[0];
+    let features = golden.shape("encoder.features.bias")[0];
+    let memory = match golden.has("memory.gate.weight") {
+        false => CoreConfig::Vrnn(VrnnConfig {
+            latent,
+            features,
+            condition: 0,
+            hidden,
+        }),
+        true => {
+            let reads = golden.shape("memory.gate.bias")[0] / latent;
+            CoreConfig::Introspection(IntrospectionConfig {
+                latent,
+                condition: 0,
+                hidden,
+                attention: golden.shape("memory.attention_hidden.bias")[0],
+                reads,
+                slots: golden.shape("memory.attention_output.bias")[0] / reads,
+            })
+        }
+    };
+    let config = GtmmConfig {
+        frame: FrameShape {
+            channels: 1,
+            height: 1,
+            width: pixels,
+        },
+        latent,
+        memory,
+        visual: VisualConfig::Dense {
+            hidden: golden.shape("encoder.hidden.bias")[0],
+            features,
+        },
+        prior_hidden: golden.shape("prior.hidden.bias")[0],
+        posterior_hidden: golden.shape("posterior.features.bias")[0],
+        likelihood: LikelihoodConfig::Bernoulli,
+    };
+    let mut init = Initializer::new(ChaCha8Rng::seed_from_u64(0), device.clone());
+    let model = config.init(&mut init).unwrap();
+    let model = model.map(&mut Load(&golden, Path::default()));
+    let observations: Tensor<3> = golden.tensor("observations", &device);
+    let filtered = filter(
+        &model,
+        observations.swap_dims(0, 1),
+        None,
+        golden.tensor("noise", &device),
+        None,
+    );
+    let same = |name: &str, found: Tensor<2>| assert_close(name, &golden.values(name), found);
+    same("latents", filtered.latents.clone());
+    same("prior_mean", filtered.priors.mean.clone());
+    same("prior_log_std", filtered.priors.log_std.clone());
+    same("posterior_mean", filtered.posteriors.mean.clone());
+    same("posterior_log_std", filtered.posteriors.log_std.clone());
+    same("reconstruction", filtered.reconstruction.clone());
+    same("kl", filtered.kl.clone());
+    match &filtered.likelihood {
+        Likelihood::Bernoulli { logits } => same("logits", logits.clone()),
+        Likelihood::Gaussian { .. } => panic!("the likelihood is Bernoulli"),
+    }
+    assert_eq!(filtered.kl.dims(), [time, batch]);
+
+    let bound = filtered.bound(1.0).mean();
+    assert_close("bound", &golden.values("bound"), bound.clone());
+    let mut compare = Compare {
+        golden: &golden,
+        path: Path::default(),
+        gradients: bound.backward(),
+        compared: 0,
+    };
+    model.visit(&mut compare);
+    assert_eq!(compare.compared, golden.parameter_count());
+}
+
+#[test]
+fn filtering_with_introspection() {
+    filtering_pass("gtmm_introspection");
+}
+
+#[test]
+fn filtering_with_vrnn() {
+    filtering_pass("gtmm_vrnn");
+}
+
+/// Each value within 1e-5 of its own size, or of 1.
+fn assert_each_close(name: &str, expected: &[f32], found: Tensor<1>) {
+    let found = found.into_data().try_into_vec::<f32>().unwrap();
+    assert_eq!(found.len(), expected.len());
+    for (index, (found, expected)) in found.iter().zip(expected).enumerate() {
+        assert!(
+            (found - expected).abs() <= 1e-5 * expected.abs().max(1.0),
+            "{name}[{index}]: found {found}, expected {expected}"
+        );
+    }
+}
+
+#[test]
+fn closed_forms() {
+    let golden = Golden::open("closed_forms");
+    let device = Device::default();
+    let kl = gaussian::kl_divergence(
+        golden.tensor("kl.mean_q", &device),
+        golden.tensor("kl.log_std_q", &device),
+        golden.tensor("kl.mean_p", &device),
+        golden.tensor("kl.log_std_p", &device),
+    );
+    assert_each_close("kl", &golden.values("kl.value"), kl);
+
+    let column = |name: &str| golden.tensor::<1>(name, &device).unsqueeze_dim::<2>(1);
+    let bernoulli = bernoulli::log_likelihood(column("bernoulli.x"), column("bernoulli.logits"));
+    assert_each_close("bernoulli", &golden.values("bernoulli.value"), bernoulli);
+
+    let (x, mean) = (golden.values("gaussian.x"), golden.values("gaussian.mean"));
+    for (row, std) in golden.values("gaussian.std").into_iter().enumerate() {
+        let value = |v: &[f32]| Tensor::<2>::from_floats([[v[row]]], &device);
+        let found = gaussian::log_density(value(&x), value(&mean), f64::from(std));
+        let expected = golden.values("gaussian.value")[row];
+        assert_each_close("gaussian", &[expected], found);
+    }
+}
