@@ -1,6 +1,7 @@
 //! What the command line says.
 
 use clap::{Args, Parser, Subcommand};
+use mnemora_lab::Which;
 use std::path::PathBuf;
 
 /// Generative temporal models with memory: train, look, compare.
@@ -52,13 +53,16 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Evaluate a run's newest checkpoint on held-out sequences
+    /// Evaluate a run's model on held-out sequences
     Eval {
         /// Directory of the run
         run: PathBuf,
         /// Change a key of [evaluation]: --set evaluation.batches=100
         #[arg(long = "set", value_name = "KEY=VALUE")]
         overrides: Vec<String>,
+        /// Which checkpoint: last, best (by held-out bound) or a number of updates
+        #[arg(long, default_value = "last", value_name = "WHICH")]
+        checkpoint: Which,
         #[command(flatten)]
         data: Data,
         /// Print one JSON object
@@ -78,13 +82,19 @@ pub enum Command {
         /// Seed of prompts and samples
         #[arg(long, default_value_t = 1)]
         seed: u64,
+        /// Which checkpoint: last, best (by held-out bound) or a number of updates
+        #[arg(long, default_value = "last", value_name = "WHICH")]
+        checkpoint: Which,
         #[command(flatten)]
         data: Data,
     },
-    /// Write a run's report again, from its newest checkpoint
+    /// Write a run's report again
     Report {
         /// Directory of the run
         run: PathBuf,
+        /// Which checkpoint: last, best (by held-out bound) or a number of updates
+        #[arg(long, default_value = "last", value_name = "WHICH")]
+        checkpoint: Which,
         #[command(flatten)]
         data: Data,
     },

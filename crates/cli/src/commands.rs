@@ -5,7 +5,7 @@ use crate::{
     signals::StopSignal,
 };
 use mnemora_lab::{
-    Evaluation, Experiment, LabError, Outcome, Surroundings, bench, compare, evaluate,
+    Evaluation, Experiment, LabError, Outcome, Surroundings, Which, bench, compare, evaluate,
     load_experiment, open, plan, present, resume, shipped, train,
 };
 use std::path::{Path, PathBuf};
@@ -39,25 +39,31 @@ pub fn run(command: Command) -> Result<u8, LabError> {
         Command::Eval {
             run,
             overrides,
+            checkpoint,
             data,
             json,
-        } => eval(&run, &overrides, data.data.as_deref(), json),
+        } => eval(&run, checkpoint, &overrides, data.data.as_deref(), json),
         Command::Generate {
             run,
             out,
             sequences,
             seed,
+            checkpoint,
             data,
         } => {
-            let trained = open(&run, &[], data.data.as_deref())?;
+            let trained = open(&run, checkpoint, &[], data.data.as_deref())?;
             report_problems(&trained.problems);
             let out = out.unwrap_or_else(|| run.join("samples").join("generated.png"));
             present::write_generated(&trained, sequences.max(1), seed, &out)?;
             println!("{}", out.display());
             Ok(0)
         }
-        Command::Report { run, data } => {
-            let trained = open(&run, &[], data.data.as_deref())?;
+        Command::Report {
+            run,
+            checkpoint,
+            data,
+        } => {
+            let trained = open(&run, checkpoint, &[], data.data.as_deref())?;
             report_problems(&trained.problems);
             println!("{}", present::rewrite_report(&run, &trained)?.display());
             Ok(0)
@@ -198,13 +204,13 @@ fn finish(run: &Path, outcome: Outcome, json: bool) -> Result<u8, LabError> {
 }
 
 fn eval(run: &Path, overrides: &[String], data: Option<&Path>, json: bool) -> Result<u8, LabError> {
-    let trained = open(run, overrides, data)?;
+    let trained = open(run, checkpoint, overrides, data)?;
     report_problems(&trained.problems);
     let evaluation = evaluate(
         &trained.experiment,
         &trained.model,
         trained.task.as_ref(),
-        trained.step,
+        trained.state.step,
         trained.experiment.evaluation.batches,
     );
     print_evaluation(&evaluation, json);

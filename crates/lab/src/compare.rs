@@ -2,10 +2,10 @@
 
 use crate::{
     Evaluation, Experiment, LabError, MemoryName,
-    chart::{self, Layout, Series, number},
+    chart::{self, Layout, Series},
     present::{bound_chart, kl_per_step_chart, last_kl_chart},
     run::{EVALUATION_FILE, Metrics, read_experiment, read_json, read_metrics, write_atomically},
-    train::{open, resolve_task},
+    train::{Which, open, resolve_task},
 };
 use mnemora_worlds::Task;
 use serde::Serialize;
@@ -88,12 +88,8 @@ impl Estimate {
 
     fn text(&self, digits: usize) -> String {
         match self.stderr {
-            None => number(self.value, digits),
-            Some(stderr) => format!(
-                "{} ± {}",
-                number(self.value, digits),
-                number(stderr, digits)
-            ),
+            None => format!("{:.digits$}", self.value),
+            Some(stderr) => format!("{:.digits$} ± {stderr:.digits$}", self.value),
         }
     }
 }
@@ -164,12 +160,12 @@ fn evaluation_of(run: &Path) -> Result<Evaluation, LabError> {
     if path.exists() {
         return read_json(&path);
     }
-    let trained = open(run, &[], None)?;
+    let trained = open(run, Which::Last, &[], None)?;
     Ok(crate::evaluate(
         &trained.experiment,
         &trained.model,
         trained.task.as_ref(),
-        trained.step,
+        trained.state.step,
         trained.experiment.evaluation.batches,
     ))
 }

@@ -39,4 +39,4 @@ pub use error::LabError;
 pub use evaluate::{Evaluation, GeneratedRecall, evaluate};
 pub use experiments::{Shipped, load_experiment, shipped};
 pub use run::{Metrics, Origin, read_experiment, read_metrics, read_origin};
-pub use train::{Outcome, Plan, Surroundings, Trained, open, plan, resume, train};
+pub use train::{Outcome, Plan, Surroundings, Trained, Which, open, plan, resume, train};

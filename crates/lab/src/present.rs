@@ -3,7 +3,7 @@
 use crate::{
     Evaluation, Experiment, LabError, Trained,
     chart::{self, Chart, Layout, Series, Shaded, number},
-    checkpoint,
+    checkpoint::State,
     evaluate::{evaluate, generation},
     picture::{Group, HeatMap, Image, Row, Sequence, Sheet, heat_map, sheet},
     report::{Content, Figure, Number, Report, html},
@@ -36,29 +36,25 @@ pub fn numbers(evaluation: &Evaluation) -> Vec<Number> {
     let mut rows = vec![
         row(
             "bound",
-            format!(
-                "{} ± {}",
-                number(evaluation.bound, 1),
-                number(evaluation.bound_stderr, 1)
-            ),
+            format!("{:.1} ± {:.1}", evaluation.bound, evaluation.bound_stderr),
             "nats per sequence",
             "reconstruction less KL, higher is better; ± standard error over sequences",
         ),
         row(
             "reconstruction",
-            number(evaluation.reconstruction, 1),
+            format!("{:.1}", evaluation.reconstruction),
             "nats per sequence",
             "log likelihood of the frames given the latents",
         ),
         row(
             "KL",
-            number(evaluation.kl, 1),
+            format!("{:.1}", evaluation.kl),
             "nats per sequence",
             "what the frames said that the predictions had not",
         ),
         row(
             "KL of the last frame",
-            number(evaluation.kl_last, 2),
+            format!("{:.2}", evaluation.kl_last),
             "nats",
             "near zero if memory predicts it",
         ),
@@ -70,19 +66,19 @@ pub fn numbers(evaluation: &Evaluation) -> Vec<Number> {
     ) {
         rows.push(row(
             "KL before recall",
-            number(before, 2),
+            format!("{before:.2}"),
             "nats per frame",
             "mean over the frames that nothing predicts",
         ));
         rows.push(row(
             "KL in recall",
-            number(recall, 2),
+            format!("{recall:.2}"),
             "nats per frame",
             "mean over the frames that were seen before",
         ));
         rows.push(row(
             "recall KL ratio",
-            number(ratio, 3),
+            format!("{ratio:.3}"),
             "",
             "the second over the first: 1 without memory",
         ));
@@ -90,19 +86,19 @@ pub fn numbers(evaluation: &Evaluation) -> Vec<Number> {
     if let Some(recall) = evaluation.generated_recall {
         rows.push(row(
             "generated recall",
-            number(100.0 * recall.nearest, 1),
+            format!("{:.1}", 100.0 * recall.nearest),
             "% of frames",
             "to which the remembered frame is the nearest of all seen",
         ));
         rows.push(row(
             "error to the remembered",
-            number(recall.error_remembered, 4),
+            format!("{:.4}", recall.error_remembered),
             "mean square",
             "of a generated pixel, intensities in [0, 1]",
         ));
         rows.push(row(
             "error to the others",
-            number(recall.error_others, 4),
+            format!("{:.4}", recall.error_others),
             "mean square",
             "the same to the other frames seen",
         ));
@@ -156,16 +152,16 @@ pub fn write_generated(
 pub fn rewrite_report(run: &Path, trained: &Trained) -> Result<PathBuf, LabError> {
     let (experiment, model, task) = (&trained.experiment, &trained.model, trained.task.as_ref());
     let evaluation = match read_json::<Evaluation>(&run.join(EVALUATION_FILE)) {
-        Ok(evaluation) if evaluation.step == trained.step => evaluation,
+        Ok(evaluation) if evaluation.step == trained.state.step => evaluation,
         _ => evaluate(
             experiment,
             model,
             task,
-            trained.step,
+            trained.state.step,
             experiment.evaluation.batches,
         ),
     };
-    write_report(run, experiment, model, task, &evaluation)
+    write_report(run, experiment, model, task, &evaluation, &trained.state)
 }
 
 /// Draws the pictures of a run and writes its report.
@@ -175,6 +171,7 @@ pub fn write_report(
     model: &Model,
     task: &dyn Task,
     evaluation: &Evaluation,
+    state: &State,
 ) -> Result<PathBuf, LabError> {
     let samples = run.join("samples");
     let generated = generated_picture(model, task, experiment.evaluation.pictures, 1)?;
@@ -203,12 +200,13 @@ pub fn write_report(
     };
 
     let metrics = read_metrics(run)?;
-    let held_out = checkpoint::load_latest(run)
-        .map(|(checkpoint, _)| checkpoint.state.held_out)
-        .unwrap_or_default();
     let held_out = Series {
         label: "held-out".into(),
-        points: held_out.iter().map(|h| (h.step as f64, h.bound)).collect(),
+        points: state
+            .held_out
+            .iter()
+            .map(|h| (h.step as f64, h.bound))
+            .collect(),
         band: None,
     };
     let mut charts = Vec::new();
@@ -237,8 +235,7 @@ pub fn write_report(
     }
 
     let origin = read_origin(run).unwrap_or_default();
-    let seconds = checkpoint::load_latest(run)
-        .map_or(0.0, |(checkpoint, _)| checkpoint.state.elapsed_seconds);
+    let seconds = state.elapsed_seconds;
     let report = Report {
         title: format!("{} · {}", experiment.name, experiment.model.memory.as_str()),
         subtitle: experiment.description.clone(),

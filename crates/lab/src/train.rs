@@ -342,6 +342,7 @@ fn go_on(
         &trainer.model.valid(),
         task.as_ref(),
         &evaluation,
+        &state,
     )?;
     Ok(Outcome::Finished(Box::new(evaluation)))
 }
@@ -375,17 +376,44 @@ pub struct Trained {
     pub experiment: Experiment,
     /// Its task.
     pub task: Arc<dyn Task>,
-    /// From its newest whole checkpoint.
+    /// From one of its checkpoints.
     pub model: Model,
-    /// Updates the model has had.
-    pub step: u64,
+    /// What that checkpoint says.
+    pub state: State,
     /// What was wrong with newer checkpoints.
     pub problems: Vec<String>,
+}
+
+/// Which checkpoint of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// The newest that is whole.
+    Last,
+    /// The one with the best held-out bound.
+    Best,
+    /// The one after so many updates.
+    Step(u64),
+}
+
+impl std::str::FromStr for Which {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "last" => Ok(Self::Last),
+            "best" => Ok(Self::Best),
+            step => step
+                .parse()
+                .map(Self::Step)
+                .map_err(|_| "expected last, best or a number of updates".to_owned()),
+        }
+    }
 }
 
 /// Opens a run without taking hold of it, so that one in training can be looked at.
 pub fn open(
     directory: &Path,
+    which: Which,
     overrides: &[String],
     data: Option<&Path>,
 ) -> Result<Trained, LabError> {
@@ -393,15 +421,33 @@ pub fn open(
     use_threads(&experiment);
     let device = Device::default();
     let (_, task, model) = prepare(&mut experiment, data, &device)?;
-    let (found, problems) = checkpoint::load_latest(directory)?;
-    let step = found.state.step;
+    let (last, problems) = checkpoint::load_latest(directory)?;
+    let step = match which {
+        Which::Last => last.state.step,
+        Which::Best => last.state.best_step().unwrap_or(last.state.step),
+        Which::Step(step) => step,
+    };
+    let found = match step == last.state.step {
+        true => last,
+        false if checkpoint::steps(directory).contains(&step) => checkpoint::load(directory, step)?,
+        false => {
+            let steps: Vec<String> = checkpoint::steps(directory)
+                .iter()
+                .map(u64::to_string)
+                .collect();
+            return Err(LabError::NoCheckpoint {
+                directory: directory.to_owned(),
+                detail: format!(" of step {step}; there is {}", steps.join(", ")),
+            });
+        }
+    };
     let weights = checkpoint::weights_file(directory, step);
     let model = restore(model, found.weights, &weights)?.valid();
     Ok(Trained {
         experiment,
         task,
         model,
-        step,
+        state: found.state,
         problems,
     })
 }

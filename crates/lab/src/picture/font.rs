@@ -3,10 +3,9 @@
 //! One typeface for pictures and charts on any machine, installed fonts or not: Ubuntu Light, thickened a little, because a
 //! light face is too thin at the size of a tick label.
 
-use std::convert::Infallible;
-use std::sync::Once;
+use std::sync::LazyLock;
 
-use plotters::style::{FontDesc, FontFamily, FontStyle, register_font};
+use ab_glyph::{Font, FontRef, GlyphId, InvalidFont, PxScale, point};
 
 use super::PictureError;
 
@@ -20,48 +19,32 @@ pub(crate) struct Mask {
     pub coverage: Vec<f32>,
 }
 
-const FAMILY: &str = "mnemora embedded";
-/// Line height (ascent to descent) of Ubuntu Light, in em; the rasteriser takes its size in line heights.
-const LINE_HEIGHT: f64 = 1.121;
-/// Size at which text is measured: the rasteriser rounds widths to whole pixels.
-const MEASURED_EM: f64 = 200.0;
+static TYPEFACE: LazyLock<Result<FontRef<'static>, InvalidFont>> =
+    LazyLock::new(|| FontRef::try_from_slice(epaint_default_fonts::UBUNTU_LIGHT));
+
 /// Stroke weight added to the light face, in em.
 const REGULAR: f64 = 0.018;
 const BOLD: f64 = 0.06;
 /// Share of the added weight by which letters move apart.
 const SPACING: f64 = 0.6;
 
-fn font(em: f64) -> FontDesc<'static> {
-    static REGISTER: Once = Once::new();
-    REGISTER.call_once(|| {
-        let typeface = epaint_default_fonts::UBUNTU_LIGHT;
-        // A failure surfaces at the first use, as a missing font.
-        let _ = register_font(FAMILY, FontStyle::Normal, typeface);
-    });
-    FontDesc::new(
-        FontFamily::Name(FAMILY),
-        em * LINE_HEIGHT,
-        FontStyle::Normal,
-    )
-}
-
 /// Width of a line of text, in pixels.
 ///
 /// - `em`: size of the type, in pixels
 pub(crate) fn text_width(text: &str, em: f64, bold: bool) -> f64 {
-    let measured = font(MEASURED_EM)
-        .box_size(text)
-        .map_or(0, |(width, _)| width);
-    let thickening = text.chars().count() as f64 * weight(bold) * SPACING;
-    (f64::from(measured) / MEASURED_EM + thickening) * em
+    TYPEFACE
+        .as_ref()
+        .map_or(0.0, |typeface| set(typeface, text, bold).width * em)
 }
 
 /// Rasterises a line of text.
 ///
 /// - `em`: size of the type, in pixels
 pub(crate) fn mask(text: &str, em: f64, bold: bool) -> Result<Mask, PictureError> {
+    let typeface = TYPEFACE.as_ref().map_err(PictureError::draw)?;
+    let line = set(typeface, text, bold);
     let thickening = (em * weight(bold)).round() as usize;
-    let width = text_width(text, em, bold).ceil() as usize + em.ceil() as usize;
+    let width = (line.width * em).ceil() as usize + em.ceil() as usize;
     let height = (em * 1.6).ceil() as usize;
     let baseline = em.ceil() as usize;
     let mut mask = Mask {
@@ -70,23 +53,50 @@ pub(crate) fn mask(text: &str, em: f64, bold: bool) -> Result<Mask, PictureError
         baseline,
         coverage: vec![0.0; width * height],
     };
-    // The rasteriser puts the baseline half a line height below the given position.
-    let top = baseline as i32 - (em * LINE_HEIGHT / 2.0) as i32;
-    // Letter by letter: the rasteriser knows nothing of the thickening, which needs room.
-    for (start, letter) in text.char_indices() {
-        let before = text_width(text.get(..start).unwrap_or(""), em, bold).round() as i32;
-        let mut buffer = [0; 4];
-        let drawn = font(em).draw(
-            letter.encode_utf8(&mut buffer),
-            (before, top),
-            |x, y, alpha| {
-                mask.cover(x, y, alpha, thickening);
-                Ok::<(), Infallible>(())
-            },
-        );
-        let Ok(()) = drawn.map_err(PictureError::draw)?;
+    // A `PxScale` is the height of a line, not of an em.
+    let line_height = f64::from(typeface.height_unscaled()) / units_per_em(typeface);
+    let scale = PxScale::from((em * line_height) as f32);
+    for (glyph, pen) in line.glyphs {
+        // On whole pixels, so that equal letters look equal.
+        let position = point((pen * em).round() as f32, baseline as f32);
+        let glyph = glyph.with_scale_and_position(scale, position);
+        if let Some(outline) = typeface.outline_glyph(glyph) {
+            let corner = outline.px_bounds().min;
+            let (left, top) = (corner.x as i32, corner.y as i32);
+            outline.draw(|x, y, alpha| {
+                mask.cover(left + x as i32, top + y as i32, alpha, thickening);
+            });
+        }
     }
     Ok(mask)
+}
+
+/// A line of type, in em.
+struct Line {
+    /// Each glyph and where its pen starts.
+    glyphs: Vec<(GlyphId, f64)>,
+    width: f64,
+}
+
+/// Sets glyphs side by side: advance, kerning, and room for the thickening, of which the typeface knows nothing.
+fn set(typeface: &FontRef<'_>, text: &str, bold: bool) -> Line {
+    let units = units_per_em(typeface);
+    let room = weight(bold) * SPACING;
+    let mut glyphs: Vec<(GlyphId, f64)> = Vec::with_capacity(text.len());
+    let mut pen = 0.0;
+    for letter in text.chars() {
+        let glyph = typeface.glyph_id(letter);
+        if let Some(&(before, _)) = glyphs.last() {
+            pen += f64::from(typeface.kern_unscaled(before, glyph)) / units;
+        }
+        glyphs.push((glyph, pen));
+        pen += f64::from(typeface.h_advance_unscaled(glyph)) / units + room;
+    }
+    Line { glyphs, width: pen }
+}
+
+fn units_per_em(typeface: &FontRef<'_>) -> f64 {
+    f64::from(typeface.units_per_em().unwrap_or(1000.0))
 }
 
 impl Mask {
@@ -100,11 +110,45 @@ impl Mask {
         }
         let pixels = self.coverage.iter_mut().skip(y * self.width + x);
         for pixel in pixels.take((thickening + 1).min(self.width - x)) {
-            *pixel = pixel.max(alpha);
+            *pixel = pixel.max(alpha.min(1.0));
         }
     }
 }
 
 fn weight(bold: bool) -> f64 {
     if bold { BOLD } else { REGULAR }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn width_grows_with_size_weight_and_length() {
+        let width = text_width("recall", 10.0, false);
+        assert!((20.0..40.0).contains(&width), "{width}");
+        assert!((text_width("recall", 20.0, false) - 2.0 * width).abs() < 1e-9);
+        assert!(text_width("recall", 10.0, true) > width);
+        assert!(text_width("recalls", 10.0, false) > width);
+        assert_eq!(text_width("", 10.0, false), 0.0);
+    }
+
+    #[test]
+    fn letters_stand_on_the_baseline() {
+        let mask = mask("HI", 40.0, false).unwrap();
+        let inked = |row: usize| {
+            mask.coverage[row * mask.width..(row + 1) * mask.width]
+                .iter()
+                .any(|&coverage| coverage > 0.5)
+        };
+        assert!(inked(mask.baseline - 1));
+        assert!((mask.baseline..mask.height).all(|row| !inked(row)));
+        // A capital of this face is 0.69 em high.
+        let top = (0..mask.height).find(|&row| inked(row)).unwrap();
+        assert!(
+            (26..=29).contains(&(mask.baseline - top)),
+            "{}",
+            mask.baseline - top
+        );
+    }
 }

@@ -1,0 +1,583 @@
+//! Bad input: one line on standard error that says what, where and what would be right, exit
+//! status 2, nothing half-written.
+
+mod common;
+
+use common::{
+    assert_same_files, assert_says, checkpoint_file, checkpoint_steps, files_below, idx_labels,
+    mnemora, read_json, refuse, resume, run, succeed, train, with_settings, write_digits, write_gz,
+};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+use tempfile::{TempDir, tempdir};
+
+/// An empty folder that vanishes with the test.
+fn empty_folder() -> TempDir {
+    tempdir().expect("a temporary folder is made")
+}
+
+/// Refuses `command` in a folder that must stay as it is. Gives the message.
+fn refuse_leaving(folder: &Path, mut command: Command) -> String {
+    let before = files_below(folder);
+    let listed = |folder: &Path| fs::read_dir(folder).expect("it is a folder").count();
+    let entries = listed(folder);
+    command.current_dir(folder);
+    let message = refuse(command);
+    assert_same_files(&before, &files_below(folder));
+    assert_eq!(listed(folder), entries, "something was left behind");
+    message
+}
+
+/// Refuses a training of `perfect-recall-small` with these settings; no run may be left behind.
+fn refuse_settings(settings: &[&str]) -> String {
+    let folder = empty_folder();
+    let command = mnemora(["train", "perfect-recall-small", "--out", "run"]);
+    refuse_leaving(folder.path(), with_settings(command, settings))
+}
+
+/// Refuses a training of the experiment file `mine.toml` with this text.
+fn refuse_file(text: &str) -> String {
+    let folder = empty_folder();
+    fs::write(folder.path().join("mine.toml"), text).expect("a file is written");
+    refuse_leaving(
+        folder.path(),
+        mnemora(["train", "mine.toml", "--out", "run"]),
+    )
+}
+
+/// A finished tiny run of four updates with checkpoints after two and four.
+fn finished_run(folder: &Path) -> PathBuf {
+    let run = folder.join("run");
+    let settings = ["training.steps=4", "training.checkpoint_every=2"];
+    succeed(train(&run, &settings));
+    run
+}
+
+/// The commands that open a run.
+fn commands_on(run: &Path) -> Vec<Command> {
+    ["resume", "eval", "generate", "report", "compare"]
+        .map(|name| {
+            let mut command = mnemora([name]);
+            command.arg(run);
+            command
+        })
+        .into()
+}
+
+fn replace_in(path: &Path, from: &str, to: &str) {
+    let text = fs::read_to_string(path).expect("the file is there");
+    assert!(text.contains(from), "{from} is not in {text}");
+    fs::write(path, text.replacen(from, to, 1)).expect("a file is written");
+}
+
+fn flip_last_byte(path: &Path) {
+    let mut bytes = fs::read(path).expect("the file is there");
+    *bytes.last_mut().expect("it is not empty") ^= 1;
+    fs::write(path, bytes).expect("a file is written");
+}
+
+#[test]
+fn unknown_experiment() {
+    for command in ["train", "show"] {
+        let folder = empty_folder();
+        let message = refuse_leaving(folder.path(), mnemora([command, "perfect-recal-smal"]));
+        assert_says(
+            &message,
+            &[
+                "'perfect-recal-smal'",
+                "'perfect-recall-small'",
+                "mnemora list",
+            ],
+        );
+    }
+}
+
+#[test]
+fn missing_experiment_file() {
+    let folder = empty_folder();
+    let message = refuse_leaving(folder.path(), mnemora(["train", "none.toml"]));
+    assert_says(&message, &["none.toml", "No such file"]);
+}
+
+#[test]
+fn misspelt_keys_name_the_nearest() {
+    for (setting, nearest) in [
+        ("training.step=3", "'training.steps'"),
+        ("trainin.batch=3", "'training.batch'"),
+        ("learning_rate=0.1", "'training.learning_rate'"),
+        ("model.memry=vrnn", "'model.memory'"),
+        ("task.lenght=5", "'task.length'"),
+    ] {
+        let key = setting.split_once('=').expect("key=value").0;
+        let message = refuse_settings(&[setting]);
+        assert_says(&message, &["--set", &format!("'{key}'"), nearest]);
+    }
+}
+
+#[test]
+fn misspelt_keys_of_a_file_name_the_nearest() {
+    let message = refuse_file("seed = 1\n[training]\nlearning_rat = 0.1\n");
+    assert_says(
+        &message,
+        &[
+            "mine.toml",
+            "'training.learning_rat'",
+            "'training.learning_rate'",
+        ],
+    );
+    let message = refuse_file("[modl]\nlatent = 4\n");
+    assert_says(&message, &["mine.toml", "'modl'", "model"]);
+}
+
+#[test]
+fn values_of_the_wrong_type() {
+    for (setting, wanted) in [
+        ("training.steps=many", "whole number"),
+        ("training.steps=1.5", "whole number"),
+        ("training.steps=true", "whole number"),
+        ("training.steps=", "whole number"),
+        ("training.batch=-2", "at least 0"),
+        ("training.learning_rate=fast", "a number"),
+        ("model.memory=3", "a text"),
+        ("task=3", "name one of its keys"),
+        ("task.length", "key=value"),
+        ("seed=99999999999999999999", "whole number"),
+    ] {
+        let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
+        assert_says(&refuse_settings(&[setting]), &["--set", key, value, wanted]);
+    }
+    let message = refuse_file("[training]\nsteps = \"many\"\n");
+    assert_says(
+        &message,
+        &["mine.toml", "training.steps", "many", "whole number"],
+    );
+    let message = refuse_file("training = 3\n");
+    assert_says(&message, &["mine.toml", "training", "table"]);
+}
+
+#[test]
+fn syntax_error_of_a_file() {
+    let message = refuse_file("seed = 1\n[training]\nsteps = = 3\n");
+    assert_says(&message, &["mine.toml", "line 3"]);
+}
+
+#[test]
+fn range_error_of_a_file_names_the_file() {
+    let message = refuse_file("[training]\nbatch = 0\n");
+    assert_says(&message, &["mine.toml", "training.batch", "at least 1"]);
+}
+
+#[test]
+fn recall_longer_than_the_sequence() {
+    let message = refuse_settings(&["task.length=3", "task.recall=4"]);
+    assert_says(
+        &message,
+        &["task.recall", "4", "at most", "task.length", "3"],
+    );
+}
+
+#[test]
+fn zero_where_something_is_needed() {
+    for key in [
+        "training.batch",
+        "training.steps",
+        "training.log_every",
+        "training.checkpoint_every",
+        "training.keep",
+        "task.length",
+        "task.recall",
+        "model.latent",
+        "memory.introspection.reads",
+        "evaluation.batches",
+        "evaluation.batch",
+    ] {
+        let message = refuse_settings(&[&format!("{key}=0")]);
+        assert_says(&message, &[key, "0", "at least 1"]);
+    }
+}
+
+#[test]
+fn rates_that_are_no_positive_number() {
+    for value in ["-0.1", "0", "nan", "inf", "-inf"] {
+        let message = refuse_settings(&[&format!("training.learning_rate={value}")]);
+        assert_says(&message, &["training.learning_rate", "positive"]);
+        assert_says(
+            &message.to_lowercase(),
+            &[value.trim_start_matches(['-', '+'])],
+        );
+    }
+    assert_says(
+        &refuse_settings(&["training.clip=-1"]),
+        &["training.clip", "-1", "positive", "0 for no"],
+    );
+}
+
+#[test]
+fn unknown_names() {
+    let folder = empty_folder();
+    let command = mnemora(["train", "perfect-recall-small", "--memory", "vrn"]);
+    let message = refuse_leaving(folder.path(), command);
+    assert_says(
+        &message,
+        &["model.memory", "'vrn'", "vrnn", "introspection"],
+    );
+    for (setting, choices) in [
+        ("model.memory=dcn", "vrnn, introspection"),
+        ("model.visual=conv", "dense, inception"),
+        ("model.likelihood=poisson", "bernoulli, gaussian"),
+        ("training.schedule=step", "constant, linear, cosine"),
+        ("task.name=recall", "perfect-recall"),
+    ] {
+        let (key, value) = setting.split_once('=').expect("key=value");
+        let message = refuse_settings(&[setting]);
+        assert_says(&message, &[key, &format!("'{value}'"), choices]);
+    }
+}
+
+#[test]
+fn missing_data_folder() {
+    let folder = empty_folder();
+    let command = |name| {
+        let mut command = train(Path::new("run"), &[]);
+        command.args(["--data", name]);
+        command
+    };
+    let message = refuse_leaving(folder.path(), command("no-digits"));
+    assert_says(
+        &message,
+        &["no-digits", "does not exist", "train-images-idx3-ubyte"],
+    );
+
+    fs::write(folder.path().join("file"), "").expect("a file is written");
+    let message = refuse_leaving(folder.path(), command("file"));
+    assert_says(&message, &["data folder file", "not a folder"]);
+
+    fs::create_dir(folder.path().join("bare")).expect("a folder is made");
+    let message = refuse_leaving(folder.path(), command("bare"));
+    assert_says(&message, &["bare", "train-images-idx3-ubyte", "idx.gz"]);
+}
+
+#[test]
+fn missing_data_folder_of_the_environment() {
+    let folder = empty_folder();
+    let mut command = train(Path::new("run"), &[]);
+    command.env("MNEMORA_DATA", "no-digits");
+    let message = refuse_leaving(folder.path(), command);
+    assert_says(&message, &["no-digits", "does not exist", "MNEMORA_DATA"]);
+}
+
+/// Refuses digits of which `damage` has spoilt the file of training images.
+fn refuse_digits(damage: impl Fn(&Path)) -> String {
+    let folder = empty_folder();
+    let digits = folder.path().join("digits");
+    write_digits(&digits, 0);
+    damage(&digits.join("train-images-idx3-ubyte.gz"));
+    let mut command = train(Path::new("run"), &[]);
+    command.args(["--data", "digits"]);
+    refuse_leaving(folder.path(), command)
+}
+
+#[test]
+fn truncated_gzip() {
+    let message = refuse_digits(|images| {
+        let bytes = fs::read(images).expect("the file is there");
+        fs::write(images, &bytes[..bytes.len() / 2]).expect("a file is written");
+    });
+    assert_says(
+        &message,
+        &["train-images-idx3-ubyte.gz", "gzip", "truncated", "again"],
+    );
+}
+
+#[test]
+fn wrong_idx_magic() {
+    let message = refuse_digits(|images| write_gz(images, &idx_labels(30)));
+    assert_says(
+        &message,
+        &["train-images-idx3-ubyte.gz", "0x00000801", "0x00000803"],
+    );
+    let message = refuse_digits(|images| fs::write(images, "a text").expect("a file is written"));
+    assert_says(
+        &message,
+        &["train-images-idx3-ubyte.gz", "magic", "0x00000803"],
+    );
+}
+
+#[test]
+fn labels_that_do_not_fit_the_images() {
+    let message = refuse_digits(|images| {
+        write_gz(
+            &images.with_file_name("train-labels-idx1-ubyte.gz"),
+            &idx_labels(29),
+        );
+    });
+    assert_says(
+        &message,
+        &[
+            "train-labels-idx1-ubyte.gz",
+            "29 labels",
+            "30 images",
+            "train-images-idx3-ubyte.gz",
+        ],
+    );
+}
+
+#[test]
+fn one_of_four_files_missing() {
+    let message = refuse_digits(|images| fs::remove_file(images).expect("the file goes"));
+    assert_says(&message, &["train-images-idx3-ubyte", "digits"]);
+}
+
+#[test]
+fn run_directory_that_exists() {
+    let folder = empty_folder();
+    let run = finished_run(folder.path());
+    let message = refuse_leaving(folder.path(), train(&run, &[]));
+    let path = run.display().to_string();
+    assert_says(
+        &message,
+        &[&path, "exists", &format!("mnemora resume {path}"), "--out"],
+    );
+}
+
+/// `resume` is no way out of a folder that is no run, so it must not be offered.
+#[test]
+fn run_directory_that_is_something_else() {
+    let folder = empty_folder();
+    fs::create_dir(folder.path().join("photos")).expect("a folder is made");
+    fs::write(folder.path().join("photos/one.jpg"), "a cat").expect("a file is written");
+    fs::write(folder.path().join("file"), "a text").expect("a file is written");
+    for name in ["photos", "file"] {
+        let message = refuse_leaving(folder.path(), train(Path::new(name), &[]));
+        assert_says(&message, &[name, "--out"]);
+        assert!(!message.contains("mnemora resume"), "{message}");
+    }
+}
+
+#[test]
+fn run_directory_below_a_file() {
+    let folder = empty_folder();
+    fs::write(folder.path().join("file"), "a text").expect("a file is written");
+    let message = refuse_leaving(folder.path(), train(Path::new("file/run"), &[]));
+    assert_says(&message, &["file/run", "ot a directory"]);
+}
+
+#[test]
+fn picture_below_a_file() {
+    let folder = empty_folder();
+    let run = finished_run(folder.path());
+    fs::write(folder.path().join("file"), "a text").expect("a file is written");
+    let show = mnemora(["show", "perfect-recall-small", "--out", "file/show.png"]);
+    let mut commands = vec![show];
+    for name in ["generate", "compare"] {
+        let mut command = mnemora([name, "--out", "file/picture.png"]);
+        command.arg(&run);
+        commands.push(command);
+    }
+    for command in commands {
+        let message = refuse_leaving(folder.path(), command);
+        assert_says(&message, &["file", "ot a directory"]);
+    }
+}
+
+#[test]
+fn folder_that_is_no_run() {
+    let folder = empty_folder();
+    let photos = folder.path().join("photos");
+    fs::create_dir(&photos).expect("a folder is made");
+    fs::write(photos.join("one.jpg"), "a cat").expect("a file is written");
+    for command in commands_on(&photos) {
+        let message = refuse_leaving(&photos, command);
+        assert_says(
+            &message,
+            &[
+                &photos.display().to_string(),
+                "is no run",
+                "experiment.toml",
+            ],
+        );
+    }
+}
+
+#[test]
+fn path_that_is_not_there() {
+    let folder = empty_folder();
+    let missing = folder.path().join("missing");
+    for command in commands_on(&missing) {
+        let message = refuse_leaving(folder.path(), command);
+        assert_says(&message, &[&missing.display().to_string(), "no run"]);
+    }
+}
+
+#[test]
+fn damaged_experiment_of_a_run() {
+    let folder = empty_folder();
+    let run = finished_run(folder.path());
+    let file = run.join("experiment.toml");
+    replace_in(&file, "[training]", "[training");
+    for command in commands_on(&run) {
+        let message = refuse_leaving(&run, command);
+        assert_says(&message, &[&file.display().to_string(), "line"]);
+    }
+}
+
+/// The experiment must stay as it was too, although `--set` would change it.
+#[test]
+fn metrics_damaged_in_the_middle() {
+    let folder = empty_folder();
+    let run = finished_run(folder.path());
+    let file = run.join("metrics.jsonl");
+    replace_in(&file, "{\"step\":2,", "{\"stop");
+    for command in [
+        resume(&run, &["training.steps=6"]),
+        mnemora(["compare".as_ref(), run.as_os_str()]),
+    ] {
+        let message = refuse_leaving(&run, command);
+        assert_says(&message, &[&file.display().to_string(), "line 2"]);
+    }
+}
+
+#[test]
+fn only_checkpoint_damaged() {
+    let folder = empty_folder();
+    let run = folder.path().join("run");
+    succeed(train(&run, &["training.steps=2"]));
+    assert_eq!(checkpoint_steps(&run), [2]);
+    let weights = checkpoint_file(&run, 2, "weights.safetensors");
+    flip_last_byte(&weights);
+    for command in commands_on(&run)
+        .into_iter()
+        .filter(|c| !format!("{c:?}").contains("compare"))
+    {
+        let message = refuse_leaving(&run, command);
+        assert_says(
+            &message,
+            &[
+                "no usable checkpoint",
+                &weights.display().to_string(),
+                "SHA256SUMS",
+            ],
+        );
+    }
+}
+
+#[test]
+fn checkpoint_that_was_never_written() {
+    let folder = empty_folder();
+    let run = finished_run(folder.path());
+    for name in ["eval", "generate", "report"] {
+        let mut command = mnemora([name, "--checkpoint", "3"]);
+        command.arg(&run);
+        let message = refuse_leaving(&run, command);
+        assert_says(&message, &["step 3", "2, 4"]);
+    }
+}
+
+#[test]
+fn weights_that_do_not_fit_the_configuration() {
+    let folder = empty_folder();
+    let run = finished_run(folder.path());
+    replace_in(&run.join("experiment.toml"), "latent = 4", "latent = 6");
+    for name in ["resume", "eval", "generate", "report"] {
+        let mut command = mnemora([name]);
+        command.arg(&run);
+        let message = refuse_leaving(&run, command);
+        assert_says(&message, &["weights.safetensors", "tensor '", "wants ["]);
+    }
+}
+
+#[test]
+fn runs_of_different_tasks() {
+    let folder = empty_folder();
+    let (one, other) = (folder.path().join("one"), folder.path().join("other"));
+    succeed(train(&one, &["training.steps=2"]));
+    succeed(train(&other, &["training.steps=2", "task.recall=3"]));
+    let mut command = mnemora(["compare"]);
+    command.args([&one, &other]);
+    let message = refuse_leaving(folder.path(), command);
+    assert_says(
+        &message,
+        &["different tasks", "length 3", "recall 2", "recall 3"],
+    );
+}
+
+#[test]
+fn resume_with_another_model() {
+    let folder = empty_folder();
+    let run = finished_run(folder.path());
+    for setting in [
+        "model.latent=6",
+        "model.memory=vrnn",
+        "memory.introspection.reads=3",
+        "task.length=4",
+        "training.batch=3",
+        "seed=2",
+    ] {
+        let message = refuse_leaving(&run, resume(&run, &[setting]));
+        let key = setting.split_once('=').expect("key=value").0;
+        assert_says(&message, &[key, "training", "evaluation"]);
+    }
+}
+
+/// Updates cannot be taken back.
+#[test]
+fn resume_with_fewer_steps_than_were_made() {
+    let folder = empty_folder();
+    let run = finished_run(folder.path());
+    let message = refuse_leaving(&run, resume(&run, &["training.steps=3"]));
+    assert_says(&message, &["training.steps", "3", "4"]);
+}
+
+#[test]
+fn run_without_its_digits() {
+    let folder = empty_folder();
+    let (digits, others) = (folder.path().join("digits"), folder.path().join("others"));
+    write_digits(&digits, 0);
+    write_digits(&others, 1);
+    let run = folder.path().join("run");
+    let mut command = train(&run, &["training.steps=2"]);
+    command.arg("--data").arg(&digits);
+    succeed(command);
+
+    for name in ["resume", "eval", "generate", "report"] {
+        let mut command = mnemora([name, "--data"]);
+        command.arg(&others).arg(&run);
+        let message = refuse_leaving(&run, command);
+        assert_says(&message, &[&others.display().to_string(), "--data"]);
+    }
+}
+
+#[test]
+fn usage_errors() {
+    for words in [
+        &["train"][..],
+        &["train", "perfect-recall-small", "--fast"],
+        &["train", "perfect-recall-small", "--seed", "one"],
+        &["remember"],
+        &["compare"],
+        &["eval", "run", "--checkpoint", "first"],
+        &[],
+    ] {
+        let folder = empty_folder();
+        let mut command = mnemora(words);
+        command.current_dir(folder.path());
+        let ended = run(command);
+        assert_eq!(ended.status, Some(2), "{words:?}: {}", ended.stderr);
+        assert_eq!(ended.stdout, "", "{words:?}");
+        assert_says(&ended.stderr, &["--help"]);
+        assert!(files_below(folder.path()).is_empty(), "{words:?}");
+    }
+}
+
+/// The lists above are of a run as it is: its checkpoints must be those the tests speak of.
+#[test]
+fn finished_run_is_as_the_tests_suppose() {
+    let folder = empty_folder();
+    let run = finished_run(folder.path());
+    assert_eq!(checkpoint_steps(&run), [2, 4]);
+    let state = read_json(&checkpoint_file(&run, 4, "state.json"));
+    assert_eq!(state["step"], 4);
+}

@@ -1,0 +1,370 @@
+//! Stopped, killed or damaged, a run that is resumed ends bit for bit as one that was never
+//! touched.
+
+mod common;
+
+use common::{
+    Ended, assert_same_files, assert_same_training, assert_says, checkpoint_file, checkpoint_steps,
+    files_below, held_out_bounds, mnemora, refuse, resume, rows_logged, succeed, train,
+};
+use std::{
+    fs,
+    io::{Read, Write, read_to_string},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+use tempfile::tempdir;
+
+/// Longer than any of these trainings takes on the slowest machine.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// A training that goes on while the test looks on; killed when the test lets go of it.
+struct Living(Child);
+
+impl Drop for Living {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Living {
+    fn start(mut command: Command) -> Self {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self(command.spawn().expect("the program starts"))
+    }
+
+    fn lives(&mut self) -> bool {
+        self.0.try_wait().expect("it is our child").is_none()
+    }
+
+    /// Waits until `there` holds or the process has ended.
+    fn wait_until(&mut self, there: impl Fn() -> bool) {
+        let begun = Instant::now();
+        while !there() && self.lives() {
+            assert!(begun.elapsed() < PATIENCE, "waited for too long");
+            sleep(Duration::from_micros(500));
+        }
+    }
+
+    /// SIGKILL. Whether it met the process alive.
+    fn kill(mut self) -> bool {
+        self.0.kill().expect("a child can be killed");
+        self.end().status.is_none()
+    }
+
+    /// Sends a signal by name and waits for the end.
+    fn signal(mut self, name: &str) -> Ended {
+        let id = self.0.id().to_string();
+        let sent = Command::new("kill").args(["-s", name, &id]).status();
+        assert!(sent.expect("there is a program `kill`").success());
+        self.end()
+    }
+
+    fn end(&mut self) -> Ended {
+        let text = |pipe: Option<Box<dyn Read>>| {
+            read_to_string(pipe.expect("its output is piped")).expect("it says text")
+        };
+        let stdout = text(self.0.stdout.take().map(|pipe| Box::new(pipe) as _));
+        let stderr = text(self.0.stderr.take().map(|pipe| Box::new(pipe) as _));
+        let status = self.0.wait().expect("it is our child").code();
+        Ended {
+            status,
+            stdout,
+            stderr,
+        }
+    }
+}
+
+/// When to kill: after so many more rows of metrics than at the last kill, and then so many
+/// milliseconds.
+type Moment = (usize, u64);
+
+/// Trains once without a stop and once with a SIGKILL at each of `moments`, and compares. All
+/// kills at which rows are awaited must meet a process that trains.
+fn killed_at(moments: &[Moment], settings: &[&str]) {
+    let folder = tempdir().expect("a temporary folder is made");
+    let (whole, killed) = (folder.path().join("whole"), folder.path().join("killed"));
+    succeed(train(&whole, settings));
+
+    let mut rows = 0;
+    for (more, milliseconds) in moments {
+        // A kill before the run had a configuration leaves nothing to resume.
+        let mut living = Living::start(match killed.join("experiment.toml").exists() {
+            true => resume(&killed, &[]),
+            false => train(&killed, settings),
+        });
+        if *more > 0 {
+            living.wait_until(|| rows_logged(&killed) >= rows + more);
+        }
+        sleep(Duration::from_millis(*milliseconds));
+        let met = living.kill();
+        assert!(met, "ended before it was killed at row {rows} + {more}");
+        rows = rows_logged(&killed);
+    }
+    assert!(rows > 0, "no kill came after training had begun");
+    assert!(
+        rows < rows_logged(&whole),
+        "the last kill came after the last step"
+    );
+    succeed(resume(&killed, &[]));
+    assert_same_training(&whole, &killed);
+    assert_eq!(held_out_bounds(&whole), held_out_bounds(&killed));
+}
+
+/// In the start, in a step, in an evaluation, in a save, twice between two checkpoints.
+const MOMENTS: [Moment; 9] = [
+    (0, 15),
+    (3, 0),
+    (7, 1),
+    (0, 60),
+    (9, 3),
+    (3, 7),
+    (8, 0),
+    (6, 12),
+    (11, 2),
+];
+
+#[test]
+fn introspection_killed_again_and_again() {
+    killed_at(
+        &MOMENTS,
+        &["training.steps=200", "training.checkpoint_every=5"],
+    );
+}
+
+#[test]
+fn vrnn_killed_again_and_again() {
+    let settings = [
+        "training.steps=200",
+        "training.checkpoint_every=5",
+        "model.memory=vrnn",
+    ];
+    killed_at(&MOMENTS, &settings);
+}
+
+/// The running statistics of batch normalisation are part of a checkpoint.
+#[test]
+fn inception_killed_again_and_again() {
+    let settings = [
+        "training.steps=5",
+        "training.checkpoint_every=2",
+        "model.visual=inception",
+        "task.length=2",
+        "task.recall=1",
+        "evaluation.batches=1",
+        "evaluation.batch=2",
+    ];
+    killed_at(&[(1, 0), (3, 0)], &settings);
+}
+
+/// A folder as a kill leaves it in the first moments of a training must not be a dead end.
+#[test]
+fn killed_before_it_had_a_configuration() {
+    for left in [&[".lock"][..], &[".lock", "origin.json"]] {
+        let folder = tempdir().expect("a temporary folder is made");
+        let run = folder.path().join("run");
+        fs::create_dir(&run).expect("a folder is made");
+        for name in left {
+            fs::write(run.join(name), "").expect("a file is written");
+        }
+        succeed(train(&run, &["training.steps=1"]));
+    }
+}
+
+/// A write of metrics that the system had done half when the power failed.
+#[test]
+fn half_a_row_of_metrics() {
+    let folder = tempdir().expect("a temporary folder is made");
+    let (whole, torn) = (folder.path().join("whole"), folder.path().join("torn"));
+    succeed(train(&whole, &[]));
+    succeed(train(&torn, &["training.steps=8"]));
+    let metrics = fs::OpenOptions::new()
+        .append(true)
+        .open(torn.join("metrics.jsonl"));
+    metrics
+        .and_then(|mut file| file.write_all(b"{\"step\":9,\"bou"))
+        .expect("the metrics can be written");
+    succeed(resume(&torn, &["training.steps=12"]));
+    assert_same_training(&whole, &torn);
+}
+
+#[test]
+fn signals_save_and_say_where() {
+    let folder = tempdir().expect("a temporary folder is made");
+    let settings = ["training.steps=120", "training.checkpoint_every=50"];
+    let whole = folder.path().join("whole");
+    succeed(train(&whole, &settings));
+
+    for (name, status) in [("INT", 130), ("TERM", 143)] {
+        let run = folder.path().join(name);
+        let mut living = Living::start(train(&run, &settings));
+        living.wait_until(|| rows_logged(&run) >= 7);
+        let stopped = living.signal(name);
+        assert_eq!(stopped.status, Some(status), "{}", stopped.stderr);
+        assert_eq!(stopped.stdout, "");
+
+        let made = checkpoint_steps(&run).pop().expect("it saved");
+        assert!((7..120).contains(&made), "stopped after {made} updates");
+        assert_eq!(rows_logged(&run) as u64, made);
+        let saved = run.join("checkpoints").join(format!("step-{made}"));
+        assert_says(
+            &stopped.stderr,
+            &[
+                &format!("saved {}", saved.display()),
+                &format!("mnemora resume {}", run.display()),
+            ],
+        );
+        succeed(resume(&run, &[]));
+        assert_same_training(&whole, &run);
+        assert_eq!(held_out_bounds(&whole), held_out_bounds(&run));
+    }
+}
+
+fn damage_last_byte(path: &Path) {
+    let mut bytes = fs::read(path).expect("the file is there");
+    *bytes.last_mut().expect("it is not empty") ^= 1;
+    fs::write(path, bytes).expect("a file is written");
+}
+
+fn cut_in_half(path: &Path) {
+    let bytes = fs::read(path).expect("the file is there");
+    fs::write(path, &bytes[..bytes.len() / 2]).expect("a file is written");
+}
+
+fn remove(path: &Path) {
+    fs::remove_file(path).expect("the file goes");
+}
+
+/// Spoils one file of the newest checkpoint of a finished run of 12 updates, with one after 8.
+fn damaged_newest_checkpoint(name: &str, damage: fn(&Path)) {
+    let folder = tempdir().expect("a temporary folder is made");
+    let (whole, run) = (folder.path().join("whole"), folder.path().join("run"));
+    succeed(train(&whole, &[]));
+    succeed(train(&run, &[]));
+    let path = checkpoint_file(&run, 12, name);
+    damage(&path);
+
+    let mut eval = mnemora(["eval", "--json"]);
+    eval.arg(&run);
+    let looked = succeed(eval);
+    assert_eq!(looked.json()["step"], 8, "the checkpoint before");
+    let resumed = succeed(resume(&run, &[]));
+    for ended in [&looked, &resumed] {
+        let complaints = ended.complaints();
+        assert_eq!(complaints.len(), 1, "{}", ended.stderr);
+        assert_says(complaints[0], &[&path.display().to_string(), "step-8"]);
+    }
+    assert_same_training(&whole, &run);
+}
+
+#[test]
+fn newest_checkpoint_altered() {
+    damaged_newest_checkpoint("weights.safetensors", damage_last_byte);
+}
+
+#[test]
+fn newest_checkpoint_cut() {
+    damaged_newest_checkpoint("optimizer.safetensors", cut_in_half);
+}
+
+#[test]
+fn newest_checkpoint_without_sums() {
+    damaged_newest_checkpoint("SHA256SUMS", remove);
+}
+
+#[test]
+fn second_process_on_a_run_is_refused() {
+    let folder = tempdir().expect("a temporary folder is made");
+    let run = folder.path().join("run");
+    let path = run.display().to_string();
+    let mut first = Living::start(train(&run, &["training.steps=1000000"]));
+    first.wait_until(|| checkpoint_steps(&run).len() >= 2);
+
+    let message = refuse(resume(&run, &["training.steps=1000001"]));
+    assert_says(&message, &[&path, "in use by another process"]);
+    let message = refuse(train(&run, &[]));
+    assert_says(&message, &[&path, "exists"]);
+    let experiment = fs::read_to_string(run.join("experiment.toml")).expect("the experiment");
+    assert_says(&experiment, &["steps = 1000000\n"]);
+    let mut eval = mnemora(["eval"]);
+    eval.arg(&run);
+    succeed(eval);
+
+    assert!(first.lives(), "the first goes on undisturbed");
+    assert!(first.kill());
+    let steps = checkpoint_steps(&run).pop().expect("a checkpoint") + 2;
+    succeed(resume(&run, &[&format!("training.steps={steps}")]));
+    assert_eq!(rows_logged(&run) as u64, steps);
+}
+
+/// Rows of both runs must agree though the last step of the shorter one was logged out of turn.
+#[test]
+fn prolonged_run_is_as_one_that_was_longer_from_the_start() {
+    let folder = tempdir().expect("a temporary folder is made");
+    let (whole, prolonged) = (folder.path().join("whole"), folder.path().join("prolonged"));
+    succeed(train(
+        &whole,
+        &["training.steps=12", "training.log_every=3"],
+    ));
+    succeed(train(
+        &prolonged,
+        &["training.steps=8", "training.log_every=3"],
+    ));
+    succeed(resume(&prolonged, &["training.steps=12"]));
+    assert_same_training(&whole, &prolonged);
+    assert_eq!(rows_logged(&whole), 5, "steps 1, 3, 6, 9, 12");
+    let experiment = |run: &PathBuf| fs::read_to_string(run.join("experiment.toml")).expect("it");
+    assert_eq!(experiment(&whole), experiment(&prolonged));
+}
+
+#[test]
+fn resume_of_a_finished_run_changes_nothing() {
+    let folder = tempdir().expect("a temporary folder is made");
+    let run = folder.path().join("run");
+    let trained = succeed(train(&run, &[]));
+    let lasting = || {
+        let mut files = files_below(&run);
+        // A report says how it was made, an event file when.
+        files.retain(|path, _| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name != "report.html" && !name.contains("tfevents")
+        });
+        files
+    };
+    let before = lasting();
+    assert!(before.len() > 8, "{:?}", before.keys());
+    let resumed = succeed(resume(&run, &[]));
+    assert_same_files(&before, &lasting());
+    assert_eq!(trained.stdout, resumed.stdout, "the same evaluation");
+    assert_eq!(resumed.complaints(), Vec::<&str>::new());
+}
+
+/// With a rate that spoils the model the best checkpoint is an early one.
+#[test]
+fn newest_checkpoints_and_the_best_are_kept() {
+    for keep in [1, 3] {
+        let folder = tempdir().expect("a temporary folder is made");
+        let run = folder.path().join("run");
+        let settings = [
+            "training.steps=14",
+            "training.checkpoint_every=2",
+            "training.learning_rate=3",
+            &format!("training.keep={keep}"),
+        ];
+        succeed(train(&run, &settings));
+        let bounds = held_out_bounds(&run);
+        assert_eq!(bounds.len(), 7);
+        let best = bounds.iter().max_by(|a, b| a.1.total_cmp(&b.1));
+        let best = best.expect("there are bounds").0;
+        let newest: Vec<u64> = (1..=7).map(|i| 2 * i).skip(7 - keep).collect();
+        assert!(!newest.contains(&best), "the test wants an early best");
+        assert_eq!(checkpoint_steps(&run), [vec![best], newest].concat());
+
+        let mut eval = mnemora(["eval", "--json", "--checkpoint", "best"]);
+        eval.arg(&run);
+        assert_eq!(succeed(eval).json()["step"], best);
+    }
+}

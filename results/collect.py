@@ -1,0 +1,113 @@
+"""Collects finished runs into results/<paper>.jsonl and prints the table made from it.
+
+    python3 results/collect.py results/gtmm.jsonl runs/small/*
+
+Runs that differ only in their seed are replicas: one object a measured value, the mean over
+replicas with its standard error. Objects of the same setting and model are replaced, others stay.
+Standard library only.
+"""
+
+import json
+import statistics
+import sys
+import tomllib
+from collections import defaultdict
+from pathlib import Path
+
+CLAIMS = [
+    # claim, unit, where it is in evaluation.json, decimals in the table
+    ("bound", "nats per sequence", ("bound",), 1),
+    ("KL before recall", "nats per frame", ("kl_before_recall",), 2),
+    ("KL in recall", "nats per frame", ("kl_recall",), 2),
+    ("recall KL ratio", "", ("recall_kl_ratio",), 3),
+    ("KL of the last frame", "nats", ("kl_last",), 2),
+    ("generated recall nearest", "share of frames", ("generated_recall", "nearest"), 3),
+    ("generated error to the remembered", "mean square", ("generated_recall", "error_remembered"), 4),
+    ("generated error to the others", "mean square", ("generated_recall", "error_others"), 4),
+]
+
+
+def read_run(directory: Path) -> dict:
+    experiment = tomllib.loads((directory / "experiment.toml").read_text())
+    evaluation = json.loads((directory / "evaluation.json").read_text())
+    origin = json.loads((directory / "origin.json").read_text())
+    state = json.loads((directory / "checkpoints" / f"step-{evaluation['step']}" / "state.json").read_text())
+    seed = experiment.pop("seed")
+    return {"experiment": experiment, "evaluation": evaluation, "origin": origin, "seconds": state["elapsed_seconds"], "seed": seed}
+
+
+def pick(value: dict, path: tuple[str, ...]) -> float:
+    for key in path:
+        value = value[key]
+    return value
+
+
+def rows_of(replicas: list[dict]) -> list[dict]:
+    replicas = sorted(replicas, key=lambda run: run["seed"])
+    first = replicas[0]
+    experiment, origin = first["experiment"], first["origin"]
+    seeds = [run["seed"] for run in replicas]
+    commits = sorted({run["origin"]["commit"] for run in replicas})
+    common = {
+        "setting": experiment["name"],
+        "model": experiment["model"]["memory"],
+        "seeds": seeds,
+        "command": f"mnemora train {experiment['name']} --memory {experiment['model']['memory']} --seed N, N in {seeds}",
+        "commit": ", ".join(commits),
+        "machine": origin["machine"],
+        "parameters": origin["parameters"],
+        "data": f"{origin['data']}, sha256 {experiment['data']['fingerprint'][:12]}",
+        "budget": {
+            "steps": first["evaluation"]["step"],
+            "seconds": [round(run["seconds"]) for run in replicas],
+            "threads": experiment["training"]["threads"],
+            "held_out_sequences": first["evaluation"]["sequences"],
+        },
+    }
+    rows = []
+    for claim, unit, path, _ in CLAIMS:
+        values = [pick(run["evaluation"], path) for run in replicas]
+        spread = statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else None
+        rows.append({"claim": claim, **common, "value": statistics.fmean(values), "stderr": spread, "unit": unit, "replicas": values})
+    return rows
+
+
+def table(rows: list[dict]) -> str:
+    settings = defaultdict(dict)
+    for row in rows:
+        settings[row["setting"], row["model"]][row["claim"]] = row
+    lines = ["| setting | model | parameters | seeds | updates | " + " | ".join(claim for claim, *_ in CLAIMS) + " |"]
+    lines.append("| --- " * (5 + len(CLAIMS)) + "|")
+    for (setting, model), claims in settings.items():
+        any_row = next(iter(claims.values()))
+        cells = [setting, model, f"{any_row['parameters']:,}", ", ".join(map(str, any_row["seeds"])), f"{any_row['budget']['steps']:,}"]
+        for claim, _, _, decimals in CLAIMS:
+            row = claims[claim]
+            cell = f"{row['value']:.{decimals}f}"
+            cells.append(cell if row["stderr"] is None else f"{cell} ± {row['stderr']:.{decimals}f}")
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    if len(sys.argv) < 3:
+        print(__doc__, file=sys.stderr)
+        return 2
+    target, directories = Path(sys.argv[1]), [Path(name) for name in sys.argv[2:]]
+    groups = defaultdict(list)
+    for directory in directories:
+        run = read_run(directory)
+        groups[json.dumps(run["experiment"], sort_keys=True)].append(run)
+    fresh = [row for replicas in groups.values() for row in rows_of(replicas)]
+    replaced = {(row["setting"], row["model"]) for row in fresh}
+    kept = []
+    if target.exists():
+        kept = [row for row in map(json.loads, target.read_text().splitlines()) if (row["setting"], row["model"]) not in replaced]
+    rows = kept + fresh
+    target.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    print(table(rows))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
