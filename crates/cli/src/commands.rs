@@ -203,7 +203,13 @@ fn finish(run: &Path, outcome: Outcome, json: bool) -> Result<u8, LabError> {
     }
 }
 
-fn eval(run: &Path, overrides: &[String], data: Option<&Path>, json: bool) -> Result<u8, LabError> {
+fn eval(
+    run: &Path,
+    checkpoint: Which,
+    overrides: &[String],
+    data: Option<&Path>,
+    json: bool,
+) -> Result<u8, LabError> {
     let trained = open(run, checkpoint, overrides, data)?;
     report_problems(&trained.problems);
     let evaluation = evaluate(

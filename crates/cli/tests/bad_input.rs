@@ -20,6 +20,7 @@ fn empty_folder() -> TempDir {
 }
 
 /// Refuses `command` in a folder that must stay as it is. Gives the message.
+#[track_caller]
 fn refuse_leaving(folder: &Path, mut command: Command) -> String {
     let before = files_below(folder);
     let listed = |folder: &Path| fs::read_dir(folder).expect("it is a folder").count();
@@ -32,6 +33,7 @@ fn refuse_leaving(folder: &Path, mut command: Command) -> String {
 }
 
 /// Refuses a training of `perfect-recall-small` with these settings; no run may be left behind.
+#[track_caller]
 fn refuse_settings(settings: &[&str]) -> String {
     let folder = empty_folder();
     let command = mnemora(["train", "perfect-recall-small", "--out", "run"]);
@@ -39,6 +41,7 @@ fn refuse_settings(settings: &[&str]) -> String {
 }
 
 /// Refuses a training of the experiment file `mine.toml` with this text.
+#[track_caller]
 fn refuse_file(text: &str) -> String {
     let folder = empty_folder();
     fs::write(folder.path().join("mine.toml"), text).expect("a file is written");
@@ -270,6 +273,7 @@ fn missing_data_folder_of_the_environment() {
 }
 
 /// Refuses digits of which `damage` has spoilt the file of training images.
+#[track_caller]
 fn refuse_digits(damage: impl Fn(&Path)) -> String {
     let folder = empty_folder();
     let digits = folder.path().join("digits");
@@ -365,22 +369,31 @@ fn run_directory_below_a_file() {
     assert_says(&message, &["file/run", "ot a directory"]);
 }
 
-#[test]
-fn picture_below_a_file() {
+/// Refuses the pictures of three commands at a path where none can be.
+fn refuse_picture_at(out: &str) {
     let folder = empty_folder();
     let run = finished_run(folder.path());
     fs::write(folder.path().join("file"), "a text").expect("a file is written");
-    let show = mnemora(["show", "perfect-recall-small", "--out", "file/show.png"]);
-    let mut commands = vec![show];
-    for name in ["generate", "compare"] {
-        let mut command = mnemora([name, "--out", "file/picture.png"]);
-        command.arg(&run);
-        commands.push(command);
-    }
-    for command in commands {
+    fs::create_dir(folder.path().join("photos")).expect("a folder is made");
+    let mut generate = mnemora(["generate", "--out", out]);
+    let mut compare = mnemora(["compare", "--out", out]);
+    generate.arg(&run);
+    compare.arg(&run);
+    let show = mnemora(["show", "perfect-recall-small", "--out", out]);
+    for command in [show, generate, compare] {
         let message = refuse_leaving(folder.path(), command);
-        assert_says(&message, &["file", "ot a directory"]);
+        assert_says(&message, &[out]);
     }
+}
+
+#[test]
+fn picture_below_a_file() {
+    refuse_picture_at("file/picture.png");
+}
+
+#[test]
+fn picture_in_place_of_a_folder() {
+    refuse_picture_at("photos");
 }
 
 #[test]

@@ -131,14 +131,14 @@ const MOMENTS: [Moment; 9] = [
 fn introspection_killed_again_and_again() {
     killed_at(
         &MOMENTS,
-        &["training.steps=200", "training.checkpoint_every=5"],
+        &["training.steps=120", "training.checkpoint_every=5"],
     );
 }
 
 #[test]
 fn vrnn_killed_again_and_again() {
     let settings = [
-        "training.steps=200",
+        "training.steps=120",
         "training.checkpoint_every=5",
         "model.memory=vrnn",
     ];
@@ -342,24 +342,27 @@ fn resume_of_a_finished_run_changes_nothing() {
     assert_eq!(resumed.complaints(), Vec::<&str>::new());
 }
 
-/// With a rate that spoils the model the best checkpoint is an early one.
+/// A rate that spoils what was learned makes an early checkpoint the best one.
 #[test]
 fn newest_checkpoints_and_the_best_are_kept() {
     for keep in [1, 3] {
         let folder = tempdir().expect("a temporary folder is made");
         let run = folder.path().join("run");
         let settings = [
-            "training.steps=14",
+            "training.steps=20",
             "training.checkpoint_every=2",
-            "training.learning_rate=3",
+            "training.learning_rate=0.03",
             &format!("training.keep={keep}"),
         ];
         succeed(train(&run, &settings));
+        let spoil = ["training.steps=32", "training.learning_rate=0.5"];
+        succeed(resume(&run, &spoil));
+
         let bounds = held_out_bounds(&run);
-        assert_eq!(bounds.len(), 7);
+        assert_eq!(bounds.len(), 16);
         let best = bounds.iter().max_by(|a, b| a.1.total_cmp(&b.1));
         let best = best.expect("there are bounds").0;
-        let newest: Vec<u64> = (1..=7).map(|i| 2 * i).skip(7 - keep).collect();
+        let newest: Vec<u64> = (1..=16).map(|i| 2 * i).skip(16 - keep).collect();
         assert!(!newest.contains(&best), "the test wants an early best");
         assert_eq!(checkpoint_steps(&run), [vec![best], newest].concat());
 
@@ -367,4 +370,40 @@ fn newest_checkpoints_and_the_best_are_kept() {
         eval.arg(&run);
         assert_eq!(succeed(eval).json()["step"], best);
     }
+}
+
+/// The checkpoint before a step that failed can be looked at, even if its held-out bound is no
+/// number, and a resumed run fails at the same step.
+#[test]
+fn numbers_that_are_not_finite() {
+    let folder = tempdir().expect("a temporary folder is made");
+    let run = folder.path().join("run");
+    let settings = [
+        "training.learning_rate=100",
+        "training.checkpoint_every=1",
+        "training.clip=0",
+    ];
+    let failed = common::run(train(&run, &settings));
+    assert_eq!(failed.status, Some(1), "{}", failed.stderr);
+    assert_eq!(failed.stdout, "");
+    let complaints = failed.complaints();
+    assert_eq!(complaints.len(), 1, "{}", failed.stderr);
+    let made = checkpoint_steps(&run).pop().expect("a checkpoint");
+    let kept = run.join(format!("checkpoints/failed-after-step-{made}"));
+    assert_says(
+        complaints[0],
+        &[
+            &format!("step {}", made + 1),
+            "not finite",
+            &kept.display().to_string(),
+        ],
+    );
+    assert!(kept.join("weights.safetensors").is_file());
+
+    let mut eval = mnemora(["eval", "--json"]);
+    eval.arg(&run);
+    assert_eq!(succeed(eval).json()["step"], made);
+    let again = common::run(resume(&run, &[]));
+    assert_eq!(again.status, Some(1), "{}", again.stderr);
+    assert_eq!(again.complaints(), complaints);
 }

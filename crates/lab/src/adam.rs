@@ -219,3 +219,93 @@ impl ModuleMapper for Update<'_> {
         Param::from_mapped_value(id, tensor, mapper)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::weights::collect;
+    use burn::nn::Linear;
+
+    fn linear(device: &Device) -> Linear {
+        Linear {
+            weight: Param::from_tensor(Tensor::from_floats([[0.5], [-1.0]], device)),
+            bias: Some(Param::from_tensor(Tensor::from_floats([0.25], device))),
+        }
+    }
+
+    /// Gradients of `sum(a w) + 3 b`: `a` for the weight, 3 for the bias.
+    fn gradients(module: &Linear, a: [f32; 2], device: &Device) -> ParameterGradients {
+        let a = Tensor::<2>::from_floats([[a[0]], [a[1]]], device);
+        let bias = module.bias.as_ref().expect("it has one").val();
+        let loss = (a * module.weight.val()).sum() + bias.mul_scalar(3.0).sum();
+        ParameterGradients::of(module, loss.backward())
+    }
+
+    /// Kingma and Ba 2014, Algorithm 1, on one number in f64.
+    fn by_hand(mut value: f64, gradients: &[f64], rate: f64) -> f64 {
+        let (mut m, mut v) = (0.0, 0.0);
+        for (t, g) in (1..).zip(gradients) {
+            m = 0.9 * m + 0.1 * g;
+            v = 0.999 * v + 0.001 * g * g;
+            let (m_hat, v_hat): (f64, f64) =
+                (m / (1.0 - 0.9_f64.powi(t)), v / (1.0 - 0.999_f64.powi(t)));
+            value -= rate * m_hat / (v_hat.sqrt() + 1e-8);
+        }
+        value
+    }
+
+    #[test]
+    fn follows_algorithm_1_with_the_gradient_scaled() {
+        let device = Device::default().autodiff();
+        let mut module = linear(&device);
+        let mut adam = Adam::default();
+        for (step, a) in (1..).zip([[2.0, -0.001], [-1.0, 0.5], [0.1, 40.0]]) {
+            let gradients = gradients(&module, a, &device);
+            module = adam.step(module, gradients, 0.5, 0.01, step);
+        }
+        let found = collect(&module);
+        let expected = [
+            by_hand(0.5, &[1.0, -0.5, 0.05], 0.01),
+            by_hand(-1.0, &[-0.0005, 0.25, 20.0], 0.01),
+        ];
+        for (found, expected) in found["weight"].values.iter().zip(expected) {
+            assert!(
+                (f64::from(*found) - expected).abs() < 1e-6,
+                "{found} {expected}"
+            );
+        }
+        let expected = by_hand(0.25, &[1.5; 3], 0.01);
+        assert!((f64::from(found["bias"].values[0]) - expected).abs() < 1e-6);
+    }
+
+    #[test]
+    fn state_survives_a_round_trip() {
+        let device = Device::default().autodiff();
+        let plain = device.clone().inner();
+        let mut adam = Adam::default();
+        let first = gradients(&linear(&device), [1.0, 2.0], &device);
+        let module = adam.step(linear(&device), first, 1.0, 0.1, 1);
+        let mut again = Adam::restore(adam.collect(), &plain, Path::new("x")).unwrap();
+        let one = gradients(&module, [3.0, 1.0], &device);
+        let two = gradients(&module, [3.0, 1.0], &device);
+        let a = adam.step(module.clone(), one, 1.0, 0.1, 2);
+        let b = again.step(module, two, 1.0, 0.1, 2);
+        assert_eq!(collect(&a), collect(&b));
+
+        let mut arrays = adam.collect();
+        arrays.remove("bias.second");
+        let error = Adam::restore(arrays, &plain, Path::new("x")).unwrap_err();
+        assert!(error.to_string().contains("bias.second"), "{error}");
+    }
+
+    #[test]
+    fn the_norm_is_over_all_parameters_and_names_what_is_not_finite() {
+        let device = Device::default().autodiff();
+        let module = linear(&device);
+        let norm = gradients(&module, [4.0, 12.0], &device).global_norm();
+        assert!((norm - 13.0).abs() < 1e-5, "{norm}");
+        let bad = gradients(&module, [f32::NAN, 1.0], &device);
+        assert!(bad.global_norm().is_nan());
+        assert_eq!(bad.non_finite().as_deref(), Some("weight"));
+    }
+}

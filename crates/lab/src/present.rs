@@ -5,7 +5,7 @@ use crate::{
     chart::{self, Chart, Layout, Series, Shaded, number},
     checkpoint::State,
     evaluate::{evaluate, generation},
-    picture::{Group, HeatMap, Image, Row, Sequence, Sheet, heat_map, sheet},
+    picture::{Group, HeatMap, Image, PictureError, Row, Sequence, Sheet, heat_map, sheet},
     report::{Content, Figure, Number, Report, html},
     run::{
         EVALUATION_FILE, Metrics, REPORT_FILE, read_json, read_metrics, read_origin,
@@ -441,7 +441,24 @@ fn attention_picture(model: &Model, task: &dyn Task) -> Result<Option<Image>, La
             marked: marked(task),
         })?);
     }
-    Ok(Some(Image::stack(&images, 12)?))
+    Ok(Some(grid(&images, 3)?))
+}
+
+/// Pictures of one size in rows of `columns`.
+fn grid(images: &[Image], columns: usize) -> Result<Image, PictureError> {
+    let width = images.iter().map(Image::width).max().unwrap_or(1);
+    let rows: Vec<Image> = images
+        .chunks(columns)
+        .map(|row| {
+            let height = row.iter().map(Image::height).max().unwrap_or(1);
+            let mut canvas = Image::new(width * columns.min(images.len()), height, [255; 3])?;
+            for (place, image) in row.iter().enumerate() {
+                canvas.blit(image, place * width, 0);
+            }
+            Ok(canvas)
+        })
+        .collect::<Result<_, PictureError>>()?;
+    Image::stack(&rows, 12)
 }
 
 fn frames_of(batch: &Batch, row: usize) -> Sequence<'_> {

@@ -71,7 +71,12 @@ impl Run {
         {
             return Err(LabError::RunExists(directory.to_owned()));
         }
-        fs::create_dir_all(directory).map_err(|error| LabError::write(directory, error))?;
+        fs::create_dir_all(directory).map_err(|error| {
+            LabError::Configuration(format!(
+                "cannot make the run directory {}: {error}; choose another --out",
+                directory.display()
+            ))
+        })?;
         let lock = lock(directory)?;
         Ok(Self {
             directory: directory.to_owned(),

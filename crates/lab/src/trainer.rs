@@ -196,3 +196,87 @@ fn learning_rate(experiment: &Experiment, step: u64) -> f64 {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        load_experiment,
+        weights::{collect, restore},
+    };
+    use mnemora_worlds::Split;
+    use std::path::Path;
+
+    fn small(overrides: &[&str]) -> (Experiment, Arc<dyn Task>, Model, Device) {
+        let sizes = [
+            "task.length=3",
+            "task.recall=2",
+            "training.batch=2",
+            "model.latent=4",
+            "model.visual_hidden=8",
+            "model.visual_features=8",
+            "memory.introspection.hidden=8",
+            "memory.introspection.attention=8",
+        ];
+        let overrides: Vec<String> = sizes
+            .iter()
+            .chain(overrides)
+            .map(|s| s.to_string())
+            .collect();
+        let experiment = load_experiment("perfect-recall-small", &overrides).unwrap();
+        let device = Device::default().autodiff();
+        let task = task(&experiment, Arc::new(Mnist::bundled().unwrap())).unwrap();
+        let model = model(&experiment, task.as_ref(), &device).unwrap();
+        (experiment, task, model, device)
+    }
+
+    #[test]
+    fn a_number_that_is_not_finite_is_named_and_changes_nothing() {
+        let (experiment, task, model, device) = small(&[]);
+        let mut arrays = collect(&model);
+        arrays.get_mut("prior.hidden.bias").unwrap().values[0] = f32::NAN;
+        let model = restore(model, arrays, Path::new("test")).unwrap();
+        let before = format!("{:?}", collect(&model));
+        let mut trainer = Trainer::new(&experiment, model, Adam::default(), device);
+        let batch = task.batch(Split::Train, &Stream::new(1, "data"), 0, 2);
+        let Err(StepFailure::NonFinite(what)) = trainer.step(&experiment, 1, batch) else {
+            panic!("a NaN was trained on");
+        };
+        assert_eq!(what, "the KL divergence");
+        assert_eq!(format!("{:?}", collect(&trainer.model)), before);
+        assert!(trainer.adam.collect().is_empty());
+    }
+
+    #[test]
+    fn training_raises_the_bound() {
+        let (experiment, task, model, device) = small(&["training.learning_rate=0.01"]);
+        let mut trainer = Trainer::new(&experiment, model, Adam::default(), device);
+        let stream = Stream::new(1, "data");
+        let mut bound = |step| {
+            let batch = task.batch(Split::Train, &stream, step, 16);
+            match trainer.step(&experiment, step, batch) {
+                Ok(metrics) => metrics.bound,
+                Err(StepFailure::NonFinite(what)) => panic!("{what}"),
+            }
+        };
+        let first = bound(1);
+        let last = (2..60).map(&mut bound).last().unwrap();
+        assert!(last > first + 500.0, "{first} {last}");
+    }
+
+    #[test]
+    fn schedules_start_and_end_where_they_say() {
+        let mut experiment = small(&["training.steps=101"]).0;
+        experiment.training.final_learning_rate = 1e-4;
+        for (schedule, middle, last) in [
+            (Schedule::Constant, 1e-3, 1e-3),
+            (Schedule::Linear, 5.5e-4, 1e-4),
+            (Schedule::Cosine, 5.5e-4, 1e-4),
+        ] {
+            experiment.training.schedule = schedule;
+            for (step, expected) in [(1, 1e-3), (51, middle), (101, last)] {
+                assert!((learning_rate(&experiment, step) - expected).abs() < 1e-12);
+            }
+        }
+    }
+}

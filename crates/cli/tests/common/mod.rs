@@ -113,6 +113,7 @@ pub fn run(mut command: Command) -> Ended {
 }
 
 /// Runs a command that must end with status 0.
+#[track_caller]
 pub fn succeed(command: Command) -> Ended {
     let words = format!("{command:?}");
     let ended = run(command);
@@ -122,6 +123,7 @@ pub fn succeed(command: Command) -> Ended {
 
 /// Runs a command that must be refused as bad input: status 2, nothing on standard output and one
 /// line on standard error, which is given without the program's name.
+#[track_caller]
 pub fn refuse(command: Command) -> String {
     let words = format!("{command:?}");
     let ended = run(command);

@@ -1,0 +1,178 @@
+//! Data of one's own: train a small model, filter online one step at a time, forecast.
+//!
+//! `cargo run --release --example filter_own_data`
+//!
+//! A ring of 16 sensors sees a wave. Its phase jumps at every step, but the jumps repeat after
+//! four: whoever remembers the first four frames knows the rest.
+
+use std::f32::consts::TAU;
+
+use burn::module::{Module, ModuleMapper, Param};
+use burn::tensor::{Device, Distribution, Gradients, Tensor};
+use mnemora_memory::{CoreConfig, Initializer, IntrospectionConfig};
+use mnemora_models::{
+    FilteringModel, FrameShape, GtmmConfig, LikelihoodConfig, ModelError, VisualConfig, filter,
+    generate,
+};
+use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+
+const SENSORS: usize = 16;
+const PERIOD: usize = 4;
+const SEEN: usize = 8;
+const FORECAST: usize = 4;
+const TIME: usize = SEEN + FORECAST;
+const LATENT: usize = 2;
+const UPDATES: usize = 1000;
+const BATCH: usize = 32;
+const RATE: f64 = 5e-3;
+
+fn main() -> Result<(), ModelError> {
+    let device = Device::default();
+    // Training records operations for its gradients; filtering later does not.
+    let recording = device.clone().autodiff();
+    recording.seed(1);
+    let mut model = GtmmConfig {
+        frame: FrameShape {
+            channels: 1,
+            height: 1,
+            width: SENSORS,
+        },
+        latent: LATENT,
+        memory: CoreConfig::Introspection(IntrospectionConfig {
+            latent: LATENT,
+            condition: 0,
+            hidden: 32,
+            attention: 32,
+            reads: PERIOD,
+            slots: TIME,
+        }),
+        visual: VisualConfig::Dense {
+            hidden: 64,
+            features: 32,
+        },
+        prior_hidden: 32,
+        posterior_hidden: 32,
+        likelihood: LikelihoodConfig::Gaussian { std: 0.1 },
+    }
+    .init(&mut Initializer::new(
+        ChaCha8Rng::seed_from_u64(1),
+        recording.clone(),
+    ))?;
+
+    for update in 0..UPDATES {
+        let frames = sequences(BATCH, &recording);
+        let noise = normal([TIME, BATCH, LATENT], &recording);
+        // The free energy: KL less reconstruction. It falls as the model learns; the KL of the
+        // repeated frames falls when it has learned to look them up.
+        let filtered = filter(&model, frames, None, noise, None);
+        let loss = filtered.bound(1.0).mean().neg();
+        if update % 100 == 0 || update == UPDATES - 1 {
+            let kl = filtered.kl.mean_dim(1);
+            let repeated = kl.clone().narrow(0, PERIOD, TIME - PERIOD);
+            println!(
+                "update {update:>4}: free energy {:>7.1} nats a sequence; KL a frame {:.1} nats, \
+                 {:.1} of the repeated ones",
+                loss.clone().into_scalar::<f32>(),
+                kl.narrow(0, 0, PERIOD).mean().into_scalar::<f32>(),
+                repeated.mean().into_scalar::<f32>(),
+            );
+        }
+        let remaining = 1.0 - update as f64 / UPDATES as f64;
+        let gradients = loss.backward();
+        model = model.map(&mut SignDescent {
+            rate: RATE * remaining,
+            gradients,
+        });
+    }
+
+    // Out of training, on the plain device. One new sequence, one frame at a time, as it would
+    // come from a sensor.
+    let model = model.valid();
+    let frames = sequences(1, &device);
+    let mut state = model.initial_state(1);
+    println!("\nstep  surprise (nats)  prediction error");
+    for (t, frame) in (1..=SEEN).zip(frames.clone().chunk(TIME, 1)) {
+        // Before the frame is seen: the prior, and the frame expected under its mean.
+        let context = model.predict(None, state);
+        let prior = model.prior(model.prior_input(&context));
+        let expected = model
+            .decode(model.emit(prior.mean.clone(), &context))
+            .mean();
+
+        // The frame arrives: its features, the posterior, a sample of it.
+        let seen: Tensor<2> = frame.clone().squeeze_dim(1);
+        let features = model.encode(frame).remove(0);
+        let posterior = model.posterior(&features, &context);
+        let z = posterior.sample(normal([1, LATENT], &device));
+
+        // Free energy of the step: KL from prior to posterior, less the log likelihood, which is
+        // a log density here, so that the sum may lie below zero.
+        let likelihood = model.decode(model.emit(z.clone(), &context));
+        let surprise = posterior.kl(prior) - likelihood.log_probability(seen.clone());
+        let error = (expected - seen).powi_scalar(2).mean().sqrt();
+        println!(
+            "{t:>4}  {:>15.1}  {:>16.3}",
+            surprise.into_scalar::<f32>(),
+            error.into_scalar::<f32>()
+        );
+
+        state = model.update(&features, z, context);
+    }
+
+    // From here on nothing is seen: samples from the prior, step after step.
+    let forecast = generate(&model, state, None, normal([FORECAST, 1, LATENT], &device)).frames;
+    println!("\nstep  what came           forecast");
+    let came = frames.narrow(1, SEEN, FORECAST);
+    for ((t, came), forecast) in (SEEN + 1..).zip(lines(came)).zip(lines(forecast)) {
+        println!("{t:>4}  {came}  {forecast}");
+    }
+    Ok(())
+}
+
+/// Noisy waves `[batch, TIME, SENSORS]` in `[0, 1]`; the phases of the first `PERIOD` steps repeat.
+fn sequences(batch: usize, device: &Device) -> Tensor<3> {
+    let phases = Tensor::<3>::random([batch, PERIOD, 1], Distribution::Uniform(0.0, 1.0), device)
+        .repeat_dim(1, TIME.div_ceil(PERIOD))
+        .narrow(1, 0, TIME);
+    let angles: [f32; SENSORS] = std::array::from_fn(|i| i as f32 / SENSORS as f32 * TAU);
+    let angles = Tensor::<3>::from_floats([[angles]], device);
+    let waves = (phases * TAU + angles).sin() * 0.4 + 0.5;
+    (waves + normal([batch, TIME, SENSORS], device) * 0.05).clamp(0.0, 1.0)
+}
+
+fn normal<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
+    Tensor::random(shape, Distribution::Normal(0.0, 1.0), device)
+}
+
+/// Gradient descent by sign: every parameter moves by `rate` against its gradient. Enough for a
+/// small model, and without state; `mnemora-lab` trains with Adam.
+struct SignDescent {
+    rate: f64,
+    gradients: Gradients,
+}
+
+impl ModuleMapper for SignDescent {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        match param.val().grad_remove(&mut self.gradients) {
+            None => param,
+            Some(gradient) => param.map(|value| {
+                let moved = value.inner() - gradient.sign() * self.rate;
+                Tensor::from_inner(moved).require_grad()
+            }),
+        }
+    }
+}
+
+/// Each frame of the first sequence as a line of shades.
+fn lines(frames: Tensor<3>) -> Vec<String> {
+    let values: Vec<f32> = frames.into_data().iter::<f32>().collect();
+    values
+        .chunks(SENSORS)
+        .map(|frame| frame.iter().map(|&v| shade(v)).collect())
+        .collect()
+}
+
+fn shade(value: f32) -> char {
+    const SHADES: &[u8] = b" .:-=+*#%@";
+    SHADES[((value * SHADES.len() as f32) as usize).min(SHADES.len() - 1)].into()
+}
