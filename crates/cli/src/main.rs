@@ -7,6 +7,11 @@ mod signals;
 use clap::Parser;
 use std::process::ExitCode;
 
+// Training allocates and frees the same large buffers at every step; the system's allocator gives
+// them back to the kernel each time and pays for the page faults.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let arguments = arguments::Arguments::parse();
     match commands::run(arguments.command) {

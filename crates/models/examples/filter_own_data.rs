@@ -9,12 +9,16 @@ use std::f32::consts::TAU;
 
 use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Device, Distribution, Gradients, Tensor};
-use mnemora_memory::{CoreConfig, Initializer, IntrospectionConfig};
+use mnemora_memory::{Core, CoreConfig, Initializer, IntrospectionConfig};
 use mnemora_models::{
-    FilteringModel, FrameShape, GtmmConfig, LikelihoodConfig, ModelError, VisualConfig, filter,
-    generate,
+    FilteringModel, FrameShape, Gtmm, GtmmConfig, LikelihoodConfig, ModelError, VisualConfig,
+    filter, generate,
 };
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+
+/// The model, and what it carries from step to step.
+type Model = Gtmm<Core>;
+type State = <Model as FilteringModel>::State;
 
 const SENSORS: usize = 16;
 const PERIOD: usize = 4;
@@ -31,7 +35,17 @@ fn main() -> Result<(), ModelError> {
     // Training records operations for its gradients; filtering later does not.
     let recording = device.clone().autodiff();
     recording.seed(1);
-    let mut model = GtmmConfig {
+    let model = train(model(&recording)?, &recording).valid();
+
+    let frames = sequences(1, &device);
+    let state = watch(&model, frames.clone().narrow(1, 0, SEEN));
+    forecast(&model, state, frames.narrow(1, SEEN, FORECAST));
+    Ok(())
+}
+
+/// A small GTMM; to change the memory, name another one here.
+fn model(device: &Device) -> Result<Model, ModelError> {
+    GtmmConfig {
         frame: FrameShape {
             channels: 1,
             height: 1,
@@ -56,12 +70,14 @@ fn main() -> Result<(), ModelError> {
     }
     .init(&mut Initializer::new(
         ChaCha8Rng::seed_from_u64(1),
-        recording.clone(),
-    ))?;
+        device.clone(),
+    ))
+}
 
+fn train(mut model: Model, device: &Device) -> Model {
     for update in 0..UPDATES {
-        let frames = sequences(BATCH, &recording);
-        let noise = normal([TIME, BATCH, LATENT], &recording);
+        let frames = sequences(BATCH, device);
+        let noise = normal([TIME, BATCH, LATENT], device);
         // The free energy: KL less reconstruction. It falls as the model learns; the KL of the
         // repeated frames falls when it has learned to look them up.
         let filtered = filter(&model, frames, None, noise, None);
@@ -70,8 +86,8 @@ fn main() -> Result<(), ModelError> {
             let kl = filtered.kl.mean_dim(1);
             let repeated = kl.clone().narrow(0, PERIOD, TIME - PERIOD);
             println!(
-                "update {update:>4}: free energy {:>7.1} nats a sequence; KL a frame {:.1} nats, \
-                 {:.1} of the repeated ones",
+                "update {update:>4}: free energy {:>7.1} nats a sequence; KL {:.1} nats of a new frame, \
+                 {:.1} of a repeated one",
                 loss.clone().into_scalar::<f32>(),
                 kl.narrow(0, 0, PERIOD).mean().into_scalar::<f32>(),
                 repeated.mean().into_scalar::<f32>(),
@@ -84,14 +100,16 @@ fn main() -> Result<(), ModelError> {
             gradients,
         });
     }
+    model
+}
 
-    // Out of training, on the plain device. One new sequence, one frame at a time, as it would
-    // come from a sensor.
-    let model = model.valid();
-    let frames = sequences(1, &device);
+/// Filters one sequence `[1, time, SENSORS]` a frame at a time, as it would come from a sensor.
+fn watch(model: &Model, frames: Tensor<3>) -> State {
+    let [_, time, _] = frames.dims();
+    let device = frames.device();
     let mut state = model.initial_state(1);
     println!("\nstep  surprise (nats)  prediction error");
-    for (t, frame) in (1..=SEEN).zip(frames.clone().chunk(TIME, 1)) {
+    for (t, frame) in (1..).zip(frames.chunk(time, 1)) {
         // Before the frame is seen: the prior, and the frame expected under its mean.
         let context = model.predict(None, state);
         let prior = model.prior(model.prior_input(&context));
@@ -118,15 +136,22 @@ fn main() -> Result<(), ModelError> {
 
         state = model.update(&features, z, context);
     }
+    state
+}
 
-    // From here on nothing is seen: samples from the prior, step after step.
-    let forecast = generate(&model, state, None, normal([FORECAST, 1, LATENT], &device)).frames;
+/// Goes on from a state without seeing: samples from the prior, step after step.
+fn forecast(model: &Model, state: State, came: Tensor<3>) {
+    let forecast = generate(
+        model,
+        state,
+        None,
+        normal([FORECAST, 1, LATENT], &came.device()),
+    )
+    .frames;
     println!("\nstep  what came           forecast");
-    let came = frames.narrow(1, SEEN, FORECAST);
     for ((t, came), forecast) in (SEEN + 1..).zip(lines(came)).zip(lines(forecast)) {
         println!("{t:>4}  {came}  {forecast}");
     }
-    Ok(())
 }
 
 /// Noisy waves `[batch, TIME, SENSORS]` in `[0, 1]`; the phases of the first `PERIOD` steps repeat.

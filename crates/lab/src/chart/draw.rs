@@ -99,7 +99,7 @@ fn draw_chart(surface: &mut impl Surface, chart: &Chart, area: Area) -> Result<(
     let mut plot = Area::new(
         area.left + PADDING,
         area.top + PADDING,
-        area.right - PADDING - 6.0,
+        area.right - PADDING - 16.0,
         area.bottom - PADDING,
     );
     if !chart.title.is_empty() {
