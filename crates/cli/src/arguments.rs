@@ -149,7 +149,7 @@ pub struct Settings {
     #[arg(long, value_name = "NAME")]
     pub memory: Option<String>,
     /// The seed: short for --set seed=N
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub seed: Option<u64>,
     #[command(flatten)]
     pub data: Data,

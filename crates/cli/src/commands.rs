@@ -8,7 +8,11 @@ use mnemora_lab::{
     Evaluation, Experiment, LabError, Outcome, Surroundings, Which, bench, compare, evaluate,
     load_experiment, open, plan, present, resume, shipped, train,
 };
-use std::path::{Path, PathBuf};
+use std::{
+    fmt::Display,
+    io::{ErrorKind, Write},
+    path::{Path, PathBuf},
+};
 
 /// Runs a command and gives its exit status.
 pub fn run(command: Command) -> Result<u8, LabError> {
@@ -52,10 +56,9 @@ pub fn run(command: Command) -> Result<u8, LabError> {
             data,
         } => {
             let trained = open(&run, checkpoint, &[], data.data.as_deref())?;
-            report_problems(&trained.problems);
             let out = out.unwrap_or_else(|| run.join("samples").join("generated.png"));
             present::write_generated(&trained, sequences.max(1), seed, &out)?;
-            println!("{}", out.display());
+            say(out.display())?;
             Ok(0)
         }
         Command::Report {
@@ -64,16 +67,15 @@ pub fn run(command: Command) -> Result<u8, LabError> {
             data,
         } => {
             let trained = open(&run, checkpoint, &[], data.data.as_deref())?;
-            report_problems(&trained.problems);
-            println!("{}", present::rewrite_report(&run, &trained)?.display());
+            say(present::rewrite_report(&run, &trained)?.display())?;
             Ok(0)
         }
         Command::Compare { runs, out, json } => {
             let comparison = compare::compare(&runs)?;
             comparison.draw(&out)?;
             match json {
-                true => print_lines(comparison.rows()),
-                false => print!("{}", comparison.table()),
+                true => say_lines(comparison.rows())?,
+                false => say(comparison.table().trim_end())?,
             }
             eprintln!("{}", out.display());
             Ok(0)
@@ -81,18 +83,29 @@ pub fn run(command: Command) -> Result<u8, LabError> {
         Command::Bench { steps, json } => {
             let rows = bench::bench(steps.max(1))?;
             match json {
-                true => print_lines(&rows),
-                false => print!("{}", bench::table(&rows)),
+                true => say_lines(&rows)?,
+                false => say(bench::table(&rows).trim_end())?,
             }
             Ok(0)
         }
     }
 }
 
-fn print_lines<T: serde::Serialize>(rows: &[T]) {
-    for row in rows {
-        println!("{}", to_json(row));
+/// Writes a result to standard output. Who closes the other end early has seen enough.
+fn say(text: impl Display) -> Result<(), LabError> {
+    let mut out = std::io::stdout().lock();
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(LabError::Write {
+            path: "standard output".into(),
+            source: error,
+            hint: String::new(),
+        }),
+        _ => Ok(()),
     }
+}
+
+fn say_lines<T: serde::Serialize>(rows: &[T]) -> Result<(), LabError> {
+    rows.iter().try_for_each(|row| say(to_json(row)))
 }
 
 fn to_json<T: serde::Serialize>(value: &T) -> String {
@@ -114,25 +127,31 @@ fn list(json: bool) -> Result<u8, LabError> {
             .map(|memory| memory.as_str())
             .collect();
         let all = serde_json::json!({"experiments": rows, "memories": memories});
-        println!("{}", to_json(&all));
+        say(to_json(&all))?;
         return Ok(0);
     }
     let width = experiments.iter().map(|e| e.name.len()).max().unwrap_or(0);
     for experiment in &experiments {
-        println!("{:width$}  {}", experiment.name, experiment.description);
+        say(format_args!(
+            "{:width$}  {}",
+            experiment.name, experiment.description
+        ))?;
     }
     let memories: Vec<_> = mnemora_lab::MemoryName::ALL
         .iter()
         .map(|memory| memory.as_str())
         .collect();
-    println!("\nmemories (--memory NAME): {}", memories.join(", "));
+    say(format_args!(
+        "\nmemories (--memory NAME): {}",
+        memories.join(", ")
+    ))?;
     Ok(0)
 }
 
 fn show(name: &str, out: &Path, settings: &Settings) -> Result<u8, LabError> {
     let experiment = load_experiment(name, &settings.all())?;
     present::write_training_sequences(experiment, settings.data.data.as_deref(), out)?;
-    println!("{}", out.display());
+    say(out.display())?;
     Ok(0)
 }
 
@@ -150,14 +169,14 @@ fn train_command(arguments: &Train) -> Result<u8, LabError> {
             let all = serde_json::json!({
                 "experiment": plan.experiment, "parameters": parameters, "data": plan.data,
             });
-            println!("{}", to_json(&all));
+            say(to_json(&all))?;
             return Ok(0);
         }
         for (name, count) in &plan.parameters {
-            println!("{name:10} {count:>10} parameters");
+            say(format_args!("{name:10} {count:>10} parameters"))?;
         }
-        println!("data       {}\n", plan.data);
-        print!("{}", plan.experiment.to_toml()?);
+        say(format_args!("data       {}\n", plan.data))?;
+        say(plan.experiment.to_toml()?.trim_end())?;
         return Ok(0);
     }
     let out = arguments.out.clone().unwrap_or_else(|| {
@@ -176,7 +195,7 @@ fn train_command(arguments: &Train) -> Result<u8, LabError> {
 
 fn surroundings<'a>(interrupted: &'a (dyn Fn() -> Option<i32> + Sync)) -> Surroundings<'a> {
     let mut words = vec!["mnemora".to_owned()];
-    words.extend(std::env::args().skip(1));
+    words.extend(std::env::args().skip(1).map(|word| quoted(&word)));
     Surroundings {
         interrupted,
         quiet: false,
@@ -185,10 +204,19 @@ fn surroundings<'a>(interrupted: &'a (dyn Fn() -> Option<i32> + Sync)) -> Surrou
     }
 }
 
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./=,:+@%".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
 fn finish(run: &Path, outcome: Outcome, json: bool) -> Result<u8, LabError> {
     match outcome {
         Outcome::Finished(evaluation) => {
-            print_evaluation(&evaluation, json);
+            say_evaluation(&evaluation, json)?;
             eprintln!("report: {}", run.join("report.html").display());
             Ok(0)
         }
@@ -211,7 +239,6 @@ fn eval(
     json: bool,
 ) -> Result<u8, LabError> {
     let trained = open(run, checkpoint, overrides, data)?;
-    report_problems(&trained.problems);
     let evaluation = evaluate(
         &trained.experiment,
         &trained.model,
@@ -219,25 +246,18 @@ fn eval(
         trained.state.step,
         trained.experiment.evaluation.batches,
     );
-    print_evaluation(&evaluation, json);
+    say_evaluation(&evaluation, json)?;
     Ok(0)
 }
 
-fn report_problems(problems: &[String]) {
-    for problem in problems {
-        eprintln!("mnemora: {problem}; using an older checkpoint");
-    }
-}
-
-fn print_evaluation(evaluation: &Evaluation, json: bool) {
+fn say_evaluation(evaluation: &Evaluation, json: bool) -> Result<(), LabError> {
     if json {
-        println!("{}", to_json(evaluation));
-        return;
+        return say(to_json(evaluation));
     }
-    for number in present::numbers(evaluation) {
-        println!(
+    present::numbers(evaluation).iter().try_for_each(|number| {
+        say(format_args!(
             "{:26} {:>16} {:18} {}",
             number.name, number.value, number.unit, number.meaning
-        );
-    }
+        ))
+    })
 }

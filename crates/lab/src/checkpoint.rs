@@ -103,16 +103,7 @@ pub fn steps(run: &Path) -> Vec<u64> {
 /// for this step is replaced.
 pub fn save(run: &Path, checkpoint: &Checkpoint) -> Result<PathBuf, LabError> {
     let target = directory(run, checkpoint.state.step);
-    write_to(&target, checkpoint).map_err(|error| match error {
-        LabError::Write { path, source, .. } => {
-            let hint = match steps(run).last() {
-                Some(step) => format!("; checkpoint step-{step} is intact"),
-                None => "; there is no earlier checkpoint".to_owned(),
-            };
-            LabError::Write { path, source, hint }
-        }
-        other => other,
-    })?;
+    write_to(&target, checkpoint)?;
     Ok(target)
 }
 

@@ -3,8 +3,8 @@
 use crate::{
     Evaluation, Experiment, LabError, MemoryName,
     chart::{self, Layout, Series},
-    present::{bound_chart, kl_per_step_chart, last_kl_chart},
-    run::{EVALUATION_FILE, Metrics, read_experiment, read_json, read_metrics, write_atomically},
+    present::{bound_chart, kl_per_step_chart, last_kl_chart, write_png},
+    run::{EVALUATION_FILE, Metrics, read_experiment, read_json, read_metrics},
     train::{Which, open, resolve_task},
 };
 use mnemora_worlds::Task;
@@ -97,7 +97,16 @@ impl Estimate {
 /// Reads runs and groups them. All must be of one task with equal lengths.
 pub fn compare(runs: &[PathBuf]) -> Result<Comparison, LabError> {
     let mut models: Vec<Replicas> = Vec::new();
+    let mut seen: Vec<PathBuf> = Vec::new();
     for run in runs {
+        let path = run.canonicalize().unwrap_or_else(|_| run.clone());
+        if seen.contains(&path) {
+            return Err(LabError::Configuration(format!(
+                "{} is named twice; a run counts once",
+                run.display()
+            )));
+        }
+        seen.push(path);
         let experiment = read_experiment(run, &[])?;
         let metrics = read_metrics(run)?;
         let evaluation = evaluation_of(run)?;
@@ -284,7 +293,7 @@ impl Comparison {
             columns: 1,
             ..Layout::default()
         };
-        write_atomically(out, &chart::png(&charts, &layout, 2)?)
+        write_png(out, &chart::png(&charts, &layout, 2)?)
     }
 }
 

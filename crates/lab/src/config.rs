@@ -284,7 +284,9 @@ impl Experiment {
     pub fn parse(text: &str, origin: &str, overrides: &[String]) -> Result<Self, LabError> {
         let table: Table = text.parse().map_err(|error: toml::de::Error| {
             let message = error.message().replace('\n', " ");
-            LabError::Configuration(format!("{origin}: {message}"))
+            let before = error.span().and_then(|span| text.get(..span.start));
+            let line = before.map_or(1, |before| before.matches('\n').count() + 1);
+            LabError::Configuration(format!("{origin}: line {line}: {message}"))
         })?;
         let mut resolved = Self::template()?;
         merge(&mut resolved, table, "")
@@ -299,8 +301,41 @@ impl Experiment {
                     let message = error.message().replace('\n', " ");
                     LabError::Configuration(format!("{origin}: {message}"))
                 })?;
-        experiment.validate().map_err(LabError::Configuration)?;
+        experiment.validate().map_err(|problem| {
+            // What --set said is not the file's fault.
+            let said = |text: &String| {
+                let key = text.split('=').next().unwrap_or_default().trim();
+                problem.starts_with(&format!("{key} "))
+            };
+            LabError::Configuration(match overrides.iter().any(said) {
+                true => problem,
+                false => format!("{origin}: {problem}"),
+            })
+        })?;
         Ok(experiment)
+    }
+
+    /// The first key in which `other` would be another run: all but those of `training` and
+    /// `evaluation`, and `training.batch`.
+    pub(crate) fn first_difference_of_model(
+        &self,
+        other: &Self,
+    ) -> Result<Option<String>, LabError> {
+        let flat = |experiment: &Self| -> Result<_, LabError> {
+            let table = Table::try_from(experiment)
+                .map_err(|error| LabError::Configuration(error.to_string()))?;
+            let mut values = Vec::new();
+            flatten(&table, "", &mut values);
+            Ok(values)
+        };
+        let changed = flat(self)?.into_iter().zip(flat(other)?);
+        Ok(changed
+            .filter(|(before, after)| before != after)
+            .map(|((key, _), _)| key)
+            .find(|key| {
+                key == "training.batch"
+                    || !(key.starts_with("training.") || key.starts_with("evaluation."))
+            }))
     }
 
     /// The experiment as TOML, complete.
@@ -407,6 +442,14 @@ impl Experiment {
         if let Some((key, _)) = positive.iter().find(|(_, value)| *value == 0) {
             return Err(format!("{key} is 0, it must be at least 1"));
         }
+        let sizes = positive.iter().filter(|(key, _)| {
+            key.starts_with("model.") || key.starts_with("memory.") || key.ends_with(".batch")
+        });
+        if let Some((key, value)) = sizes.clone().find(|(_, value)| *value > LARGEST_SIZE) {
+            return Err(format!(
+                "{key} is {value}, it must be at most {LARGEST_SIZE}"
+            ));
+        }
         if self.task.name != "perfect-recall" {
             return Err(format!(
                 "task.name is '{}', there is: perfect-recall",
@@ -435,6 +478,23 @@ impl Experiment {
             ));
         }
         Ok(())
+    }
+}
+
+/// Sizes above it are slips of the keyboard.
+const LARGEST_SIZE: usize = 65_536;
+
+/// All keys that hold a value, with the value.
+fn flatten(table: &Table, path: &str, values: &mut Vec<(String, Value)>) {
+    for (key, value) in table {
+        let name = match path {
+            "" => key.clone(),
+            path => format!("{path}.{key}"),
+        };
+        match value {
+            Value::Table(inner) => flatten(inner, &name, values),
+            value => values.push((name, value.clone())),
+        }
     }
 }
 
@@ -537,10 +597,7 @@ fn check_choice(key: &str, text: &str) -> Result<(), String> {
 
 /// Says that a key is unknown and names the nearest right one.
 fn unknown_key(key: &str) -> String {
-    let mut names = Vec::new();
-    if let Ok(template) = Experiment::template() {
-        collect_keys(&template, "", &mut names);
-    }
+    let names = Experiment::template().map_or(Vec::new(), |template| key_names(&template));
     // Whole keys, and their last part: `batch` is near `training.batch`.
     let distance = |name: &String| {
         let last = name.rsplit('.').next().unwrap_or(name);
@@ -553,18 +610,17 @@ fn unknown_key(key: &str) -> String {
     }
 }
 
-fn collect_keys(table: &Table, path: &str, names: &mut Vec<String>) {
-    for (key, value) in table {
-        let name = if path.is_empty() {
-            key.clone()
-        } else {
-            format!("{path}.{key}")
-        };
-        match value {
-            Value::Table(inner) => collect_keys(inner, &name, names),
-            _ => names.push(name),
-        }
-    }
+/// Names of all keys, and of the tables they are in.
+fn key_names(table: &Table) -> Vec<String> {
+    let mut values = Vec::new();
+    flatten(table, "", &mut values);
+    let mut names: Vec<String> = values.into_iter().map(|(name, _)| name).collect();
+    let tables: std::collections::BTreeSet<String> = names
+        .iter()
+        .filter_map(|name| Some(name.rsplit_once('.')?.0.to_owned()))
+        .collect();
+    names.extend(tables);
+    names
 }
 
 #[cfg(test)]

@@ -27,11 +27,17 @@ pub enum LabError {
         .0.display(), .0.display()
     )]
     RunExists(PathBuf),
+    /// A new run's directory holds something else.
+    #[error("{} exists already and is no run; choose another --out", .0.display())]
+    NotEmpty(PathBuf),
     /// A directory that is no run.
-    #[error("{} is no run: it has no experiment.toml", .0.display())]
+    #[error("{} is no run: {}", .0.display(), match .0.is_dir() {
+        true => "it has no experiment.toml",
+        false => "there is no such folder",
+    })]
     NoRun(PathBuf),
     /// Another process works on the run.
-    #[error("{} is in use by another process", .0.display())]
+    #[error("{} is in use by another process; wait for its end or stop it", .0.display())]
     RunLocked(PathBuf),
     /// A run without a usable checkpoint.
     #[error("{} has no usable checkpoint{detail}", .directory.display())]
@@ -102,7 +108,20 @@ impl LabError {
     /// 1 for what failed while running, 2 for wrong use and bad input.
     pub fn exit_code(&self) -> u8 {
         use mnemora_worlds::Error::{PrefetchNotStarted, PrefetchStopped};
+        use std::io::ErrorKind;
         match self {
+            // A path where no file can be is bad input, not a failure.
+            Self::Write { source, .. }
+                if matches!(
+                    source.kind(),
+                    ErrorKind::NotFound
+                        | ErrorKind::NotADirectory
+                        | ErrorKind::IsADirectory
+                        | ErrorKind::AlreadyExists
+                ) =>
+            {
+                2
+            }
             Self::Worlds(PrefetchNotStarted { .. } | PrefetchStopped { .. })
             | Self::Write { .. }
             | Self::Picture(_)

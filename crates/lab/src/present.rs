@@ -485,11 +485,16 @@ fn wrap(time: usize) -> Option<usize> {
 }
 
 fn write_picture(picture: &Image, path: &Path) -> Result<(), LabError> {
+    write_png(path, &picture.png_bytes()?)
+}
+
+/// Writes a picture's file, and the folder it is to lie in.
+pub(crate) fn write_png(path: &Path, png: &[u8]) -> Result<(), LabError> {
     if let Some(parent) = path
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty())
     {
-        std::fs::create_dir_all(parent).map_err(|error| LabError::write(parent, error))?;
+        std::fs::create_dir_all(parent).map_err(|error| LabError::write(path, error))?;
     }
-    write_atomically(path, &picture.png_bytes()?)
+    write_atomically(path, png)
 }

@@ -16,6 +16,8 @@ pub const METRICS_FILE: &str = "metrics.jsonl";
 pub const ORIGIN_FILE: &str = "origin.json";
 /// The evaluation after training.
 pub const EVALUATION_FILE: &str = "evaluation.json";
+/// Held by the process that works on the run.
+const LOCK_FILE: &str = ".lock";
 /// The report.
 pub const REPORT_FILE: &str = "report.html";
 
@@ -66,10 +68,19 @@ pub struct Run {
 impl Run {
     /// Makes a new run; refuses a directory that exists and is not empty.
     pub fn create(directory: &Path) -> Result<Self, LabError> {
-        if fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_some())
-            || directory.is_file()
-        {
+        if directory.join(EXPERIMENT_FILE).exists() {
             return Err(LabError::RunExists(directory.to_owned()));
+        }
+        // What a run leaves that was killed before it had its configuration.
+        let leftover = |entry: fs::DirEntry| {
+            let name = entry.file_name();
+            name == LOCK_FILE || name == ORIGIN_FILE || name.to_string_lossy().ends_with(".tmp")
+        };
+        let empty = fs::read_dir(directory).map_or(!directory.is_file(), |entries| {
+            entries.flatten().all(leftover)
+        });
+        if !empty {
+            return Err(LabError::NotEmpty(directory.to_owned()));
         }
         fs::create_dir_all(directory).map_err(|error| {
             LabError::Configuration(format!(
@@ -175,9 +186,12 @@ pub fn read_metrics(directory: &Path) -> Result<Vec<Metrics>, LabError> {
             Ok(row) => rows.push(row),
             Err(_) if index + 1 == last => {}
             Err(error) => {
+                // The parser counts lines in the one line it sees.
+                let problem = error.to_string();
+                let problem = problem.split(" at line").next().unwrap_or_default();
                 return Err(LabError::DamagedFile {
                     path,
-                    problem: format!("line {}: {error}", index + 1),
+                    problem: format!("line {}: {problem}", index + 1),
                 });
             }
         }
@@ -213,7 +227,7 @@ fn experiment_text(directory: &Path) -> Result<String, LabError> {
 }
 
 fn lock(directory: &Path) -> Result<File, LabError> {
-    let path = directory.join(".lock");
+    let path = directory.join(LOCK_FILE);
     let file = File::create(&path).map_err(|error| LabError::write(&path, error))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
@@ -249,9 +263,10 @@ pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), LabError
     let temporary = PathBuf::from(name);
     let mut file = File::create(&temporary).map_err(failed)?;
     let written = file.write_all(bytes).and_then(|()| file.sync_all());
-    if let Err(error) = written {
-        let _ = fs::remove_file(&temporary);
-        return Err(failed(error));
-    }
-    fs::rename(&temporary, path).map_err(failed)
+    written
+        .and_then(|()| fs::rename(&temporary, path))
+        .map_err(|error| {
+            let _ = fs::remove_file(&temporary);
+            failed(error)
+        })
 }

@@ -7,13 +7,13 @@ use crate::{
     evaluate::{Evaluation, evaluate},
     present,
     progress::Progress,
-    run::{EVALUATION_FILE, Metrics, Origin, Run, read_experiment, write_json},
+    run::{EVALUATION_FILE, Metrics, Origin, Run, read_experiment, read_metrics, write_json},
     tensorboard::EventWriter,
     trainer::{Model, StepFailure, Trainer, model, task},
     weights::{collect, parameter_count, restore},
 };
 use burn::{module::Module, tensor::Device};
-use mnemora_worlds::{Mnist, Prefetch, Split, Stream, Task};
+use mnemora_worlds::{DATA_VARIABLE, Mnist, Prefetch, Split, Stream, Task};
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -69,8 +69,13 @@ fn resolve_data(experiment: &mut Experiment, data: Option<&Path>) -> Result<Arc<
     let mnist = Mnist::find(path)?;
     let expected = &experiment.data.fingerprint;
     if !expected.is_empty() && expected != mnist.fingerprint() {
+        let variable = match std::env::var_os(DATA_VARIABLE) {
+            Some(_) if path.is_none() => format!(" through {DATA_VARIABLE}"),
+            _ => String::new(),
+        };
         return Err(LabError::Configuration(format!(
-            "the digits found ({}) are not those the run was made with; name their folder with --data",
+            "the digits found{variable} ({}) are not those the run was made with; name their folder \
+             with --data, or unset {DATA_VARIABLE} for those that come with mnemora",
             mnist.origin()
         )));
     }
@@ -161,21 +166,11 @@ pub fn resume(
 ) -> Result<Outcome, LabError> {
     let before = read_experiment(directory, &[])?;
     let mut experiment = read_experiment(directory, overrides)?;
-    let fixed = |e: &Experiment| {
-        (
-            e.seed,
-            e.task.clone(),
-            e.model.clone(),
-            e.memory.clone(),
-            e.training.batch,
-        )
-    };
-    if fixed(&before) != fixed(&experiment) {
-        return Err(LabError::Configuration(
-            "a run goes on with the seed, task, model and batch it was made with; --set may change \
-             other keys of training and evaluation"
-                .into(),
-        ));
+    if let Some(key) = before.first_difference_of_model(&experiment)? {
+        return Err(LabError::Configuration(format!(
+            "{key} cannot change in a run; --set may change keys of training, but for \
+             training.batch, and of evaluation"
+        )));
     }
     use_threads(&experiment);
     let device = Device::default().autodiff();
@@ -183,10 +178,8 @@ pub fn resume(
     let run = Run::open(directory)?;
     let (state, trainer) = match checkpoint::load_latest(directory) {
         Ok((found, problems)) => {
-            for problem in problems {
-                eprintln!("mnemora: {problem}; using an older checkpoint");
-            }
             let step = found.state.step;
+            report_damage(&problems, step);
             let weights = checkpoint::weights_file(directory, step);
             let model = restore(model, found.weights, &weights)?;
             let adam = Adam::restore(found.optimizer, &device.clone().inner(), &weights)?;
@@ -204,8 +197,22 @@ pub fn resume(
         }
         Err(error) => return Err(error),
     };
+    if experiment.training.steps < state.step {
+        return Err(LabError::Configuration(format!(
+            "training.steps is {}, it must be at least {}: so many updates are made already",
+            experiment.training.steps, state.step
+        )));
+    }
+    read_metrics(directory)?;
     run.write_experiment(&experiment)?;
     on_large_stack(|| go_on(&run, &experiment, task, trainer, state, surroundings))
+}
+
+/// Says on standard error which checkpoints are damaged and which one is used.
+fn report_damage(problems: &[String], step: u64) {
+    for problem in problems {
+        eprintln!("mnemora: {problem}; using checkpoint step-{step}");
+    }
 }
 
 /// Sizes the process's thread pool as the experiment says. The first experiment of a process
@@ -245,8 +252,29 @@ fn wall_time() -> f64 {
         .map_or(0.0, |elapsed| elapsed.as_secs_f64())
 }
 
-/// The steps from `state.step` to the last, then evaluation and report.
+/// The steps from `state.step` to the last, then evaluation and report. A file that cannot be
+/// written is an error that says which checkpoint is intact.
 fn go_on(
+    run: &Run,
+    experiment: &Experiment,
+    task: Arc<dyn Task>,
+    trainer: Trainer,
+    state: State,
+    surroundings: &Surroundings,
+) -> Result<Outcome, LabError> {
+    make_steps(run, experiment, task, trainer, state, surroundings).map_err(|error| match error {
+        LabError::Write { path, source, .. } => {
+            let hint = match checkpoint::steps(run.directory()).last() {
+                Some(step) => format!("; checkpoint step-{step} is intact"),
+                None => "; there is no checkpoint yet".to_owned(),
+            };
+            LabError::Write { path, source, hint }
+        }
+        other => other,
+    })
+}
+
+fn make_steps(
     run: &Run,
     experiment: &Experiment,
     task: Arc<dyn Task>,
@@ -306,10 +334,13 @@ fn go_on(
                 experiment.evaluation.checkpoint_batches,
             );
             progress.checkpoint(step, &held_out);
-            state.held_out.push(HeldOut {
-                step,
-                bound: held_out.bound,
-            });
+            // One that is no number has no place among the best; the next step's guard names it.
+            if held_out.bound.is_finite() {
+                state.held_out.push(HeldOut {
+                    step,
+                    bound: held_out.bound,
+                });
+            }
         }
         if due || signal.is_some() {
             metrics.sync()?;
@@ -380,8 +411,6 @@ pub struct Trained {
     pub model: Model,
     /// What that checkpoint says.
     pub state: State,
-    /// What was wrong with newer checkpoints.
-    pub problems: Vec<String>,
 }
 
 /// Which checkpoint of a run.
@@ -422,6 +451,7 @@ pub fn open(
     let device = Device::default();
     let (_, task, model) = prepare(&mut experiment, data, &device)?;
     let (last, problems) = checkpoint::load_latest(directory)?;
+    report_damage(&problems, last.state.step);
     let step = match which {
         Which::Last => last.state.step,
         Which::Best => last.state.best_step().unwrap_or(last.state.step),
@@ -448,6 +478,5 @@ pub fn open(
         task,
         model,
         state: found.state,
-        problems,
     })
 }
