@@ -400,37 +400,34 @@ fn attention_picture(model: &Model, task: &dyn Task) -> Result<Option<Image>, La
     let noise = noise(&Stream::new(1, "picture samples"), 1, shape, &device);
     let filtered = filter(model, tensors.observations, tensors.conditions, noise, None);
 
-    // By name and head: a row of weights a step, of as many slots as were filled.
-    let mut heads: BTreeMap<(&str, usize), Vec<(usize, Vec<f32>)>> = BTreeMap::new();
+    let slots = filtered
+        .attention
+        .iter()
+        .flatten()
+        .map(|attention| attention.weights.dims()[2])
+        .max();
+    let Some(slots) = slots else { return Ok(None) };
+    // Weights `[slots, time]` by what they do and by head; zero where a slot was not filled yet.
+    let mut heads: BTreeMap<(&str, usize), Vec<f32>> = BTreeMap::new();
     for (step, attention) in filtered.attention.into_iter().enumerate() {
         for attention in attention {
-            let [_, count, slots] = attention.weights.dims();
+            let filled = attention.weights.dims()[2];
             let mean = host(attention.weights.mean_dim(0).into_data());
-            for (head, weights) in mean.chunks(slots).enumerate().take(count) {
-                heads
+            for (head, weights) in mean.chunks(filled).enumerate() {
+                let values = heads
                     .entry((attention.name, head))
-                    .or_default()
-                    .push((step, weights.to_vec()));
+                    .or_insert_with(|| vec![0.0; slots * time]);
+                for (slot, weight) in weights.iter().enumerate() {
+                    values[slot * time + step] = *weight;
+                }
             }
         }
     }
-    let slots = heads
-        .values()
-        .flatten()
-        .map(|(_, weights)| weights.len())
-        .max();
-    let Some(slots) = slots else { return Ok(None) };
     let mut images = Vec::new();
-    for ((name, head), columns) in &heads {
-        let mut values = vec![0.0; slots * time];
-        for (step, weights) in columns {
-            for (slot, weight) in weights.iter().enumerate() {
-                values[slot * time + step] = *weight;
-            }
-        }
+    for ((name, head), values) in &heads {
         images.push(heat_map(&HeatMap {
             title: format!("{name}, head {}", head + 1),
-            values: &values,
+            values,
             rows: slots,
             columns: time,
             row_axis: "slot".into(),

@@ -1,5 +1,8 @@
 //! Any memory system behind one type, chosen by name at run time.
 
+// One value a model or a step: the size of the largest variant costs nothing that matters.
+#![allow(clippy::large_enum_variant)]
+
 use crate::{
     Initializer, Introspection, IntrospectionConfig, IntrospectionState, LstmState, Memory,
     MemoryContext, MemoryError, Previous, Vrnn, VrnnConfig,
@@ -19,8 +22,6 @@ pub enum CoreConfig {
 }
 
 /// A memory system of the house.
-// One value a model: the size of the largest variant costs nothing that matters.
-#[allow(clippy::large_enum_variant)]
 #[derive(Module, Debug)]
 pub enum Core {
     /// The LSTM core of a VRNN.
