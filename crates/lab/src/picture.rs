@@ -1,10 +1,9 @@
-//! Pictures of frame sequences and of weights over time, as PNG and GIF.
+//! Pictures of frame sequences and of weights over time, as PNG.
 //!
 //! [`sheet`] shows labelled rows of frames (truth above what the model generated, the recall interval framed),
 //! [`heat_map`] a matrix of weights, [`strip`] bare frames; each returns an [`Image`] to write or to combine.
 
 mod font;
-mod gif;
 mod heat_map;
 mod image;
 mod sheet;
@@ -13,7 +12,6 @@ mod strip;
 use std::path::{Path, PathBuf};
 
 pub(crate) use font::{mask, text_width};
-pub use gif::write_gif;
 pub use heat_map::{HeatMap, heat_map, viridis};
 pub use image::{Align, Colour, Image, Text};
 pub use sheet::{Group, Row, Sheet, sheet};

@@ -161,10 +161,11 @@ pub fn rewrite_report(run: &Path, trained: &Trained) -> Result<PathBuf, LabError
             experiment.evaluation.batches,
         ),
     };
-    write_report(run, experiment, model, task, &evaluation, &trained.state)
+    write_report(run, experiment, model, task, &evaluation, &trained.state)?;
+    Ok(run.join(REPORT_FILE))
 }
 
-/// Draws the pictures of a run and writes its report.
+/// Draws the pictures of a run and writes its report; gives the picture of generated sequences.
 pub fn write_report(
     run: &Path,
     experiment: &Experiment,
@@ -172,12 +173,12 @@ pub fn write_report(
     task: &dyn Task,
     evaluation: &Evaluation,
     state: &State,
-) -> Result<PathBuf, LabError> {
+) -> Result<Image, LabError> {
     let samples = run.join("samples");
     let generated = generated_picture(model, task, experiment.evaluation.pictures, 1)?;
     write_picture(&generated, &samples.join("generated.png"))?;
     let pictures = vec![Figure {
-        title: "Generated sequences".into(),
+        title: String::new(),
         caption: format!(
             "The model sees the first {} frames of a held-out sequence, then generates the rest. \
              Truth above, generated frames below.",
@@ -190,7 +191,7 @@ pub fn write_report(
         Some(picture) => {
             write_picture(&picture, &samples.join("attention.png"))?;
             vec![Figure {
-                title: "Where the memory reads".into(),
+                title: String::new(),
                 caption: "Read weights of each head over the slots, one column a step, mean over \
                           held-out sequences. Slot i holds what step i stored."
                     .into(),
@@ -262,9 +263,8 @@ pub fn write_report(
         command: origin.command,
         configuration: experiment.to_toml()?,
     };
-    let path = run.join(REPORT_FILE);
-    write_atomically(&path, html(&report).as_bytes())?;
-    Ok(path)
+    write_atomically(&run.join(REPORT_FILE), html(&report).as_bytes())?;
+    Ok(generated)
 }
 
 /// The bound as logged, for a chart.

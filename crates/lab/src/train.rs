@@ -367,7 +367,7 @@ fn make_steps(
         experiment.evaluation.batches,
     );
     write_json(&directory.join(EVALUATION_FILE), &evaluation)?;
-    present::write_report(
+    let generated = present::write_report(
         directory,
         experiment,
         &trainer.model.valid(),
@@ -375,6 +375,17 @@ fn make_steps(
         &evaluation,
         &state,
     )?;
+    let size = (generated.width(), generated.height());
+    events
+        .image_png(
+            "generated",
+            state.step,
+            &generated.png_bytes()?,
+            size,
+            wall_time(),
+        )
+        .and_then(|()| events.flush())
+        .map_err(|error| LabError::write(directory, error))?;
     Ok(Outcome::Finished(Box::new(evaluation)))
 }
 

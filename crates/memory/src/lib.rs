@@ -67,6 +67,10 @@ pub trait Memory: Module {
     /// Takes in what step `t - 1` produced and returns the context of step `t`.
     ///
     /// `condition` is `c_t`, `[batch, condition]`, for memories built with conditions.
+    ///
+    /// # Panics
+    /// If shapes do not fit the memory, a condition is missing or not expected, or the state is
+    /// of another memory.
     fn step(
         &self,
         previous: Option<Previous>,

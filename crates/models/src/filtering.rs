@@ -98,6 +98,9 @@ impl<S> Filtered<S> {
 /// - `conditions`: `[batch, time, condition]`
 /// - `noise`: standard normal, `[time, batch, latent]`
 /// - `state`: where to start, the initial state if `None`
+///
+/// # Panics
+/// If there is no step (`time` 0), or shapes do not fit the model.
 pub fn filter<M: FilteringModel>(
     model: &M,
     observations: Tensor<3>,

@@ -22,6 +22,9 @@ pub struct Generated {
 /// - `state`: after a prompt (see [`filter`](crate::filter)), or the initial state
 /// - `conditions`: `[batch, time, condition]`, of the generated steps
 /// - `noise`: standard normal, `[time, batch, latent]`
+///
+/// # Panics
+/// If there is no step (`time` 0), or shapes do not fit the model.
 pub fn generate<M: FilteringModel>(
     model: &M,
     state: M::State,
