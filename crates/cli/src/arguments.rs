@@ -77,8 +77,8 @@ pub enum Command {
         #[arg(long)]
         out: Option<PathBuf>,
         /// Sequences to draw
-        #[arg(long, default_value_t = 6)]
-        sequences: usize,
+        #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=64))]
+        sequences: u64,
         /// Seed of prompts and samples
         #[arg(long, default_value_t = 1)]
         seed: u64,
@@ -113,8 +113,8 @@ pub enum Command {
     /// Time one training step of the paper-size models
     Bench {
         /// Steps to time
-        #[arg(long, default_value_t = 5)]
-        steps: usize,
+        #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
+        steps: u64,
         /// Print one JSON object a row
         #[arg(long)]
         json: bool,

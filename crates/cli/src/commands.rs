@@ -5,8 +5,8 @@ use crate::{
     signals::StopSignal,
 };
 use mnemora_lab::{
-    Evaluation, Experiment, LabError, Outcome, Surroundings, Which, bench, compare, evaluate,
-    load_experiment, open, plan, present, resume, shipped, train,
+    EVALUATION, Evaluation, Experiment, LabError, Outcome, Surroundings, Which, bench, compare,
+    evaluate, load_experiment, open, plan, present, resume, shipped, train,
 };
 use std::{
     fmt::Display,
@@ -57,7 +57,7 @@ pub fn run(command: Command) -> Result<u8, LabError> {
         } => {
             let trained = open(&run, checkpoint, &[], data.data.as_deref())?;
             let out = out.unwrap_or_else(|| run.join("samples").join("generated.png"));
-            present::write_generated(&trained, sequences.max(1), seed, &out)?;
+            present::write_generated(&trained, sequences as usize, seed, &out)?;
             say(out.display())?;
             Ok(0)
         }
@@ -81,7 +81,7 @@ pub fn run(command: Command) -> Result<u8, LabError> {
             Ok(0)
         }
         Command::Bench { steps, json } => {
-            let rows = bench::bench(steps.max(1))?;
+            let rows = bench::bench(steps as usize)?;
             match json {
                 true => say_lines(&rows)?,
                 false => say(bench::table(&rows).trim_end())?,
@@ -245,6 +245,7 @@ fn eval(
         trained.task.as_ref(),
         trained.state.step,
         trained.experiment.evaluation.batches,
+        EVALUATION,
     );
     say_evaluation(&evaluation, json)?;
     Ok(0)

@@ -183,6 +183,49 @@ fn recall_longer_than_the_sequence() {
 }
 
 #[test]
+fn sizes_beyond_all_machines() {
+    for key in [
+        "model.latent",
+        "model.prior_hidden",
+        "memory.introspection.slots",
+        "task.length",
+        "training.batch",
+        "training.threads",
+        "evaluation.pictures",
+    ] {
+        let message = refuse_settings(&[&format!("{key}=99999999999")]);
+        assert_says(&message, &[key, "99999999999", "at most"]);
+    }
+}
+
+#[test]
+fn linear_posterior_map_on_other_features() {
+    let message = refuse_settings(&["model.posterior_hidden=0", "model.latent=16"]);
+    assert_says(
+        &message,
+        &["model.visual_features", "32", "posterior_hidden"],
+    );
+}
+
+#[test]
+fn evaluation_of_another_model() {
+    let folder = empty_folder();
+    let run = finished_run(folder.path());
+    let mut eval = mnemora(["eval", "--set", "task.length=4"]);
+    eval.arg(&run);
+    let message = refuse_leaving(&run, eval);
+    assert_says(&message, &["task.length", "evaluation"]);
+}
+
+#[test]
+fn pictures_of_another_kind() {
+    let folder = empty_folder();
+    let show = mnemora(["show", "perfect-recall-small", "--out", "show.gif"]);
+    let message = refuse_leaving(folder.path(), show);
+    assert_says(&message, &["show.gif", ".png"]);
+}
+
+#[test]
 fn zero_where_something_is_needed() {
     for key in [
         "training.batch",

@@ -174,6 +174,25 @@ fn killed_before_it_had_a_configuration() {
     }
 }
 
+/// Rows that were logged stay, whatever is logged from now on.
+#[test]
+fn another_log_every_keeps_old_rows() {
+    let folder = tempdir().expect("a temporary folder is made");
+    let run = folder.path().join("run");
+    succeed(train(&run, &["training.steps=7", "training.log_every=2"]));
+    succeed(resume(&run, &["training.steps=12", "training.log_every=5"]));
+    let text = fs::read_to_string(run.join("metrics.jsonl")).expect("metrics");
+    let steps: Vec<u64> = text
+        .lines()
+        .map(|line| {
+            let row: serde_json::Value = serde_json::from_str(line).expect("a row");
+            row["step"].as_u64().expect("a step")
+        })
+        .collect();
+    // Step 7 was logged only as the last.
+    assert_eq!(steps, [1, 2, 4, 6, 10, 12]);
+}
+
 /// A write of metrics that the system had done half when the power failed.
 #[test]
 fn half_a_row_of_metrics() {

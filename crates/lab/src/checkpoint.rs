@@ -31,6 +31,9 @@ pub struct State {
     pub step: u64,
     /// Seed of the streams.
     pub seed: u64,
+    /// Processor threads that tensor operations ran on.
+    #[serde(default)]
+    pub threads: usize,
     /// Seconds spent training so far, all processes together.
     pub elapsed_seconds: f64,
     /// Held-out bounds at this and earlier checkpoints.

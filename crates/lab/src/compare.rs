@@ -1,7 +1,7 @@
 //! Several runs beside each other; runs that differ only in their seed are replicas of one model.
 
 use crate::{
-    Evaluation, Experiment, LabError, MemoryName,
+    EVALUATION, Evaluation, Experiment, LabError, MemoryName,
     chart::{self, Layout, Series},
     present::{bound_chart, kl_per_step_chart, last_kl_chart, write_png},
     run::{EVALUATION_FILE, Metrics, read_experiment, read_json, read_metrics},
@@ -176,6 +176,7 @@ fn evaluation_of(run: &Path) -> Result<Evaluation, LabError> {
         trained.task.as_ref(),
         trained.state.step,
         trained.experiment.evaluation.batches,
+        EVALUATION,
     ))
 }
 

@@ -315,11 +315,11 @@ impl Experiment {
         Ok(experiment)
     }
 
-    /// The first key in which `other` would be another run: all but those of `training` and
-    /// `evaluation`, and `training.batch`.
-    pub(crate) fn first_difference_of_model(
+    /// The first key that `other` has changed and that may not change.
+    pub(crate) fn first_change(
         &self,
         other: &Self,
+        may_change: impl Fn(&str) -> bool,
     ) -> Result<Option<String>, LabError> {
         let flat = |experiment: &Self| -> Result<_, LabError> {
             let table = Table::try_from(experiment)
@@ -332,10 +332,7 @@ impl Experiment {
         Ok(changed
             .filter(|(before, after)| before != after)
             .map(|((key, _), _)| key)
-            .find(|key| {
-                key == "training.batch"
-                    || !(key.starts_with("training.") || key.starts_with("evaluation."))
-            }))
+            .find(|key| !may_change(key)))
     }
 
     /// The experiment as TOML, complete.
@@ -442,12 +439,27 @@ impl Experiment {
         if let Some((key, _)) = positive.iter().find(|(_, value)| *value == 0) {
             return Err(format!("{key} is 0, it must be at least 1"));
         }
-        let sizes = positive.iter().filter(|(key, _)| {
-            key.starts_with("model.") || key.starts_with("memory.") || key.ends_with(".batch")
-        });
-        if let Some((key, value)) = sizes.clone().find(|(_, value)| *value > LARGEST_SIZE) {
+        let may_be_zero = [
+            ("model.prior_hidden", self.model.prior_hidden),
+            ("model.posterior_hidden", self.model.posterior_hidden),
+            (
+                "memory.introspection.slots",
+                self.memory.introspection.slots,
+            ),
+        ];
+        let mut sizes = positive
+            .iter()
+            .filter(|(key, _)| !key.starts_with("training.") || key.ends_with(".batch"))
+            .chain(&may_be_zero);
+        if let Some((key, value)) = sizes.find(|(_, value)| *value > LARGEST_SIZE) {
             return Err(format!(
                 "{key} is {value}, it must be at most {LARGEST_SIZE}"
+            ));
+        }
+        if training.threads > LARGEST_POOL {
+            return Err(format!(
+                "training.threads is {}, it must be at most {LARGEST_POOL}, or 0 for one a core",
+                training.threads
             ));
         }
         if self.task.name != "perfect-recall" {
@@ -483,6 +495,9 @@ impl Experiment {
 
 /// Sizes above it are slips of the keyboard.
 const LARGEST_SIZE: usize = 65_536;
+
+/// More threads than any machine has cores for.
+const LARGEST_POOL: usize = 1_024;
 
 /// All keys that hold a value, with the value.
 fn flatten(table: &Table, path: &str, values: &mut Vec<(String, Value)>) {
@@ -556,6 +571,11 @@ fn apply_override(base: &mut Table, text: &str) -> Result<(), String> {
 fn coerce(key: &str, slot: &Value, value: Value) -> Result<Value, String> {
     match (slot, value) {
         (Value::Float(_), Value::Integer(value)) => Ok(Value::Float(value as f64)),
+        (Value::Integer(_), Value::Float(value))
+            if value.fract() == 0.0 && (0.0..1e15).contains(&value) =>
+        {
+            Ok(Value::Integer(value as i64))
+        }
         (Value::Integer(_), Value::Integer(value)) if value < 0 => Err(format!(
             "{key} is {value}, it must be a whole number of at least 0"
         )),

@@ -56,6 +56,12 @@ pub struct GeneratedRecall {
     pub error_others: f64,
 }
 
+/// The stream of the evaluation after training, and of `eval`.
+pub const EVALUATION: &str = "evaluation";
+/// The stream of the short evaluations at checkpoints: other sequences, so that choosing the best
+/// checkpoint by them does not flatter it.
+pub const CHECKPOINT_EVALUATION: &str = "checkpoint evaluation";
+
 /// Streams of an evaluation: other draws than training's.
 struct Streams {
     data: Stream,
@@ -64,24 +70,26 @@ struct Streams {
 }
 
 impl Streams {
-    fn new(seed: u64) -> Self {
+    fn new(seed: u64, purpose: &str) -> Self {
         Self {
-            data: Stream::new(seed, "evaluation data"),
-            noise: Stream::new(seed, "evaluation noise"),
-            generation: Stream::new(seed, "evaluation generation"),
+            data: Stream::new(seed, &format!("{purpose} data")),
+            noise: Stream::new(seed, &format!("{purpose} noise")),
+            generation: Stream::new(seed, &format!("{purpose} generation")),
         }
     }
 }
 
-/// Scores `batches` held-out batches. The model must be out of training mode (`valid`).
+/// Scores `batches` held-out batches of the stream `purpose`. The model must be out of training
+/// mode (`valid`).
 pub fn evaluate(
     experiment: &Experiment,
     model: &Model,
     task: &dyn Task,
     step: u64,
     batches: u64,
+    purpose: &str,
 ) -> Evaluation {
-    let streams = Streams::new(experiment.seed);
+    let streams = Streams::new(experiment.seed, purpose);
     let device = model.device();
     let size = experiment.evaluation.batch;
     let time = task.time();

@@ -36,7 +36,7 @@ pub use config::{
     VisualName, VrnnSettings,
 };
 pub use error::LabError;
-pub use evaluate::{Evaluation, GeneratedRecall, evaluate};
+pub use evaluate::{EVALUATION, Evaluation, GeneratedRecall, evaluate};
 pub use experiments::{Shipped, load_experiment, shipped};
 pub use run::{Metrics, Origin, read_experiment, read_metrics, read_origin};
 pub use train::{Outcome, Plan, Surroundings, Trained, Which, open, plan, resume, train};

@@ -4,7 +4,7 @@ use crate::{
     Evaluation, Experiment, LabError, Trained,
     chart::{self, Chart, Layout, Series, Shaded, number},
     checkpoint::State,
-    evaluate::{evaluate, generation},
+    evaluate::{EVALUATION, evaluate, generation},
     picture::{Group, HeatMap, Image, PictureError, Row, Sequence, Sheet, heat_map, sheet},
     report::{Content, Figure, Number, Report, html},
     run::{
@@ -159,6 +159,7 @@ pub fn rewrite_report(run: &Path, trained: &Trained) -> Result<PathBuf, LabError
             task,
             trained.state.step,
             experiment.evaluation.batches,
+            EVALUATION,
         ),
     };
     write_report(run, experiment, model, task, &evaluation, &trained.state)?;
@@ -487,6 +488,12 @@ fn write_picture(picture: &Image, path: &Path) -> Result<(), LabError> {
 
 /// Writes a picture's file, and the folder it is to lie in.
 pub(crate) fn write_png(path: &Path, png: &[u8]) -> Result<(), LabError> {
+    if path.extension().is_some_and(|extension| extension != "png") {
+        return Err(LabError::Configuration(format!(
+            "--out {}: pictures are PNG files, name one that ends in .png",
+            path.display()
+        )));
+    }
     if let Some(parent) = path
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty())

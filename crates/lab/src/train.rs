@@ -4,10 +4,10 @@ use crate::{
     Experiment, LabError,
     adam::Adam,
     checkpoint::{self, Checkpoint, HeldOut, State},
-    evaluate::{Evaluation, evaluate},
+    evaluate::{CHECKPOINT_EVALUATION, EVALUATION, Evaluation, evaluate},
     present,
     progress::Progress,
-    run::{EVALUATION_FILE, Metrics, Origin, Run, read_experiment, read_metrics, write_json},
+    run::{EVALUATION_FILE, Metrics, MetricsWriter, Origin, Run, read_experiment, write_json},
     tensorboard::EventWriter,
     trainer::{Model, StepFailure, Trainer, model, task},
     weights::{collect, parameter_count, restore},
@@ -153,7 +153,18 @@ pub fn train(
         ..State::default()
     };
     let trainer = Trainer::new(&experiment, model, Adam::default(), device);
-    on_large_stack(|| go_on(&run, &experiment, task, trainer, state, surroundings))
+    let metrics = run.metrics(|_| true)?;
+    on_large_stack(|| {
+        go_on(
+            &run,
+            &experiment,
+            task,
+            trainer,
+            state,
+            metrics,
+            surroundings,
+        )
+    })
 }
 
 /// Goes on with a run from its newest whole checkpoint. `overrides` may change what a training
@@ -166,7 +177,10 @@ pub fn resume(
 ) -> Result<Outcome, LabError> {
     let before = read_experiment(directory, &[])?;
     let mut experiment = read_experiment(directory, overrides)?;
-    if let Some(key) = before.first_difference_of_model(&experiment)? {
+    let may_change = |key: &str| {
+        key.starts_with("evaluation.") || key.starts_with("training.") && key != "training.batch"
+    };
+    if let Some(key) = before.first_change(&experiment, may_change)? {
         return Err(LabError::Configuration(format!(
             "{key} cannot change in a run; --set may change keys of training, but for \
              training.batch, and of evaluation"
@@ -203,9 +217,33 @@ pub fn resume(
             experiment.training.steps, state.step
         )));
     }
-    read_metrics(directory)?;
+    let threads = rayon::current_num_threads();
+    if state.step > 0 && state.threads != threads {
+        eprintln!(
+            "mnemora: made with {} threads, goes on with {threads}: numbers will not be bit for \
+             bit those of one process",
+            state.threads
+        );
+    }
+    // The row of a last step that is not the last any more goes, if no other rule logged it.
+    let old = &before.training;
+    let extra = (experiment.training.steps > old.steps
+        && old.steps != 1
+        && !old.steps.is_multiple_of(old.log_every))
+    .then_some(old.steps);
+    let metrics = run.metrics(|row| row.step <= state.step && Some(row.step) != extra)?;
     run.write_experiment(&experiment)?;
-    on_large_stack(|| go_on(&run, &experiment, task, trainer, state, surroundings))
+    on_large_stack(|| {
+        go_on(
+            &run,
+            &experiment,
+            task,
+            trainer,
+            state,
+            metrics,
+            surroundings,
+        )
+    })
 }
 
 /// Says on standard error which checkpoints are damaged and which one is used.
@@ -260,17 +298,20 @@ fn go_on(
     task: Arc<dyn Task>,
     trainer: Trainer,
     state: State,
+    metrics: MetricsWriter,
     surroundings: &Surroundings,
 ) -> Result<Outcome, LabError> {
-    make_steps(run, experiment, task, trainer, state, surroundings).map_err(|error| match error {
-        LabError::Write { path, source, .. } => {
-            let hint = match checkpoint::steps(run.directory()).last() {
-                Some(step) => format!("; checkpoint step-{step} is intact"),
-                None => "; there is no checkpoint yet".to_owned(),
-            };
-            LabError::Write { path, source, hint }
+    make_steps(run, experiment, task, trainer, state, metrics, surroundings).map_err(|error| {
+        match error {
+            LabError::Write { path, source, .. } => {
+                let hint = match checkpoint::steps(run.directory()).last() {
+                    Some(step) => format!("; checkpoint step-{step} is intact"),
+                    None => "; there is no checkpoint yet".to_owned(),
+                };
+                LabError::Write { path, source, hint }
+            }
+            other => other,
         }
-        other => other,
     })
 }
 
@@ -280,12 +321,13 @@ fn make_steps(
     task: Arc<dyn Task>,
     mut trainer: Trainer,
     mut state: State,
+    mut metrics: MetricsWriter,
     surroundings: &Surroundings,
 ) -> Result<Outcome, LabError> {
     let settings = &experiment.training;
     let directory = run.directory();
     let start = state.step;
-    let mut metrics = run.metrics(|row| row.step <= start && is_logged(row.step, experiment))?;
+    state.threads = rayon::current_num_threads();
     let mut events = EventWriter::create(directory, start + u64::from(start > 0), wall_time())
         .map_err(|error| LabError::write(directory, error))?;
     let data = Stream::new(experiment.seed, "data");
@@ -332,6 +374,7 @@ fn make_steps(
                 task.as_ref(),
                 step,
                 experiment.evaluation.checkpoint_batches,
+                CHECKPOINT_EVALUATION,
             );
             progress.checkpoint(step, &held_out);
             // One that is no number has no place among the best; the next step's guard names it.
@@ -365,7 +408,15 @@ fn make_steps(
         task.as_ref(),
         state.step,
         experiment.evaluation.batches,
+        EVALUATION,
     );
+    if !evaluation.bound.is_finite() {
+        return Err(LabError::NonFinite {
+            step: state.step,
+            what: "the held-out bound".into(),
+            checkpoint: checkpoint::directory(directory, state.step),
+        });
+    }
     write_json(&directory.join(EVALUATION_FILE), &evaluation)?;
     let generated = present::write_report(
         directory,
@@ -457,12 +508,20 @@ pub fn open(
     overrides: &[String],
     data: Option<&Path>,
 ) -> Result<Trained, LabError> {
+    let before = read_experiment(directory, &[])?;
     let mut experiment = read_experiment(directory, overrides)?;
+    if let Some(key) = before.first_change(&experiment, |key| key.starts_with("evaluation."))? {
+        return Err(LabError::Configuration(format!(
+            "{key} cannot change after training; --set may change keys of evaluation"
+        )));
+    }
     use_threads(&experiment);
     let device = Device::default();
     let (_, task, model) = prepare(&mut experiment, data, &device)?;
     let (last, problems) = checkpoint::load_latest(directory)?;
-    report_damage(&problems, last.state.step);
+    if which == Which::Last {
+        report_damage(&problems, last.state.step);
+    }
     let step = match which {
         Which::Last => last.state.step,
         Which::Best => last.state.best_step().unwrap_or(last.state.step),

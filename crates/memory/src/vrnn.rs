@@ -25,6 +25,8 @@ pub struct VrnnConfig {
 /// `h_t = LSTM(h_{t-1}, [feat(x_t); z_t; c_{t+1}])`: all dependencies of a temporal VAE kept in
 /// one recurrent state, which is the context of the next step.
 ///
+/// At t = 1 there is nothing to take in: the context is the initial state, and c_1 is not read.
+///
 /// Chung et al. 2015; the baseline of gtmm, section 2.
 #[derive(Module, Debug)]
 pub struct Vrnn {

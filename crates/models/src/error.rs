@@ -12,6 +12,17 @@ pub enum ModelError {
         /// The field of the model's configuration.
         field: &'static str,
     },
+    /// A linear posterior map on features that are no Gaussian's parameters.
+    #[error(
+        "model.posterior_hidden is 0, a linear map: model.visual_features must be twice model.latent, {}, it is {features}",
+        2 * latent
+    )]
+    PosteriorFeatures {
+        /// Features of the encoder.
+        features: usize,
+        /// Size of `z`.
+        latent: usize,
+    },
     /// Frames that the visual network cannot take.
     #[error(
         "the inception network takes frames of at most 32x32 pixels, these have {height}x{width}; use model.visual = \"dense\""

@@ -97,6 +97,12 @@ impl GtmmConfig {
             return Err(ModelError::LikelihoodStd { std });
         }
         let features = self.visual.features(self.latent);
+        if self.posterior_hidden == 0 && features != 2 * self.latent {
+            return Err(ModelError::PosteriorFeatures {
+                features,
+                latent: self.latent,
+            });
+        }
         let context = memory.context_size();
         Ok(Gtmm {
             encoder: self.visual.encoder(self.frame, self.latent, init)?,
