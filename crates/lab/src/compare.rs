@@ -3,9 +3,10 @@
 use crate::{
     EVALUATION, Evaluation, Experiment, LabError, MemoryName,
     chart::{self, Layout, Series},
-    present::{bound_chart, kl_per_step_chart, last_kl_chart, write_png},
+    curves::{bound_chart, kl_per_step_chart, last_kl_chart},
+    open::{Which, open, resolve_task},
+    present::write_png,
     run::{EVALUATION_FILE, Metrics, read_experiment, read_json, read_metrics},
-    train::{Which, open, resolve_task},
 };
 use mnemora_worlds::Task;
 use serde::Serialize;

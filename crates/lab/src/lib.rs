@@ -2,12 +2,13 @@
 //!
 //! | file | what it holds |
 //! | --- | --- |
-//! | `config.rs`, `experiments.rs` | what an experiment is; the ones that come with mnemora |
+//! | `config.rs`, `keys.rs`, `experiments.rs` | what an experiment is; how keys are set; the ones that come with mnemora |
 //! | `train.rs` | a training from start or checkpoint to report: start here |
+//! | `open.rs` | data, task, model and threads of an experiment or a run |
 //! | `trainer.rs`, `adam.rs` | one training step and its optimiser |
 //! | `run.rs`, `checkpoint.rs`, `weights.rs` | what lies on disk |
 //! | `evaluate.rs`, `compare.rs` | held-out numbers of one run, of several |
-//! | `present.rs`, `report.rs`, `chart.rs`, `picture.rs`, `tensorboard.rs` | what is looked at |
+//! | `present.rs`, `curves.rs`, `report.rs`, `chart.rs`, `picture.rs`, `tensorboard.rs` | what is looked at |
 //! | `bench.rs` | timing |
 
 mod adam;
@@ -16,10 +17,13 @@ pub mod chart;
 pub mod checkpoint;
 pub mod compare;
 mod config;
+mod curves;
 mod error;
 mod evaluate;
 mod experiments;
+mod keys;
 mod machine;
+mod open;
 pub mod picture;
 pub mod present;
 mod progress;
@@ -38,5 +42,6 @@ pub use config::{
 pub use error::LabError;
 pub use evaluate::{EVALUATION, Evaluation, GeneratedRecall, evaluate};
 pub use experiments::{Shipped, load_experiment, shipped};
+pub use open::{Plan, Trained, Which, open, plan};
 pub use run::{Metrics, Origin, read_experiment, read_metrics, read_origin};
-pub use train::{Outcome, Plan, Surroundings, Trained, Which, open, plan, resume, train};
+pub use train::{Outcome, Surroundings, resume, train};

@@ -5,15 +5,16 @@ use crate::{
     adam::Adam,
     checkpoint::{self, Checkpoint, HeldOut, State},
     evaluate::{CHECKPOINT_EVALUATION, EVALUATION, Evaluation, evaluate},
+    open::{prepare, report_damage, use_threads},
     present,
     progress::Progress,
     run::{EVALUATION_FILE, Metrics, MetricsWriter, Origin, Run, read_experiment, write_json},
     tensorboard::EventWriter,
-    trainer::{Model, StepFailure, Trainer, model, task},
+    trainer::{StepFailure, Trainer},
     weights::{collect, parameter_count, restore},
 };
 use burn::{module::Module, tensor::Device};
-use mnemora_worlds::{DATA_VARIABLE, Mnist, Prefetch, Split, Stream, Task};
+use mnemora_worlds::{Prefetch, Split, Stream, Task};
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
@@ -49,83 +50,6 @@ pub enum Outcome {
         /// Where training goes on from.
         checkpoint: PathBuf,
     },
-}
-
-/// What an experiment would train, without training it.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// The configuration, data fingerprint filled in.
-    pub experiment: Experiment,
-    /// Trainable numbers, whole model first, then its parts by name.
-    pub parameters: Vec<(String, usize)>,
-    /// The data, in words.
-    pub data: String,
-}
-
-/// Finds the data of an experiment and writes down which they are.
-fn resolve_data(experiment: &mut Experiment, data: Option<&Path>) -> Result<Arc<Mnist>, LabError> {
-    let configured = &experiment.data.directory;
-    let path = data.or((!configured.is_empty()).then(|| Path::new(configured)));
-    let mnist = Mnist::find(path)?;
-    let expected = &experiment.data.fingerprint;
-    if !expected.is_empty() && expected != mnist.fingerprint() {
-        let variable = match std::env::var_os(DATA_VARIABLE) {
-            Some(_) if path.is_none() => format!(" through {DATA_VARIABLE}"),
-            _ => String::new(),
-        };
-        return Err(LabError::Configuration(format!(
-            "the digits found{variable} ({}) are not those the run was made with; name their folder \
-             with --data, or unset {DATA_VARIABLE} for those that come with mnemora",
-            mnist.origin()
-        )));
-    }
-    if let mnemora_worlds::Origin::Folder(folder) = mnist.origin() {
-        let folder = folder.canonicalize().unwrap_or_else(|_| folder.clone());
-        experiment.data.directory = folder.display().to_string();
-    }
-    experiment.data.fingerprint = mnist.fingerprint().to_owned();
-    Ok(Arc::new(mnist))
-}
-
-/// The task of an experiment, over its data.
-pub(crate) fn resolve_task(
-    experiment: &mut Experiment,
-    data: Option<&Path>,
-) -> Result<Arc<dyn Task>, LabError> {
-    let mnist = resolve_data(experiment, data)?;
-    task(experiment, mnist)
-}
-
-/// Data, task and fresh model of an experiment.
-fn prepare(
-    experiment: &mut Experiment,
-    data: Option<&Path>,
-    device: &Device,
-) -> Result<(String, Arc<dyn Task>, Model), LabError> {
-    let mnist = resolve_data(experiment, data)?;
-    let words = mnist.origin().to_string();
-    let task = task(experiment, mnist)?;
-    let model = model(experiment, task.as_ref(), device)?;
-    Ok((words, task, model))
-}
-
-/// Says what would be trained.
-pub fn plan(mut experiment: Experiment, data: Option<&Path>) -> Result<Plan, LabError> {
-    let device = Device::default().autodiff();
-    let (words, _, model) = prepare(&mut experiment, data, &device)?;
-    let parameters = vec![
-        ("model".into(), parameter_count(&model)),
-        ("memory".into(), parameter_count(&model.memory)),
-        ("encoder".into(), parameter_count(&model.encoder)),
-        ("posterior".into(), parameter_count(&model.posterior)),
-        ("prior".into(), parameter_count(&model.prior)),
-        ("decoder".into(), parameter_count(&model.decoder)),
-    ];
-    Ok(Plan {
-        experiment,
-        parameters,
-        data: words,
-    })
 }
 
 /// Trains an experiment in a new directory.
@@ -244,24 +168,6 @@ pub fn resume(
             surroundings,
         )
     })
-}
-
-/// Says on standard error which checkpoints are damaged and which one is used.
-fn report_damage(problems: &[String], step: u64) {
-    for problem in problems {
-        eprintln!("mnemora: {problem}; using checkpoint step-{step}");
-    }
-}
-
-/// Sizes the process's thread pool as the experiment says. The first experiment of a process
-/// decides; the variable `RAYON_NUM_THREADS` goes before all.
-pub(crate) fn use_threads(experiment: &Experiment) {
-    if std::env::var_os("RAYON_NUM_THREADS").is_none() {
-        // An error means that the pool is there already.
-        let _ = rayon::ThreadPoolBuilder::new()
-            .num_threads(experiment.training.threads)
-            .build_global();
-    }
 }
 
 /// Runs `work` on a thread whose stack holds the backward pass of long sequences.
@@ -461,92 +367,4 @@ fn log_events(events: &mut EventWriter, row: &Metrics) -> std::io::Result<()> {
         events.scalar(tag, row.step, value, now)?;
     }
     Ok(())
-}
-
-/// A run opened for looking: its configuration, task and trained model, out of training mode.
-pub struct Trained {
-    /// As resolved when the run was made.
-    pub experiment: Experiment,
-    /// Its task.
-    pub task: Arc<dyn Task>,
-    /// From one of its checkpoints.
-    pub model: Model,
-    /// What that checkpoint says.
-    pub state: State,
-}
-
-/// Which checkpoint of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
-    /// The newest that is whole.
-    Last,
-    /// The one with the best held-out bound.
-    Best,
-    /// The one after so many updates.
-    Step(u64),
-}
-
-impl std::str::FromStr for Which {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "last" => Ok(Self::Last),
-            "best" => Ok(Self::Best),
-            step => step
-                .parse()
-                .map(Self::Step)
-                .map_err(|_| "expected last, best or a number of updates".to_owned()),
-        }
-    }
-}
-
-/// Opens a run without taking hold of it, so that one in training can be looked at.
-pub fn open(
-    directory: &Path,
-    which: Which,
-    overrides: &[String],
-    data: Option<&Path>,
-) -> Result<Trained, LabError> {
-    let before = read_experiment(directory, &[])?;
-    let mut experiment = read_experiment(directory, overrides)?;
-    if let Some(key) = before.first_change(&experiment, |key| key.starts_with("evaluation."))? {
-        return Err(LabError::Configuration(format!(
-            "{key} cannot change after training; --set may change keys of evaluation"
-        )));
-    }
-    use_threads(&experiment);
-    let device = Device::default();
-    let (_, task, model) = prepare(&mut experiment, data, &device)?;
-    let (last, problems) = checkpoint::load_latest(directory)?;
-    if which == Which::Last {
-        report_damage(&problems, last.state.step);
-    }
-    let step = match which {
-        Which::Last => last.state.step,
-        Which::Best => last.state.best_step().unwrap_or(last.state.step),
-        Which::Step(step) => step,
-    };
-    let found = match step == last.state.step {
-        true => last,
-        false if checkpoint::steps(directory).contains(&step) => checkpoint::load(directory, step)?,
-        false => {
-            let steps: Vec<String> = checkpoint::steps(directory)
-                .iter()
-                .map(u64::to_string)
-                .collect();
-            return Err(LabError::NoCheckpoint {
-                directory: directory.to_owned(),
-                detail: format!(" of step {step}; there is {}", steps.join(", ")),
-            });
-        }
-    };
-    let weights = checkpoint::weights_file(directory, step);
-    let model = restore(model, found.weights, &weights)?.valid();
-    Ok(Trained {
-        experiment,
-        task,
-        model,
-        state: found.state,
-    })
 }

@@ -1,0 +1,85 @@
+//! The three charts of gtmm, section 4: the bound and the last frame's KL over training, and the KL
+//! of each step after it.
+
+use crate::{
+    chart::{self, Chart, Series, Shaded},
+    run::Metrics,
+};
+use mnemora_worlds::Task;
+
+/// The bound as logged, for a chart.
+pub(crate) fn bound_series(label: &str, metrics: &[Metrics]) -> Series {
+    Series {
+        label: label.into(),
+        points: metrics
+            .iter()
+            .map(|row| (row.step as f64, f64::from(row.bound)))
+            .collect(),
+        band: None,
+    }
+}
+
+/// The last frame's KL as logged, for a chart.
+pub(crate) fn last_kl_series(label: &str, metrics: &[Metrics]) -> Series {
+    Series {
+        label: label.into(),
+        points: metrics
+            .iter()
+            .map(|row| (row.step as f64, f64::from(row.kl_last)))
+            .collect(),
+        band: None,
+    }
+}
+
+/// KL per step for a chart, steps counted from 1.
+pub(crate) fn kl_per_step_series(label: &str, kl: &[f64]) -> Series {
+    Series {
+        label: label.into(),
+        points: (1..).map(f64::from).zip(kl.iter().copied()).collect(),
+        band: None,
+    }
+}
+
+/// Bound over training.
+pub(crate) fn bound_chart(series: Vec<Series>) -> Chart {
+    Chart {
+        title: "Bound".into(),
+        x_label: "update".into(),
+        y_label: "nats per sequence".into(),
+        y_range: chart::settled_range(&series, 0.9),
+        series,
+        ..Chart::default()
+    }
+}
+
+/// Last frame's KL over training.
+pub(crate) fn last_kl_chart(series: Vec<Series>) -> Chart {
+    Chart {
+        title: "KL of the last frame".into(),
+        x_label: "update".into(),
+        y_label: "nats".into(),
+        series,
+        ..Chart::default()
+    }
+}
+
+/// KL per step after training.
+pub(crate) fn kl_per_step_chart(series: Vec<Series>, task: &dyn Task) -> Chart {
+    let top = series
+        .iter()
+        .flat_map(|s| s.points.iter().map(|p| p.1))
+        .fold(1.0, f64::max);
+    Chart {
+        title: "KL per step after training".into(),
+        x_label: "step".into(),
+        y_label: "nats".into(),
+        y_range: Some((0.0, 1.1 * top)),
+        shaded: task.recall_interval().map(|range| Shaded {
+            from: range.start as f64 + 0.5,
+            to: range.end as f64 + 0.5,
+            caption: "recall interval".into(),
+        }),
+        series,
+        ..Chart::default()
+    }
+}

@@ -1,0 +1,148 @@
+//! Keys of an experiment's TOML: merging files, overrides from the command line, misspelt names.
+
+use crate::Experiment;
+use toml::{Table, Value};
+
+/// All keys that hold a value, with the value.
+pub(crate) fn flatten(table: &Table, path: &str, values: &mut Vec<(String, Value)>) {
+    for (key, value) in table {
+        let name = match path {
+            "" => key.clone(),
+            path => format!("{path}.{key}"),
+        };
+        match value {
+            Value::Table(inner) => flatten(inner, &name, values),
+            value => values.push((name, value.clone())),
+        }
+    }
+}
+
+/// Puts `changes` over `base`, refusing unknown keys and values of another type.
+pub(crate) fn merge(base: &mut Table, changes: Table, path: &str) -> Result<(), String> {
+    for (key, value) in changes {
+        let name = if path.is_empty() {
+            key.clone()
+        } else {
+            format!("{path}.{key}")
+        };
+        match (base.get_mut(&key), value) {
+            (None, _) => return Err(unknown_key(&name)),
+            (Some(Value::Table(inner)), Value::Table(changes)) => merge(inner, changes, &name)?,
+            (Some(slot), value) => *slot = coerce(&name, slot, value)?,
+        }
+    }
+    Ok(())
+}
+
+/// Applies one `key=value`.
+pub(crate) fn apply_override(base: &mut Table, text: &str) -> Result<(), String> {
+    let (key, value) = text
+        .split_once('=')
+        .ok_or_else(|| format!("--set {text}: expected key=value"))?;
+    let (key, value) = (key.trim(), value.trim());
+    let value = match format!("value = {value}").parse::<Table>() {
+        Ok(mut parsed) if parsed.len() == 1 => parsed
+            .remove("value")
+            .unwrap_or_else(|| Value::String(value.to_owned())),
+        _ => Value::String(value.to_owned()),
+    };
+    let mut slot = None;
+    let mut table = Some(base);
+    for part in key.split('.') {
+        slot = table.take().and_then(|table| table.get_mut(part));
+        match slot {
+            Some(Value::Table(inner)) => {
+                table = Some(inner);
+                slot = None;
+            }
+            Some(_) => {}
+            None => return Err(format!("--set {text}: {}", unknown_key(key))),
+        }
+    }
+    match slot {
+        None => Err(format!(
+            "--set {text}: {key} is a table, name one of its keys"
+        )),
+        Some(slot) => {
+            *slot =
+                coerce(key, slot, value).map_err(|problem| format!("--set {text}: {problem}"))?;
+            Ok(())
+        }
+    }
+}
+
+/// `value` as the type that `slot` has.
+fn coerce(key: &str, slot: &Value, value: Value) -> Result<Value, String> {
+    match (slot, value) {
+        (Value::Float(_), Value::Integer(value)) => Ok(Value::Float(value as f64)),
+        (Value::Integer(_), Value::Float(value))
+            if value.fract() == 0.0 && (0.0..1e15).contains(&value) =>
+        {
+            Ok(Value::Integer(value as i64))
+        }
+        (Value::Integer(_), Value::Integer(value)) if value < 0 => Err(format!(
+            "{key} is {value}, it must be a whole number of at least 0"
+        )),
+        (Value::String(_), Value::String(text)) => {
+            check_choice(key, &text)?;
+            Ok(Value::String(text))
+        }
+        (slot, value) if slot.same_type(&value) => Ok(value),
+        (slot, value) => Err(format!(
+            "{key} is {value}, it must be {}",
+            match slot {
+                Value::Integer(_) => "a whole number",
+                Value::Float(_) => "a number",
+                Value::String(_) => "a text",
+                Value::Boolean(_) => "true or false",
+                _ => "a table",
+            }
+        )),
+    }
+}
+
+/// Values of the keys that are a choice by name.
+const CHOICES: [(&str, &[&str]); 4] = [
+    ("model.memory", &["vrnn", "introspection"]),
+    ("model.visual", &["dense", "inception"]),
+    ("model.likelihood", &["bernoulli", "gaussian"]),
+    ("training.schedule", &["constant", "linear", "cosine"]),
+];
+
+fn check_choice(key: &str, text: &str) -> Result<(), String> {
+    match CHOICES.iter().find(|(name, _)| *name == key) {
+        Some((_, choices)) if !choices.contains(&text) => Err(format!(
+            "{key} is '{text}', it must be one of {}",
+            choices.join(", ")
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Says that a key is unknown and names the nearest right one.
+fn unknown_key(key: &str) -> String {
+    let names = Experiment::template().map_or(Vec::new(), |template| key_names(&template));
+    // Whole keys, and their last part: `batch` is near `training.batch`.
+    let distance = |name: &String| {
+        let last = name.rsplit('.').next().unwrap_or(name);
+        let whole = strsim::damerau_levenshtein(key, name);
+        whole.min(strsim::damerau_levenshtein(key, last) + usize::from(!key.contains('.')))
+    };
+    match names.iter().min_by_key(|name| distance(name)) {
+        Some(nearest) => format!("unknown key '{key}', did you mean '{nearest}'?"),
+        None => format!("unknown key '{key}'"),
+    }
+}
+
+/// Names of all keys, and of the tables they are in.
+fn key_names(table: &Table) -> Vec<String> {
+    let mut values = Vec::new();
+    flatten(table, "", &mut values);
+    let mut names: Vec<String> = values.into_iter().map(|(name, _)| name).collect();
+    let tables: std::collections::BTreeSet<String> = names
+        .iter()
+        .filter_map(|name| Some(name.rsplit_once('.')?.0.to_owned()))
+        .collect();
+    names.extend(tables);
+    names
+}
