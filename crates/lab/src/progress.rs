@@ -1,9 +1,10 @@
 //! What a person sees while training goes on.
 
 use crate::{evaluate::Evaluation, run::Metrics};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use std::{
     cell::Cell,
+    fmt::Write,
     io::IsTerminal,
     time::{Duration, Instant},
 };
@@ -33,12 +34,17 @@ impl Progress {
         let kind = if quiet {
             Kind::Quiet
         } else if std::io::stderr().is_terminal() {
-            let bar = ProgressBar::new(steps).with_position(start).with_style(
-                ProgressStyle::with_template(
-                    "{bar:30} {pos}/{len} steps  {per_sec}  {eta} left  {msg}",
-                )
-                .unwrap_or_else(|_| ProgressStyle::default_bar()),
-            );
+            let style = ProgressStyle::with_template(
+                "{bar:30} {pos}/{len} steps  {rate}  {eta} left  {msg}",
+            )
+            .unwrap_or_else(|_| ProgressStyle::default_bar())
+            .with_key("rate", |state: &ProgressState, out: &mut dyn Write| {
+                // A rate that cannot be written leaves a gap in the bar, nothing worse.
+                let _ = write!(out, "{:.1} steps/s", state.per_sec());
+            });
+            let bar = ProgressBar::new(steps)
+                .with_position(start)
+                .with_style(style);
             bar.reset_eta();
             Kind::Bar(bar)
         } else {
