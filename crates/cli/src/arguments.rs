@@ -44,7 +44,7 @@ pub enum Command {
     Resume {
         /// Directory of the run
         run: PathBuf,
-        /// Change a key of [training] or [evaluation]: --set training.steps=20000 prolongs
+        /// Change a key of training or evaluation: --set training.steps=20000 prolongs
         #[arg(long = "set", value_name = "KEY=VALUE")]
         overrides: Vec<String>,
         #[command(flatten)]
@@ -57,7 +57,7 @@ pub enum Command {
     Eval {
         /// Directory of the run
         run: PathBuf,
-        /// Change a key of [evaluation]: --set evaluation.batches=100
+        /// Change a key of evaluation: --set evaluation.batches=100
         #[arg(long = "set", value_name = "KEY=VALUE")]
         overrides: Vec<String>,
         /// Which checkpoint: last, best (by held-out bound) or a number of updates

@@ -1,6 +1,6 @@
 //! Line charts, as SVG for the report and as PNG for everything else.
 //!
-//! [`svg`] and [`png`] draw the same figure: one or more [`Chart`]s side by side. The colours are those of Okabe and Ito
+//! [`svg`] and [`png()`] draw the same figure: one or more [`Chart`]s side by side. The colours are those of Okabe and Ito
 //! (2008), safe for colour-blind eyes, and go by a series' place, so that a model keeps its colour across charts.
 
 mod axis;
