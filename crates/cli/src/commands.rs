@@ -5,8 +5,8 @@ use crate::{
     signals::StopSignal,
 };
 use mnemora_lab::{
-    EVALUATION, Evaluation, Experiment, LabError, Outcome, Surroundings, Which, bench, compare,
-    evaluate, load_experiment, open, plan, present, resume, shipped, train,
+    Evaluation, Experiment, LabError, Outcome, Surroundings, Which, bench, compare,
+    load_experiment, open, plan, present, resume, shipped, train,
 };
 use std::{
     fmt::Display,
@@ -239,15 +239,7 @@ fn eval(
     json: bool,
 ) -> Result<u8, LabError> {
     let trained = open(run, checkpoint, overrides, data)?;
-    let evaluation = evaluate(
-        &trained.experiment,
-        &trained.model,
-        trained.task.as_ref(),
-        trained.state.step,
-        trained.experiment.evaluation.batches,
-        EVALUATION,
-    );
-    say_evaluation(&evaluation, json)?;
+    say_evaluation(&trained.evaluate(), json)?;
     Ok(0)
 }
 

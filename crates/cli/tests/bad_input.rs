@@ -578,6 +578,22 @@ fn resume_with_another_model() {
     }
 }
 
+/// A configuration edited by hand does not turn a run into another.
+#[test]
+fn another_seed_written_into_a_run() {
+    let folder = empty_folder();
+    let run = finished_run(folder.path());
+    let file = run.join("experiment.toml");
+    let text = fs::read_to_string(&file).expect("a configuration");
+    let seed = text
+        .lines()
+        .find(|line| line.starts_with("seed = "))
+        .expect("a seed");
+    replace_in(&file, seed, "seed = 77");
+    let message = refuse_leaving(&run, resume(&run, &["training.steps=6"]));
+    assert_says(&message, &["seed", "77"]);
+}
+
 /// Updates cannot be taken back.
 #[test]
 fn resume_with_fewer_steps_than_were_made() {

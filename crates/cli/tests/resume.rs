@@ -175,6 +175,21 @@ fn killed_before_it_had_a_configuration() {
     }
 }
 
+/// A run prolonged and stopped is compared by its newest checkpoint, not by its old evaluation.
+#[test]
+fn compare_after_a_stop_in_the_prolongation() {
+    let folder = tempdir().expect("a temporary folder is made");
+    let run = folder.path().join("run");
+    succeed(train(&run, &["training.steps=4"]));
+    let mut living = Living::start(resume(&run, &["training.steps=100000"]));
+    living.wait_until(|| checkpoint_steps(&run).last().is_some_and(|step| *step >= 8));
+    living.signal("INT");
+    let newest = checkpoint_steps(&run).pop().expect("a checkpoint");
+    let mut compare = mnemora(["compare", "--json", "--out"]);
+    compare.arg(folder.path().join("compare.png")).arg(&run);
+    assert_eq!(succeed(compare).json()["steps"], newest);
+}
+
 /// Rows that were logged stay, whatever is logged from now on.
 #[test]
 fn another_log_every_keeps_old_rows() {

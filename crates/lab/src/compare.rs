@@ -1,8 +1,9 @@
 //! Several runs beside each other; runs that differ only in their seed are replicas of one model.
 
 use crate::{
-    EVALUATION, Evaluation, Experiment, LabError, MemoryName,
+    Evaluation, Experiment, LabError, MemoryName,
     chart::{self, Layout, Series},
+    checkpoint,
     curves::{bound_chart, kl_per_step_chart, last_kl_chart},
     open::{Which, open, resolve_task},
     present::write_png,
@@ -164,21 +165,17 @@ pub fn compare(runs: &[PathBuf]) -> Result<Comparison, LabError> {
     Ok(Comparison { task, models, rows })
 }
 
-/// The evaluation after training, or one of the newest checkpoint of a run still going.
+/// The evaluation after training if it is of the newest checkpoint; one of that checkpoint for a
+/// run still going or prolonged.
 fn evaluation_of(run: &Path) -> Result<Evaluation, LabError> {
     let path = run.join(EVALUATION_FILE);
     if path.exists() {
-        return read_json(&path);
+        let evaluation: Evaluation = read_json(&path)?;
+        if checkpoint::steps(run).last() == Some(&evaluation.step) {
+            return Ok(evaluation);
+        }
     }
-    let trained = open(run, Which::Last, &[], None)?;
-    Ok(crate::evaluate(
-        &trained.experiment,
-        &trained.model,
-        trained.task.as_ref(),
-        trained.state.step,
-        trained.experiment.evaluation.batches,
-        EVALUATION,
-    ))
+    Ok(open(run, Which::Last, &[], None)?.evaluate())
 }
 
 /// The memory's name, with the experiment's where that differs, and a number where both repeat.

@@ -3,6 +3,7 @@
 use crate::{
     Experiment, LabError,
     checkpoint::{self, State},
+    evaluate::{EVALUATION, Evaluation, evaluate},
     run::read_experiment,
     trainer::{Model, model, task},
     weights::{parameter_count, restore},
@@ -116,6 +117,20 @@ pub struct Trained {
     pub model: Model,
     /// What that checkpoint says.
     pub state: State,
+}
+
+impl Trained {
+    /// Held-out numbers of the model, on as many sequences as the experiment says.
+    pub fn evaluate(&self) -> Evaluation {
+        evaluate(
+            &self.experiment,
+            &self.model,
+            self.task.as_ref(),
+            self.state.step,
+            self.experiment.evaluation.batches,
+            EVALUATION,
+        )
+    }
 }
 
 /// Which checkpoint of a run.

@@ -8,7 +8,7 @@ use crate::{
         bound_chart, bound_series, kl_per_step_chart, kl_per_step_series, last_kl_chart,
         last_kl_series,
     },
-    evaluate::{EVALUATION, evaluate, generation},
+    evaluate::generation,
     open::resolve_task,
     picture::{Group, HeatMap, Image, PictureError, Row, Sequence, Sheet, heat_map, sheet},
     report::{Content, Figure, Number, Report, html},
@@ -154,14 +154,7 @@ pub fn rewrite_report(run: &Path, trained: &Trained) -> Result<PathBuf, LabError
     let (experiment, model, task) = (&trained.experiment, &trained.model, trained.task.as_ref());
     let evaluation = match read_json::<Evaluation>(&run.join(EVALUATION_FILE)) {
         Ok(evaluation) if evaluation.step == trained.state.step => evaluation,
-        _ => evaluate(
-            experiment,
-            model,
-            task,
-            trained.state.step,
-            experiment.evaluation.batches,
-            EVALUATION,
-        ),
+        _ => trained.evaluate(),
     };
     write_report(run, experiment, model, task, &evaluation, &trained.state)?;
     Ok(run.join(REPORT_FILE))
@@ -237,7 +230,7 @@ pub fn write_report(
         });
     }
 
-    let origin = read_origin(run).unwrap_or_default();
+    let origin = read_origin(run)?;
     let seconds = state.elapsed_seconds;
     let report = Report {
         title: format!("{} · {}", experiment.name, experiment.model.memory.as_str()),

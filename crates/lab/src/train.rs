@@ -117,6 +117,12 @@ pub fn resume(
     let (state, trainer) = match checkpoint::load_latest(directory) {
         Ok((found, problems)) => {
             let step = found.state.step;
+            if found.state.seed != experiment.seed {
+                return Err(LabError::Configuration(format!(
+                    "seed is {}, the run was made with {}",
+                    experiment.seed, found.state.seed
+                )));
+            }
             report_damage(&problems, step);
             let weights = checkpoint::weights_file(directory, step);
             let model = restore(model, found.weights, &weights)?;
