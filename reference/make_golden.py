@@ -1,7 +1,8 @@
 """Writes the golden vectors: inputs, outputs and gradients of every reference module, as small safetensors files.
 
     python make_golden.py            write golden/*.safetensors
-    python make_golden.py --check    recompute everything, compare with the files, and test the gradients by finite differences
+    python make_golden.py --check    recompute everything, compare with the files, test the gradients by finite differences
+                                     and what is known to hold of the outputs
 
 Inputs are rounded to float32 before anything is computed; all arithmetic is float64; results are stored as float32.
 """
@@ -14,24 +15,34 @@ from typing import Callable, Mapping, NamedTuple
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
+import dnc
 import gtmm_step
+import hybrid
 import introspection
+import lru
+import ntm
+import properties
 import vrnn
 from distributions import bernoulli_log_likelihood, gaussian_kl, gaussian_log_likelihood
 from numerics import complex_step_gradients, directional_derivative
 
 GOLDEN = Path(__file__).parent / "golden"
 WEIGHT_STD = 0.4
+ADDRESSED_WEIGHT_STD = 1.0  # of the memories addressed by content, so that gates and modes take sides
 
 Arrays = dict[str, np.ndarray]
 
 
 class Golden(NamedTuple):
-    """One file: `tensors` are written; `objective` is the scalar whose gradients with respect to `arguments` are among them."""
+    """One file: `tensors` are written; `objective` is the scalar whose gradients with respect to `arguments` are among them.
+
+    `properties` are what is known to hold of the outputs; each returns one sentence for everything that does not.
+    """
 
     tensors: Arrays
     objective: Callable[[Arrays], np.ndarray] | None = None
     arguments: Arrays | None = None
+    properties: tuple[Callable[[], list[str]], ...] = ()
 
 
 def as_stored(values: np.ndarray) -> np.ndarray:
@@ -43,8 +54,8 @@ def draw(random: np.random.Generator, shape: tuple[int, ...], std: float = 1.0) 
     return as_stored(std * random.standard_normal(shape))
 
 
-def draw_parameters(random: np.random.Generator, shapes: Mapping[str, tuple[int, ...]]) -> Arrays:
-    return {name: draw(random, shape, WEIGHT_STD) for name, shape in shapes.items()}
+def draw_parameters(random: np.random.Generator, shapes: Mapping[str, tuple[int, ...]], std: float = WEIGHT_STD) -> Arrays:
+    return {name: draw(random, shape, std) for name, shape in shapes.items()}
 
 
 def named_gradients(objective: Callable[[Arrays], np.ndarray], arguments: Arrays) -> Arrays:
@@ -85,6 +96,85 @@ def vrnn_golden(seed: int, *, features: int, latent: int, condition: int, hidden
 
     outputs = {"psi": vrnn.run(parameters, inputs["features"], inputs["latents"], inputs.get("conditions")), "probe": probe}
     return Golden(arguments | outputs | named_gradients(objective, arguments), objective, arguments)
+
+
+def addressed_golden(
+    seed: int,
+    shapes: Mapping[str, tuple[int, ...]],
+    run: Callable[[Arrays, np.ndarray, np.ndarray | None], Arrays],
+    *,
+    latent: int,
+    condition: int,
+    batch: int,
+    steps: int,
+) -> Golden:
+    """A memory addressed by content; `run` takes parameters, latents and conditions and returns every output that is stored."""
+    random = np.random.default_rng(seed)
+    parameters = draw_parameters(random, shapes, ADDRESSED_WEIGHT_STD)
+    inputs = {"latents": draw(random, (steps, batch, latent))}
+    if condition > 0:
+        inputs["conditions"] = draw(random, (steps, batch, condition))
+    arguments = parameters | inputs
+    outputs = run(parameters, inputs["latents"], inputs.get("conditions"))
+    probe = draw(random, outputs["psi"].shape)
+
+    def objective(at: Arrays) -> np.ndarray:
+        return (run(at, at["latents"], at.get("conditions"))["psi"] * probe).sum()
+
+    return Golden(arguments | outputs | {"probe": probe} | named_gradients(objective, arguments), objective, arguments)
+
+
+def ntm_golden(seed: int, sizes: ntm.Sizes, *, latent: int, condition: int, hidden: int, batch: int, steps: int) -> Golden:
+    def run(at: Arrays, latents: np.ndarray, conditions: np.ndarray | None) -> Arrays:
+        return ntm.run(at, sizes, latents, conditions)
+
+    shapes = ntm.parameter_shapes(sizes, latent, condition, hidden)
+    golden = addressed_golden(seed, shapes, run, latent=latent, condition=condition, batch=batch, steps=steps)
+    return golden._replace(properties=(lambda: properties.ntm_errors(golden.tensors),))
+
+
+def lru_golden(seed: int, sizes: lru.Sizes, *, latent: int, condition: int, hidden: int, batch: int, steps: int) -> Golden:
+    def run(at: Arrays, latents: np.ndarray, conditions: np.ndarray | None) -> Arrays:
+        return lru.run(at, sizes, latents, conditions)
+
+    shapes = lru.parameter_shapes(sizes, latent, condition, hidden)
+    golden = addressed_golden(seed, shapes, run, latent=latent, condition=condition, batch=batch, steps=steps)
+    return golden._replace(properties=(lambda: properties.lru_errors(golden.tensors, sizes),))
+
+
+def dnc_golden(seed: int, sizes: dnc.Sizes, *, latent: int, condition: int, hidden: int, batch: int, steps: int) -> Golden:
+    """Finite differences get an objective whose usage sees the write weights of the unvaried arguments: no gradient passes there."""
+
+    def run(at: Arrays, latents: np.ndarray, conditions: np.ndarray | None) -> Arrays:
+        return dnc.run(at, sizes, latents, conditions)
+
+    shapes = dnc.parameter_shapes(sizes, latent, condition, hidden)
+    golden = addressed_golden(seed, shapes, run, latent=latent, condition=condition, batch=batch, steps=steps)
+    tensors = golden.tensors
+
+    def objective(at: Arrays) -> np.ndarray:
+        outputs = dnc.run(at, sizes, at["latents"], at.get("conditions"), tensors["write_weights"])
+        return (outputs["psi"] * tensors["probe"]).sum()
+
+    return golden._replace(
+        objective=objective,
+        properties=(
+            lambda: properties.dnc_errors(tensors, golden.arguments, sizes, tensors["latents"], tensors.get("conditions")),
+            properties.pure_allocation_errors,
+            properties.cell_limit_errors,
+        ),
+    )
+
+
+def hybrid_golden(
+    seed: int, sizes: hybrid.Sizes, *, condition: int, hidden: int, attention_hidden: int, batch: int, steps: int
+) -> Golden:
+    def run(at: Arrays, latents: np.ndarray, conditions: np.ndarray | None) -> Arrays:
+        return hybrid.run(at, sizes, latents, conditions)
+
+    shapes = hybrid.parameter_shapes(sizes, attention_hidden, condition, hidden)
+    golden = addressed_golden(seed, shapes, run, latent=sizes.latent, condition=condition, batch=batch, steps=steps)
+    return golden._replace(properties=(lambda: properties.hybrid_errors(golden.tensors),))
 
 
 def gtmm_golden(
@@ -184,6 +274,22 @@ def all_golden() -> dict[str, Golden]:
         ),
         "vrnn": vrnn_golden(3, features=4, latent=3, condition=0, hidden=5, batch=2, steps=5),
         "vrnn_conditions": vrnn_golden(4, features=4, latent=3, condition=2, hidden=5, batch=3, steps=4),
+        "ntm": ntm_golden(
+            21, ntm.Sizes(read_heads=2, write_heads=1, word=4, slots=6), latent=3, condition=0, hidden=5, batch=2, steps=6
+        ),
+        "ntm_conditions": ntm_golden(
+            22, ntm.Sizes(read_heads=2, write_heads=2, word=4, slots=5), latent=3, condition=2, hidden=5, batch=2, steps=7
+        ),
+        "lru": lru_golden(28, lru.Sizes(heads=2, word=4, slots=9), latent=3, condition=0, hidden=5, batch=2, steps=6),
+        "lru_conditions": lru_golden(44, lru.Sizes(heads=2, word=4, slots=5), latent=3, condition=2, hidden=5, batch=2, steps=7),
+        "dnc": dnc_golden(581, dnc.Sizes(heads=2, word=4, slots=6), latent=3, condition=0, hidden=5, batch=2, steps=6),
+        "dnc_conditions": dnc_golden(40, dnc.Sizes(heads=2, word=4, slots=5), latent=3, condition=2, hidden=5, batch=2, steps=7),
+        "hybrid": hybrid_golden(
+            27, hybrid.Sizes(latent=3, key=4, heads=2, slots=7), condition=0, hidden=5, attention_hidden=6, batch=2, steps=6
+        ),
+        "hybrid_fifo": hybrid_golden(
+            28, hybrid.Sizes(latent=3, key=4, heads=2, slots=4), condition=2, hidden=5, attention_hidden=6, batch=2, steps=8
+        ),
         "gtmm_introspection": gtmm_introspection_golden(5),
         "gtmm_vrnn": gtmm_vrnn_golden(6),
         "closed_forms": closed_forms_golden(),
@@ -242,6 +348,10 @@ def finite_difference_errors(name: str, golden: Golden, directions: int = 4) -> 
     return wrong
 
 
+def property_errors(name: str, golden: Golden) -> list[str]:
+    return [f"{name}: {line}" for errors in golden.properties for line in errors()]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="compare with the files instead of writing them")
@@ -249,7 +359,9 @@ def main() -> int:
 
     golden = all_golden()
     if arguments.check:
-        wrong = [line for name, g in golden.items() for line in disagreements(name, g) + finite_difference_errors(name, g)]
+        wrong = []
+        for name, g in golden.items():
+            wrong += disagreements(name, g) + finite_difference_errors(name, g) + property_errors(name, g)
         for line in wrong:
             print(line, file=sys.stderr)
         print(f"{len(golden)} files checked, {len(wrong)} disagreements")

@@ -22,6 +22,16 @@ def softplus(x: np.ndarray) -> np.ndarray:
     return np.where(positive, x, 0.0) + np.log1p(np.exp(-magnitude))
 
 
+def oneplus(x: np.ndarray) -> np.ndarray:
+    return 1.0 + softplus(x)
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    """Over the last axis."""
+    exponentials = np.exp(x - np.real(x).max(axis=-1, keepdims=True))
+    return exponentials / exponentials.sum(axis=-1, keepdims=True)
+
+
 def relu(x: np.ndarray) -> np.ndarray:
     return np.where(np.real(x) > 0, x, 0.0)
 

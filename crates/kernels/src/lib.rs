@@ -5,11 +5,13 @@
 //!
 //! - [`lstm`]: the gates of one LSTM step.
 //! - [`attention`]: softplus-normalised attention and the read it weighs.
+//! - [`content`]: cosine similarity and the weights it gives.
 //! - [`gaussian`]: Kullback-Leibler divergence and density of diagonal Gaussians.
 //! - [`bernoulli`]: log likelihood from logits.
 
 pub mod attention;
 pub mod bernoulli;
+pub mod content;
 pub mod gaussian;
 pub mod lstm;
 

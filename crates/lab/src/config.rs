@@ -4,7 +4,9 @@ use crate::{
     LabError,
     keys::{apply_override, flatten, merge},
 };
-use mnemora_memory::{CoreConfig, IntrospectionConfig, VrnnConfig};
+use mnemora_memory::{
+    DncConfig, HybridConfig, IntrospectionConfig, LruConfig, MemoryConfig, NtmConfig, VrnnConfig,
+};
 use mnemora_models::{FrameShape, GtmmConfig, LikelihoodConfig, VisualConfig};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
@@ -49,7 +51,7 @@ pub struct TaskSettings {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModelSettings {
-    /// Which memory: `vrnn` or `introspection`.
+    /// Which memory: `vrnn`, `introspection`, `ntm`, `lru`, `dnc` or `hybrid`.
     pub memory: MemoryName,
     /// Size of `z`.
     pub latent: usize,
@@ -77,17 +79,36 @@ pub enum MemoryName {
     Vrnn,
     /// Introspection network.
     Introspection,
+    /// Neural Turing Machine.
+    Ntm,
+    /// Least-recently-used memory.
+    Lru,
+    /// Differentiable Neural Computer.
+    Dnc,
+    /// Direct storage with positional and content addressing.
+    Hybrid,
 }
 
 impl MemoryName {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Vrnn, Self::Introspection];
+    pub const ALL: [Self; 6] = [
+        Self::Vrnn,
+        Self::Introspection,
+        Self::Ntm,
+        Self::Lru,
+        Self::Dnc,
+        Self::Hybrid,
+    ];
 
     /// As in configurations.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Vrnn => "vrnn",
             Self::Introspection => "introspection",
+            Self::Ntm => "ntm",
+            Self::Lru => "lru",
+            Self::Dnc => "dnc",
+            Self::Hybrid => "hybrid",
         }
     }
 }
@@ -120,6 +141,14 @@ pub struct MemorySettings {
     pub vrnn: VrnnSettings,
     /// Introspection network.
     pub introspection: IntrospectionSettings,
+    /// Neural Turing Machine.
+    pub ntm: NtmSettings,
+    /// Least-recently-used memory.
+    pub lru: LruSettings,
+    /// Differentiable Neural Computer.
+    pub dnc: DncSettings,
+    /// Direct storage with positional and content addressing.
+    pub hybrid: HybridSettings,
 }
 
 /// Sizes of the LSTM core.
@@ -138,6 +167,66 @@ pub struct IntrospectionSettings {
     pub hidden: usize,
     /// Hidden units of the attention network.
     pub attention: usize,
+    /// Read heads.
+    pub reads: usize,
+    /// Slots; 0 for as many as a sequence has steps.
+    pub slots: usize,
+}
+
+/// Sizes of the Neural Turing Machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NtmSettings {
+    /// Size of the controller's state.
+    pub hidden: usize,
+    /// Read heads.
+    pub reads: usize,
+    /// Write heads.
+    pub writes: usize,
+    /// Width of a memory row.
+    pub width: usize,
+    /// Memory rows; 0 for as many as a sequence has steps.
+    pub slots: usize,
+}
+
+/// Sizes of the least-recently-used memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LruSettings {
+    /// Size of the controller's state.
+    pub hidden: usize,
+    /// Read heads; there are as many write heads.
+    pub reads: usize,
+    /// Width of a memory row.
+    pub width: usize,
+    /// Memory rows; 0 for five times as many as a sequence has steps.
+    pub slots: usize,
+}
+
+/// Sizes of the Differentiable Neural Computer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DncSettings {
+    /// Size of the controller's state.
+    pub hidden: usize,
+    /// Read heads.
+    pub reads: usize,
+    /// Width of a memory row.
+    pub width: usize,
+    /// Memory rows; 0 for as many as a sequence has steps.
+    pub slots: usize,
+}
+
+/// Sizes of the hybrid.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HybridSettings {
+    /// Size of the controller's state.
+    pub hidden: usize,
+    /// Hidden units of the positional attention network.
+    pub attention: usize,
+    /// Width of the content keys.
+    pub key: usize,
     /// Read heads.
     pub reads: usize,
     /// Slots; 0 for as many as a sequence has steps.
@@ -246,6 +335,52 @@ impl Default for IntrospectionSettings {
         Self {
             hidden: 128,
             attention: 128,
+            reads: 5,
+            slots: 0,
+        }
+    }
+}
+
+impl Default for NtmSettings {
+    fn default() -> Self {
+        Self {
+            hidden: 100,
+            reads: 5,
+            writes: 1,
+            width: 32,
+            slots: 0,
+        }
+    }
+}
+
+impl Default for LruSettings {
+    fn default() -> Self {
+        Self {
+            hidden: 100,
+            reads: 5,
+            width: 32,
+            slots: 0,
+        }
+    }
+}
+
+impl Default for DncSettings {
+    fn default() -> Self {
+        Self {
+            hidden: 100,
+            reads: 5,
+            width: 32,
+            slots: 0,
+        }
+    }
+}
+
+impl Default for HybridSettings {
+    fn default() -> Self {
+        Self {
+            hidden: 100,
+            attention: 128,
+            key: 32,
             reads: 5,
             slots: 0,
         }
@@ -362,26 +497,74 @@ impl Experiment {
                 features: model.visual_features,
             },
         };
+        let sizes = &self.memory;
+        let input = model.latent + condition;
+        let slots = |given: usize| if given == 0 { self.time() } else { given };
         let memory = match model.memory {
-            MemoryName::Vrnn => CoreConfig::Vrnn(VrnnConfig {
+            MemoryName::Vrnn => MemoryConfig::Vrnn(VrnnConfig {
                 latent: model.latent,
                 features: visual.features(model.latent),
                 condition,
-                hidden: self.memory.vrnn.hidden,
+                hidden: sizes.vrnn.hidden,
             }),
             MemoryName::Introspection => {
-                let sizes = &self.memory.introspection;
-                CoreConfig::Introspection(IntrospectionConfig {
+                let sizes = &sizes.introspection;
+                MemoryConfig::Introspection(IntrospectionConfig {
                     latent: model.latent,
                     condition,
                     hidden: sizes.hidden,
                     attention: sizes.attention,
                     reads: sizes.reads,
-                    slots: if sizes.slots == 0 {
-                        self.time()
-                    } else {
-                        sizes.slots
+                    slots: slots(sizes.slots),
+                })
+            }
+            MemoryName::Ntm => {
+                let sizes = &sizes.ntm;
+                let config = NtmConfig {
+                    input,
+                    hidden: sizes.hidden,
+                    reads: sizes.reads,
+                    writes: sizes.writes,
+                    width: sizes.width,
+                    slots: slots(sizes.slots),
+                };
+                MemoryConfig::Ntm(config, model.latent)
+            }
+            MemoryName::Lru => {
+                let sizes = &sizes.lru;
+                let config = LruConfig {
+                    input,
+                    hidden: sizes.hidden,
+                    reads: sizes.reads,
+                    width: sizes.width,
+                    slots: match sizes.slots {
+                        0 => LRU_SLOTS_PER_STEP * self.time(),
+                        given => given,
                     },
+                };
+                MemoryConfig::Lru(config, model.latent)
+            }
+            MemoryName::Dnc => {
+                let sizes = &sizes.dnc;
+                let config = DncConfig {
+                    input,
+                    hidden: sizes.hidden,
+                    reads: sizes.reads,
+                    width: sizes.width,
+                    slots: slots(sizes.slots),
+                };
+                MemoryConfig::Dnc(config, model.latent)
+            }
+            MemoryName::Hybrid => {
+                let sizes = &sizes.hybrid;
+                MemoryConfig::Hybrid(HybridConfig {
+                    latent: model.latent,
+                    condition,
+                    hidden: sizes.hidden,
+                    attention: sizes.attention,
+                    key: sizes.key,
+                    reads: sizes.reads,
+                    slots: slots(sizes.slots),
                 })
             }
         };
@@ -410,19 +593,6 @@ impl Experiment {
             ("model.latent", self.model.latent),
             ("model.visual_hidden", self.model.visual_hidden),
             ("model.visual_features", self.model.visual_features),
-            ("memory.vrnn.hidden", self.memory.vrnn.hidden),
-            (
-                "memory.introspection.hidden",
-                self.memory.introspection.hidden,
-            ),
-            (
-                "memory.introspection.attention",
-                self.memory.introspection.attention,
-            ),
-            (
-                "memory.introspection.reads",
-                self.memory.introspection.reads,
-            ),
             ("training.batch", training.batch),
             ("training.steps", training.steps as usize),
             ("training.log_every", training.log_every as usize),
@@ -445,10 +615,6 @@ impl Experiment {
         let may_be_zero = [
             ("model.prior_hidden", self.model.prior_hidden),
             ("model.posterior_hidden", self.model.posterior_hidden),
-            (
-                "memory.introspection.slots",
-                self.memory.introspection.slots,
-            ),
         ];
         let mut sizes = positive
             .iter()
@@ -459,6 +625,7 @@ impl Experiment {
                 "{key} is {value}, it must be at most {LARGEST_SIZE}"
             ));
         }
+        self.validate_memory()?;
         if training.threads > LARGEST_POOL {
             return Err(format!(
                 "training.threads is {}, it must be at most {LARGEST_POOL}, or 0 for one a core",
@@ -495,6 +662,49 @@ impl Experiment {
         Ok(())
     }
 }
+
+impl Experiment {
+    /// Every size of every memory is in range, and the memory that is used can hold a sequence.
+    fn validate_memory(&self) -> Result<(), String> {
+        let table = Table::try_from(&self.memory).map_err(|error| error.to_string())?;
+        let mut sizes = Vec::new();
+        flatten(&table, "memory", &mut sizes);
+        for (key, size) in sizes {
+            let size = size.as_integer().unwrap_or_default();
+            if size == 0 && !key.ends_with(".slots") {
+                return Err(format!("{key} is 0, it must be at least 1"));
+            }
+            if size > LARGEST_SIZE as i64 {
+                return Err(format!(
+                    "{key} is {size}, it must be at most {LARGEST_SIZE}"
+                ));
+            }
+        }
+        let time = self.time();
+        let (slots, reads) = match self.model.memory {
+            MemoryName::Introspection => (self.memory.introspection.slots, None),
+            MemoryName::Hybrid => (self.memory.hybrid.slots, None),
+            MemoryName::Lru => (self.memory.lru.slots, Some(self.memory.lru.reads)),
+            MemoryName::Vrnn | MemoryName::Ntm | MemoryName::Dnc => return Ok(()),
+        };
+        let memory = self.model.memory.as_str();
+        match reads {
+            None if slots != 0 && slots < time => Err(format!(
+                "memory.{memory}.slots is {slots}, but a sequence has {time} steps (task.length \
+                 {} and task.recall {}): it must be at least {time}, or 0 for as many as needed",
+                self.task.length, self.task.recall
+            )),
+            Some(reads) if slots != 0 && slots < reads => Err(format!(
+                "memory.{memory}.slots is {slots}, it must be at least memory.{memory}.reads, \
+                 which is {reads}"
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Slots of an LRU memory for each step, which its many tied write heads fill (gtmm, section 4.1).
+const LRU_SLOTS_PER_STEP: usize = 5;
 
 /// Sizes above it are slips of the keyboard.
 const LARGEST_SIZE: usize = 65_536;
@@ -558,7 +768,10 @@ mod tests {
         assert!(problem(&["training.learning_rate=-0.1"]).contains("positive"));
         assert!(problem(&["training.learning_rate=nan"]).contains("positive"));
         assert!(problem(&["task.recall=9"]).contains("at most task.length"));
-        assert!(problem(&["model.memory=dns"]).contains("one of vrnn, introspection"));
+        assert!(
+            problem(&["model.memory=dns"])
+                .contains("one of vrnn, introspection, ntm, lru, dnc, hybrid")
+        );
         assert!(problem(&["training"]).contains("key=value"));
         assert!(problem(&["training=3"]).contains("is a table"));
         assert!(problem(&["training.steps.more=3"]).contains("unknown key"));

@@ -103,7 +103,10 @@ fn coerce(key: &str, slot: &Value, value: Value) -> Result<Value, String> {
 
 /// Values of the keys that are a choice by name.
 const CHOICES: [(&str, &[&str]); 4] = [
-    ("model.memory", &["vrnn", "introspection"]),
+    (
+        "model.memory",
+        &["vrnn", "introspection", "ntm", "lru", "dnc", "hybrid"],
+    ),
     ("model.visual", &["dense", "inception"]),
     ("model.likelihood", &["bernoulli", "gaussian"]),
     ("training.schedule", &["constant", "linear", "cosine"]),

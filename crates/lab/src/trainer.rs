@@ -7,13 +7,13 @@ use crate::{
     run::Metrics,
 };
 use burn::tensor::{Device, Tensor, TensorData};
-use mnemora_memory::{Core, Initializer};
+use mnemora_memory::{AnyMemory, Initializer};
 use mnemora_models::{Filtered, FilteringModel, FrameShape, Gtmm, filter};
 use mnemora_worlds::{Batch, Mnist, PerfectRecall, Stream, Task};
 use std::sync::Arc;
 
 /// The model that experiments train.
-pub type Model = Gtmm<Core>;
+pub type Model = Gtmm<AnyMemory>;
 
 /// The task of an experiment over given data.
 pub fn task(experiment: &Experiment, data: Arc<Mnist>) -> Result<Arc<dyn Task>, LabError> {

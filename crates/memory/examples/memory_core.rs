@@ -20,7 +20,7 @@ fn main() -> Result<(), MemoryError> {
     let mut init = Initializer::new(ChaCha8Rng::seed_from_u64(1), device.clone());
 
     // To swap the memory, build another one here: `VrnnConfig { latent, features, condition,
-    // hidden }` for an LSTM core, or a `CoreConfig` that holds either and is chosen at run time.
+    // hidden }` for an LSTM core, or a `MemoryConfig` that holds either and is chosen at run time.
     // All of them are a `Memory`, and nothing below changes.
     let memory = IntrospectionConfig {
         latent: LATENT,

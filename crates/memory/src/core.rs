@@ -1,63 +1,106 @@
-//! Any memory system behind one type, chosen by name at run time.
+//! Recurrent cores: input and state in, output and state out.
 
-// One value a model or a step: the size of the largest variant costs nothing that matters.
-#![allow(clippy::large_enum_variant)]
-
-use crate::{
-    Initializer, Introspection, IntrospectionConfig, IntrospectionState, LstmState, Memory,
-    MemoryContext, MemoryError, Previous, Vrnn, VrnnConfig,
-};
+use crate::{Attention, Lstm, LstmState, Memory, MemoryContext, Previous};
 use burn::{
-    module::Module,
+    module::{Module, ModuleDisplay},
     tensor::{Device, Tensor},
 };
 
-/// Configuration of a [`Core`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CoreConfig {
-    /// The LSTM core of a VRNN.
-    Vrnn(VrnnConfig),
-    /// The Introspection network.
-    Introspection(IntrospectionConfig),
-}
-
-/// A memory system of the house.
-#[derive(Module, Debug)]
-pub enum Core {
-    /// The LSTM core of a VRNN.
-    Vrnn(Vrnn),
-    /// The Introspection network.
-    Introspection(Introspection),
-}
-
-/// State of a [`Core`].
+/// What a core returns at a step.
 #[derive(Clone, Debug)]
-pub enum CoreState {
-    /// Of a [`Vrnn`].
-    Vrnn(LstmState),
-    /// Of an [`Introspection`] network.
-    Introspection(IntrospectionState),
+pub struct CoreOutput {
+    /// `[batch, output_size]`
+    pub output: Tensor<2>,
+    /// Where its heads looked and wrote; empty for a core without heads.
+    pub attention: Vec<Attention>,
 }
 
-impl CoreConfig {
-    /// Builds the memory; refuses sizes of zero.
-    pub fn init(&self, init: &mut Initializer) -> Result<Core, MemoryError> {
-        Ok(match self {
-            Self::Vrnn(config) => Core::Vrnn(config.init(init)?),
-            Self::Introspection(config) => Core::Introspection(config.init(init)?),
-        })
+/// A recurrent network, stepped once for each input.
+pub trait RecurrentCore: Module + ModuleDisplay {
+    /// Plain tensors.
+    type State: Clone + Send + std::fmt::Debug;
+
+    /// Width of the input.
+    fn input_size(&self) -> usize;
+
+    /// Width of [`CoreOutput::output`].
+    fn output_size(&self) -> usize;
+
+    /// State before the first input.
+    fn initial_state(&self, batch: usize, device: &Device) -> Self::State;
+
+    /// One step on `input`, `[batch, input_size]`.
+    ///
+    /// # Panics
+    /// If shapes do not fit.
+    fn forward(&self, input: Tensor<2>, state: Self::State) -> (CoreOutput, Self::State);
+}
+
+impl RecurrentCore for Lstm {
+    type State = LstmState;
+
+    fn input_size(&self) -> usize {
+        Lstm::input_size(self)
+    }
+
+    fn output_size(&self) -> usize {
+        self.hidden_size()
+    }
+
+    fn initial_state(&self, batch: usize, device: &Device) -> LstmState {
+        Lstm::initial_state(self, batch, device)
+    }
+
+    fn forward(&self, input: Tensor<2>, state: LstmState) -> (CoreOutput, LstmState) {
+        let state = self.step(input, state);
+        let output = CoreOutput {
+            output: state.hidden.clone(),
+            attention: Vec::new(),
+        };
+        (output, state)
     }
 }
 
-impl Memory for Core {
-    type State = CoreState;
+/// A recurrent core as the memory of a temporal VAE: its input is `[z_{t-1}; c_t]`, with zeros for
+/// `z_0`, and its output is the context `Psi = [r_1; ...; r_R; h_t]` (gtmm, section 3.2).
+#[derive(Module, Debug)]
+pub struct CoreMemory<C: Module> {
+    /// The core.
+    pub core: C,
+    latent: usize,
+}
 
-    fn initial_state(&self, batch: usize, device: &Device) -> CoreState {
-        match self {
-            Self::Vrnn(core) => CoreState::Vrnn(core.initial_state(batch, device)),
-            Self::Introspection(core) => {
-                CoreState::Introspection(core.initial_state(batch, device))
-            }
+impl<C: RecurrentCore> CoreMemory<C> {
+    /// A memory for latents of a given size; what is left of the core's input takes the condition.
+    ///
+    /// # Panics
+    /// If the core's input is narrower than a latent.
+    pub fn new(core: C, latent: usize) -> Self {
+        let inputs = core.input_size();
+        assert!(
+            inputs >= latent,
+            "{inputs} inputs cannot take a latent of {latent}"
+        );
+        Self { core, latent }
+    }
+}
+
+/// State of a [`CoreMemory`].
+#[derive(Clone, Debug)]
+pub struct CoreMemoryState<S> {
+    /// Of the core.
+    pub core: S,
+    /// `z_0`, zeros `[batch, latent]`.
+    pub first_latent: Tensor<2>,
+}
+
+impl<C: RecurrentCore> Memory for CoreMemory<C> {
+    type State = CoreMemoryState<C::State>;
+
+    fn initial_state(&self, batch: usize, device: &Device) -> Self::State {
+        CoreMemoryState {
+            core: self.core.initial_state(batch, device),
+            first_latent: Tensor::zeros([batch, self.latent], device),
         }
     }
 
@@ -65,25 +108,24 @@ impl Memory for Core {
         &self,
         previous: Option<Previous>,
         condition: Option<Tensor<2>>,
-        state: CoreState,
-    ) -> (MemoryContext, CoreState) {
-        match (self, state) {
-            (Self::Vrnn(core), CoreState::Vrnn(state)) => {
-                let (context, state) = core.step(previous, condition, state);
-                (context, CoreState::Vrnn(state))
-            }
-            (Self::Introspection(core), CoreState::Introspection(state)) => {
-                let (context, state) = core.step(previous, condition, state);
-                (context, CoreState::Introspection(state))
-            }
-            (core, _) => unreachable!("a state of another memory was given to {core}"),
-        }
+        state: Self::State,
+    ) -> (MemoryContext, Self::State) {
+        let latent = match previous {
+            Some(previous) => previous.latent,
+            None => state.first_latent.clone(),
+        };
+        let mut input = vec![latent];
+        input.extend(condition);
+        let (CoreOutput { output, attention }, core) =
+            self.core.forward(Tensor::cat(input, 1), state.core);
+        let context = MemoryContext {
+            psi: output,
+            attention,
+        };
+        (context, CoreMemoryState { core, ..state })
     }
 
     fn context_size(&self) -> usize {
-        match self {
-            Self::Vrnn(core) => core.context_size(),
-            Self::Introspection(core) => core.context_size(),
-        }
+        self.core.output_size()
     }
 }

@@ -9,6 +9,14 @@ pub enum MemoryError {
         /// The field of its configuration.
         field: &'static str,
     },
+    /// An LRU memory writes each head into a slot of its own.
+    #[error("memory.lru.slots is {slots}, it must be at least memory.lru.reads, which is {reads}")]
+    FewerSlotsThanHeads {
+        /// Memory rows.
+        slots: usize,
+        /// Heads.
+        reads: usize,
+    },
 }
 
 /// Refuses the first size that is zero.

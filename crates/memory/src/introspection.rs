@@ -1,8 +1,8 @@
 //! The Introspection network: latents stored as they are, read by position.
 
 use crate::{
-    Attention, Initializer, Lstm, LstmState, Memory, MemoryContext, MemoryError, Previous,
-    error::require_positive,
+    Attention, Initializer, Lstm, LstmState, Memory, MemoryContext, MemoryError, Previous, checks,
+    error::require_positive, fifo::append,
 };
 use burn::{
     module::Module,
@@ -82,23 +82,6 @@ impl IntrospectionConfig {
 }
 
 impl Introspection {
-    /// Writes `z_{t-1}`; the oldest row makes room once all slots are filled.
-    fn append(&self, memory: Option<Tensor<3>>, latent: Tensor<2>) -> Tensor<3> {
-        let row = latent.unsqueeze_dim::<3>(1);
-        match memory {
-            None => row,
-            Some(memory) => {
-                let filled = memory.dims()[1];
-                let kept = match filled < self.slots {
-                    true => memory,
-                    false if self.slots == 1 => return row,
-                    false => memory.narrow(1, 1, filled - 1),
-                };
-                Tensor::cat(vec![kept, row], 1)
-            }
-        }
-    }
-
     /// `w_t^r`, equation 10, over the `filled` slots: `[batch, reads, filled]`.
     fn attend(&self, hidden: Tensor<2>, filled: usize) -> Tensor<3> {
         let [batch, _] = hidden.dims();
@@ -135,7 +118,7 @@ impl Memory for Introspection {
             None => Tensor::zeros([batch, self.latent], &device),
         };
         let memory = match previous {
-            Some(previous) => Some(self.append(state.memory, previous.latent)),
+            Some(previous) => Some(append(state.memory, previous.latent, self.slots)),
             None => state.memory,
         };
 
@@ -152,16 +135,13 @@ impl Memory for Introspection {
             Some(rows) => {
                 // Equations 10 to 12.
                 let weights = self.attend(controller.hidden.clone(), rows.dims()[1]);
-                check_weights(&weights);
+                checks::weights("introspection", "read weights", &weights, true);
                 let phi =
                     read(weights.clone(), rows.clone()).reshape([batch, self.reads * self.latent]);
                 let gate = activation::sigmoid(self.gate.forward(controller.hidden.clone()));
                 MemoryContext {
                     psi: phi * gate,
-                    attention: vec![Attention {
-                        name: "read",
-                        weights,
-                    }],
+                    attention: vec![Attention::new("read", &weights)],
                 }
             }
         };
@@ -172,19 +152,3 @@ impl Memory for Introspection {
         self.reads * self.latent
     }
 }
-
-/// With the feature `range-checks`: stops where a read weight leaves `[0, 1]` or a row does not
-/// sum to one.
-#[cfg(feature = "range-checks")]
-fn check_weights(weights: &Tensor<3>) {
-    let smallest: f32 = weights.clone().min().into_scalar();
-    let error: f32 = (weights.clone().sum_dim(2) - 1.0).abs().max().into_scalar();
-    // Numbers that are not finite are for the training's own guard to name.
-    assert!(
-        !(smallest < 0.0 || error > 1e-4),
-        "introspection: read weights out of range (smallest {smallest}, row sum off by {error})"
-    );
-}
-
-#[cfg(not(feature = "range-checks"))]
-fn check_weights(_: &Tensor<3>) {}

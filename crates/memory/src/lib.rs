@@ -6,22 +6,38 @@
 //! previous step and nothing is written.
 //!
 //! - [`introspection`]: a first-in-first-out store of latents with positional attention.
+//! - [`hybrid`]: the same store, addressed by content and its successor too.
+//! - [`ntm`], [`lru`], [`dnc`]: external memories that a controller writes to. Each is a
+//!   [`RecurrentCore`] of its own (input and state in, output and state out), and by
+//!   [`CoreMemory`] the memory of a generative model.
 //! - [`vrnn`]: an LSTM alone, which keeps all dependencies in its state.
-//! - [`core`]: any of them behind one type, chosen by name at run time.
-//! - [`lstm`], [`init`]: the controller and how parameters start.
+//! - [`any`]: any of them behind one type, chosen by name at run time.
+//! - [`core`], [`lstm`], [`init`]: recurrent cores, the controller, how parameters start.
 
+pub mod any;
+mod checks;
 pub mod core;
+pub mod dnc;
 mod error;
+mod fifo;
+pub mod hybrid;
 pub mod init;
 pub mod introspection;
+pub mod lru;
 pub mod lstm;
+pub mod ntm;
 pub mod vrnn;
 
-pub use crate::core::{Core, CoreConfig, CoreState};
+pub use crate::core::{CoreMemory, CoreMemoryState, CoreOutput, RecurrentCore};
+pub use any::{AnyMemory, AnyMemoryState, MemoryConfig};
+pub use dnc::{Dnc, DncConfig, DncState};
 pub use error::MemoryError;
+pub use hybrid::{Hybrid, HybridConfig, HybridState};
 pub use init::Initializer;
 pub use introspection::{Introspection, IntrospectionConfig, IntrospectionState};
+pub use lru::{Lru, LruConfig, LruState};
 pub use lstm::{Lstm, LstmState};
+pub use ntm::{Ntm, NtmConfig, NtmState};
 pub use vrnn::{Vrnn, VrnnConfig};
 
 use burn::{
@@ -45,6 +61,13 @@ pub struct Attention {
     pub name: &'static str,
     /// `[batch, heads, slots]`; slots that were never written are left out at the end.
     pub weights: Tensor<3>,
+}
+
+impl Attention {
+    pub(crate) fn new(name: &'static str, weights: &Tensor<3>) -> Self {
+        let weights = weights.clone();
+        Self { name, weights }
+    }
 }
 
 /// What a memory lets the model know at step `t`: `Psi_{t-1}` of gtmm, figure 2.

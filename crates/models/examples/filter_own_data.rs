@@ -9,7 +9,7 @@ use std::f32::consts::TAU;
 
 use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Device, Distribution, Gradients, Tensor};
-use mnemora_memory::{Core, CoreConfig, Initializer, IntrospectionConfig};
+use mnemora_memory::{Core, MemoryConfig, Initializer, IntrospectionConfig};
 use mnemora_models::{
     FilteringModel, FrameShape, Gtmm, GtmmConfig, LikelihoodConfig, ModelError, VisualConfig,
     filter, generate,
@@ -17,7 +17,7 @@ use mnemora_models::{
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
 /// The model, and what it carries from step to step.
-type Model = Gtmm<Core>;
+type Model = Gtmm<AnyMemory>;
 type State = <Model as FilteringModel>::State;
 
 const SENSORS: usize = 16;
@@ -52,7 +52,7 @@ fn model(device: &Device) -> Result<Model, ModelError> {
             width: SENSORS,
         },
         latent: LATENT,
-        memory: CoreConfig::Introspection(IntrospectionConfig {
+        memory: MemoryConfig::Introspection(IntrospectionConfig {
             latent: LATENT,
             condition: 0,
             hidden: 32,

@@ -10,7 +10,7 @@ use burn::{
     module::Module,
     tensor::{Device, Tensor},
 };
-use mnemora_memory::{Attention, CoreConfig, Initializer, Memory, MemoryContext, Previous};
+use mnemora_memory::{Attention, MemoryConfig, Initializer, Memory, MemoryContext, Previous};
 
 /// Sizes and choices of a [`Gtmm`].
 #[derive(Clone, Debug, PartialEq)]
@@ -20,7 +20,7 @@ pub struct GtmmConfig {
     /// Size of `z`.
     pub latent: usize,
     /// The memory, whose latent, feature and condition sizes must agree with this model's.
-    pub memory: CoreConfig,
+    pub memory: MemoryConfig,
     /// Networks for frames.
     pub visual: VisualConfig,
     /// Hidden units of the prior map, 0 for a linear map.
@@ -77,7 +77,7 @@ pub struct GtmmFeatures {
 
 impl GtmmConfig {
     /// Builds the model with a memory chosen at run time.
-    pub fn init(&self, init: &mut Initializer) -> Result<Gtmm<mnemora_memory::Core>, ModelError> {
+    pub fn init(&self, init: &mut Initializer) -> Result<Gtmm<mnemora_memory::AnyMemory>, ModelError> {
         let memory = self.memory.init(init)?;
         self.init_with(memory, init)
     }

@@ -2,7 +2,7 @@
 //! gtmm, Table 1 within 0.12%.
 
 use burn::{module::Module, tensor::Device};
-use mnemora_memory::{CoreConfig, Initializer, IntrospectionConfig, VrnnConfig};
+use mnemora_memory::{MemoryConfig, Initializer, IntrospectionConfig, VrnnConfig};
 use mnemora_models::{FrameShape, GtmmConfig, LikelihoodConfig, ModelError, VisualConfig};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
@@ -10,7 +10,7 @@ use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 /// encoder's and decoder's streams.
 const RUNNING_STATISTICS: usize = 2 * 32 * 7;
 
-fn config(memory: CoreConfig) -> GtmmConfig {
+fn config(memory: MemoryConfig) -> GtmmConfig {
     GtmmConfig {
         frame: FrameShape {
             channels: 1,
@@ -32,7 +32,7 @@ fn init() -> Initializer {
 
 #[test]
 fn introspection_at_paper_size() {
-    let memory = CoreConfig::Introspection(IntrospectionConfig {
+    let memory = MemoryConfig::Introspection(IntrospectionConfig {
         latent: 32,
         condition: 0,
         hidden: 336,
@@ -46,7 +46,7 @@ fn introspection_at_paper_size() {
 
 #[test]
 fn vrnn_at_paper_size() {
-    let memory = CoreConfig::Vrnn(VrnnConfig {
+    let memory = MemoryConfig::Vrnn(VrnnConfig {
         latent: 32,
         features: 64,
         condition: 0,
@@ -58,7 +58,7 @@ fn vrnn_at_paper_size() {
 
 #[test]
 fn frames_larger_than_the_canvas_are_refused() {
-    let memory = CoreConfig::Vrnn(VrnnConfig {
+    let memory = MemoryConfig::Vrnn(VrnnConfig {
         latent: 32,
         features: 64,
         condition: 0,
@@ -78,7 +78,7 @@ fn frames_larger_than_the_canvas_are_refused() {
 
 #[test]
 fn a_memory_without_heads_is_refused() {
-    let memory = CoreConfig::Introspection(IntrospectionConfig {
+    let memory = MemoryConfig::Introspection(IntrospectionConfig {
         latent: 32,
         condition: 0,
         hidden: 8,

@@ -9,7 +9,8 @@ use burn::{
 };
 use file::{Golden, assert_close};
 use mnemora_memory::{
-    Initializer, IntrospectionConfig, Lstm, Memory, MemoryContext, Previous, VrnnConfig,
+    CoreMemory, DncConfig, HybridConfig, Initializer, IntrospectionConfig, LruConfig, Lstm, Memory,
+    MemoryContext, NtmConfig, Previous, VrnnConfig,
 };
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
@@ -113,11 +114,7 @@ fn check_linear(golden: &Golden, name: &str, linear: &Linear, g: &Gradients) {
 fn introspection(file: &str) {
     let golden = Golden::open(file);
     let device = Device::default().autodiff();
-    let latents = leaves(&golden, "latents", &device);
-    let conditions = match golden.has("conditions") {
-        true => leaves(&golden, "conditions", &device),
-        false => Vec::new(),
-    };
+    let (latents, conditions) = inputs(&golden, &device);
     let read_weights = golden.shape("read_weights");
     let (heads, slots) = (read_weights[2], read_weights[3]);
     let config = IntrospectionConfig {
@@ -134,26 +131,8 @@ fn introspection(file: &str) {
     memory.attention_output = linear(&golden, "attention_output", &device);
     memory.gate = linear(&golden, "gate", &device);
 
-    let contexts = run(&memory, &latents, &[], &conditions, &device);
-    let batch = read_weights[1];
-    for (step, context) in contexts.iter().enumerate() {
-        let expected = &golden.values("read_weights")
-            [step * batch * heads * slots..(step + 1) * batch * heads * slots];
-        match context.attention.first() {
-            None => assert!(expected.iter().all(|w| *w == 0.0)),
-            Some(attention) => {
-                let filled = attention.weights.dims()[2];
-                assert_eq!(filled, step.min(slots));
-                let padding = Tensor::zeros([batch, heads, slots - filled], &device);
-                let weights = match filled == slots {
-                    true => attention.weights.clone(),
-                    false => Tensor::cat(vec![attention.weights.clone(), padding], 2),
-                };
-                assert_close("read_weights", expected, weights);
-            }
-        }
-    }
-    let gradients = backward(&golden, &contexts, &device);
+    let (contexts, gradients) = check_run(&golden, &memory, &latents, &conditions, &device);
+    check_attention(&golden, "read_weights", "read", &contexts);
     check_lstm(&golden, &memory.lstm, &gradients);
     check_linear(
         &golden,
@@ -168,11 +147,6 @@ fn introspection(file: &str) {
         &gradients,
     );
     check_linear(&golden, "gate", &memory.gate, &gradients);
-    check_leaves(&golden, "grad.latents", &latents, &gradients);
-    if !conditions.is_empty() {
-        check_leaves(&golden, "grad.conditions", &conditions, &gradients);
-    }
-    assert_eq!(memory.num_params(), golden.parameter_count());
 }
 
 #[test]
@@ -188,12 +162,8 @@ fn introspection_drops_its_oldest_row_when_full() {
 fn vrnn(file: &str) {
     let golden = Golden::open(file);
     let device = Device::default().autodiff();
-    let latents = leaves(&golden, "latents", &device);
+    let (latents, conditions) = inputs(&golden, &device);
     let features = leaves(&golden, "features", &device);
-    let conditions = match golden.has("conditions") {
-        true => leaves(&golden, "conditions", &device),
-        false => Vec::new(),
-    };
     let config = VrnnConfig {
         latent: latents[0].dims()[1],
         features: features[0].dims()[1],
@@ -220,4 +190,203 @@ fn vrnn_step() {
 #[test]
 fn vrnn_step_with_conditions() {
     vrnn("vrnn_conditions");
+}
+
+/// Latents and conditions as leaves.
+fn inputs(golden: &Golden, device: &Device) -> (Vec<Tensor<2>>, Vec<Tensor<2>>) {
+    let latents = leaves(golden, "latents", device);
+    let conditions = match golden.has("conditions") {
+        true => leaves(golden, "conditions", device),
+        false => Vec::new(),
+    };
+    (latents, conditions)
+}
+
+/// Weights of all steps against `[time, batch, heads, slots]`; slots left out hold nothing.
+fn check_attention(golden: &Golden, file: &str, name: &str, contexts: &[MemoryContext]) {
+    let shape = golden.shape(file);
+    let expected = golden.values(file);
+    let size: usize = shape[1..].iter().product();
+    for (step, context) in contexts.iter().enumerate() {
+        let expected = &expected[step * size..(step + 1) * size];
+        let found = context.attention.iter().find(|a| a.name == name);
+        let Some(found) = found else {
+            assert!(expected.iter().all(|w| *w == 0.0), "{file} at step {step}");
+            continue;
+        };
+        let [batch, heads, filled] = found.weights.dims();
+        assert_eq!([batch, heads], [shape[1], shape[2]]);
+        let mut weights = found.weights.clone();
+        if filled < shape[3] {
+            let padding = Tensor::zeros([batch, heads, shape[3] - filled], &weights.device());
+            weights = Tensor::cat(vec![weights, padding], 2);
+        }
+        assert_close(&format!("{file} at step {step}"), expected, weights);
+    }
+}
+
+/// Context, gradients of the given sequences and the number of parameters; returns the gradients
+/// for the parameters that a memory has of its own.
+fn check_run<M: Memory>(
+    golden: &Golden,
+    memory: &M,
+    latents: &[Tensor<2>],
+    conditions: &[Tensor<2>],
+    device: &Device,
+) -> (Vec<MemoryContext>, Gradients) {
+    let contexts = run(memory, latents, &[], conditions, device);
+    let gradients = backward(golden, &contexts, device);
+    check_leaves(golden, "grad.latents", latents, &gradients);
+    if !conditions.is_empty() {
+        check_leaves(golden, "grad.conditions", conditions, &gradients);
+    }
+    assert_eq!(memory.num_params(), golden.parameter_count());
+    (contexts, gradients)
+}
+
+fn ntm(file: &str) {
+    let golden = Golden::open(file);
+    let device = Device::default().autodiff();
+    let (latents, conditions) = inputs(&golden, &device);
+    let latent = latents[0].dims()[1];
+    let config = NtmConfig {
+        input: latent + conditions.first().map_or(0, |c| c.dims()[1]),
+        hidden: golden.shape("lstm.weight_hidden")[0],
+        reads: golden.shape("read_weights")[2],
+        writes: golden.shape("write_weights")[2],
+        width: 4,
+        slots: golden.shape("read_weights")[3],
+    };
+    let mut core = config.init(&mut initializer(&device)).unwrap();
+    core.lstm = lstm(&golden, &device);
+    core.interface = linear(&golden, "interface", &device);
+    core.initial_weights = parameter(&golden, "initial_weights", &device);
+    let memory = CoreMemory::new(core, latent);
+    let (contexts, g) = check_run(&golden, &memory, &latents, &conditions, &device);
+    check_attention(&golden, "read_weights", "read", &contexts);
+    check_attention(&golden, "write_weights", "write", &contexts);
+    check_lstm(&golden, &memory.core.lstm, &g);
+    check_linear(&golden, "interface", &memory.core.interface, &g);
+    check(&golden, "initial_weights", &memory.core.initial_weights, &g);
+}
+
+#[test]
+fn ntm_step() {
+    ntm("ntm");
+}
+
+#[test]
+fn ntm_step_with_conditions_and_two_write_heads() {
+    ntm("ntm_conditions");
+}
+
+fn lru(file: &str) {
+    let golden = Golden::open(file);
+    let device = Device::default().autodiff();
+    let (latents, conditions) = inputs(&golden, &device);
+    let latent = latents[0].dims()[1];
+    let config = LruConfig {
+        input: latent + conditions.first().map_or(0, |c| c.dims()[1]),
+        hidden: golden.shape("lstm.weight_hidden")[0],
+        reads: golden.shape("read_weights")[2],
+        width: 4,
+        slots: golden.shape("read_weights")[3],
+    };
+    let mut core = config.init(&mut initializer(&device)).unwrap();
+    core.lstm = lstm(&golden, &device);
+    core.interface = linear(&golden, "interface", &device);
+    let memory = CoreMemory::new(core, latent);
+    let (contexts, g) = check_run(&golden, &memory, &latents, &conditions, &device);
+    check_attention(&golden, "read_weights", "read", &contexts);
+    check_attention(&golden, "write_weights", "write", &contexts);
+    check_lstm(&golden, &memory.core.lstm, &g);
+    check_linear(&golden, "interface", &memory.core.interface, &g);
+}
+
+#[test]
+fn lru_step() {
+    lru("lru");
+}
+
+#[test]
+fn lru_step_with_conditions() {
+    lru("lru_conditions");
+}
+
+fn dnc(file: &str) {
+    let golden = Golden::open(file);
+    let device = Device::default().autodiff();
+    let (latents, conditions) = inputs(&golden, &device);
+    let latent = latents[0].dims()[1];
+    let config = DncConfig {
+        input: latent + conditions.first().map_or(0, |c| c.dims()[1]),
+        hidden: golden.shape("lstm.weight_hidden")[0],
+        reads: golden.shape("read_weights")[2],
+        width: 4,
+        slots: golden.shape("read_weights")[3],
+    };
+    let mut core = config.init(&mut initializer(&device)).unwrap();
+    core.lstm = lstm(&golden, &device);
+    core.interface = linear(&golden, "interface", &device);
+    let memory = CoreMemory::new(core, latent);
+    let (contexts, g) = check_run(&golden, &memory, &latents, &conditions, &device);
+    check_attention(&golden, "read_weights", "read", &contexts);
+    check_attention(&golden, "write_weights", "write", &contexts);
+    check_attention(&golden, "allocation", "allocation", &contexts);
+    check_lstm(&golden, &memory.core.lstm, &g);
+    check_linear(&golden, "interface", &memory.core.interface, &g);
+}
+
+#[test]
+fn dnc_step() {
+    dnc("dnc");
+}
+
+#[test]
+fn dnc_step_with_conditions() {
+    dnc("dnc_conditions");
+}
+
+fn hybrid(file: &str) {
+    let golden = Golden::open(file);
+    let device = Device::default().autodiff();
+    let (latents, conditions) = inputs(&golden, &device);
+    let config = HybridConfig {
+        latent: latents[0].dims()[1],
+        condition: conditions.first().map_or(0, |c| c.dims()[1]),
+        hidden: golden.shape("lstm.weight_hidden")[0],
+        attention: golden.shape("attention_hidden.bias")[0],
+        key: golden.shape("latent_key.bias")[0],
+        reads: golden.shape("read_weights")[2],
+        slots: golden.shape("read_weights")[3],
+    };
+    let mut memory = config.init(&mut initializer(&device)).unwrap();
+    memory.lstm = lstm(&golden, &device);
+    memory.attention_hidden = linear(&golden, "attention_hidden", &device);
+    memory.attention_output = linear(&golden, "attention_output", &device);
+    memory.latent_key = linear(&golden, "latent_key", &device);
+    memory.place_key = linear(&golden, "place_key", &device);
+    memory.interface = linear(&golden, "interface", &device);
+    let (contexts, g) = check_run(&golden, &memory, &latents, &conditions, &device);
+    check_attention(&golden, "read_weights", "read", &contexts);
+    check_lstm(&golden, &memory.lstm, &g);
+    for (name, map) in [
+        ("attention_hidden", &memory.attention_hidden),
+        ("attention_output", &memory.attention_output),
+        ("latent_key", &memory.latent_key),
+        ("place_key", &memory.place_key),
+        ("interface", &memory.interface),
+    ] {
+        check_linear(&golden, name, map, &g);
+    }
+}
+
+#[test]
+fn hybrid_step() {
+    hybrid("hybrid");
+}
+
+#[test]
+fn hybrid_drops_its_oldest_row_when_full() {
+    hybrid("hybrid_fifo");
 }

@@ -10,7 +10,7 @@ use burn::{
 };
 use file::{Golden, assert_close};
 use mnemora_kernels::{bernoulli, gaussian};
-use mnemora_memory::{CoreConfig, Initializer, IntrospectionConfig, VrnnConfig};
+use mnemora_memory::{MemoryConfig, Initializer, IntrospectionConfig, VrnnConfig};
 use mnemora_models::{FrameShape, GtmmConfig, Likelihood, LikelihoodConfig, VisualConfig, filter};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
@@ -84,7 +84,7 @@ fn filtering_pass(file: &str) {
     let hidden = golden.shape("memory.lstm.weight_hidden")[0];
     let features = golden.shape("encoder.features.bias")[0];
     let memory = match golden.has("memory.gate.weight") {
-        false => CoreConfig::Vrnn(VrnnConfig {
+        false => MemoryConfig::Vrnn(VrnnConfig {
             latent,
             features,
             condition: 0,
@@ -92,7 +92,7 @@ fn filtering_pass(file: &str) {
         }),
         true => {
             let reads = golden.shape("memory.gate.bias")[0] / latent;
-            CoreConfig::Introspection(IntrospectionConfig {
+            MemoryConfig::Introspection(IntrospectionConfig {
                 latent,
                 condition: 0,
                 hidden,

@@ -1,0 +1,17 @@
+//! First in, first out.
+
+use burn::tensor::Tensor;
+
+/// `rows` `[batch, filled, width]` with `row` `[batch, width]` behind them; the oldest makes room
+/// once `slots` are filled.
+pub(crate) fn append(rows: Option<Tensor<3>>, row: Tensor<2>, slots: usize) -> Tensor<3> {
+    let row = row.unsqueeze_dim::<3>(1);
+    let Some(rows) = rows else { return row };
+    let filled = rows.dims()[1];
+    let kept = match filled < slots {
+        true => rows,
+        false if slots == 1 => return row,
+        false => rows.narrow(1, 1, filled - 1),
+    };
+    Tensor::cat(vec![kept, row], 1)
+}

@@ -1,0 +1,143 @@
+"""What must hold of the memories whatever their parameters, as sentences about where it does not.
+
+Sums and order of weights, links and allocation of the DNC, and that no slots are so nearly equally used that float32 could put them in another
+order. Everything is computed in float64.
+"""
+
+import numpy as np
+
+import dnc
+import lru
+from lstm import LstmState
+from memory import Previous
+
+ROUNDING = 1e-12
+USAGE_MARGIN = 1e-4
+FIRST_WRITE_MARGIN = 1e-7  # see `usage_margin_errors`
+
+Arrays = dict[str, np.ndarray]
+
+
+def weight_errors(weights: np.ndarray, low: float, high: float) -> list[str]:
+    """Every weight is at least zero and every head's sum lies within `[low, high]`."""
+    sums = weights.sum(axis=-1)
+    wrong = []
+    if weights.min() < 0.0:
+        wrong.append(f"a weight is {weights.min():.3g}")
+    if sums.min() < low - ROUNDING or sums.max() > high + ROUNDING:
+        wrong.append(f"weights of a head sum to between {sums.min():.15g} and {sums.max():.15g}, not [{low}, {high}]")
+    return wrong
+
+
+def usage_margin_errors(usage: np.ndarray, first: int, after_first_write: bool) -> list[str]:
+    """Among the `first + 1` least used of `usage [B, N]`, neighbours are equal in float32 or further apart than `USAGE_MARGIN`.
+
+    After the very first write of a DNC the slots that were not allocated differ by eps^j: the second slot stands about 1e-6 above the rest,
+    and the rest are equal in float32. There, and only there, the smaller margin will do.
+    """
+    ordered = np.sort(usage, axis=-1)[:, : first + 1]
+    gaps = np.diff(ordered, axis=-1)[np.diff(ordered.astype(np.float32), axis=-1) != 0]
+    margin = FIRST_WRITE_MARGIN if after_first_write else USAGE_MARGIN
+    return [f"two slots differ in usage by only {gap:.3g}" for gap in gaps if gap < margin]
+
+
+def ntm_errors(outputs: Arrays) -> list[str]:
+    return weight_errors(outputs["read_weights"], 1.0, 1.0) + weight_errors(outputs["write_weights"], 1.0, 1.0)
+
+
+def lru_errors(outputs: Arrays, sizes: lru.Sizes) -> list[str]:
+    """Also that usage is what its weights add up to, and that a slot written by its own head is the one that was least used."""
+    wrong = weight_errors(outputs["read_weights"], 1.0, 1.0) + weight_errors(outputs["write_weights"], 1.0, 1.0)
+    usage = lru.initial_usage(sizes, outputs["usage"].shape[1])
+    reading = np.repeat(usage[:, None], sizes.heads, axis=1)
+    for t, after in enumerate(outputs["usage"]):
+        wrong += usage_margin_errors(usage, sizes.heads, after_first_write=False)
+        written = outputs["write_weights"][t]
+        for b, j in np.ndindex(len(usage), sizes.heads):
+            slot = sorted(range(sizes.slots), key=lambda i: (np.float32(usage[b, i]), i))[j]
+            others = np.delete(np.arange(sizes.slots), slot)
+            share = written[b, j, others].sum() / reading[b, j, others].sum() if reading[b, j, others].sum() > 0 else None
+            if share is not None and not np.allclose(written[b, j, others], share * reading[b, j, others], atol=ROUNDING):
+                wrong.append(f"step {t + 1}: head {j} writes elsewhere than where it read and to its free slot {slot}")
+        usage = lru.USAGE_DECAY * usage + outputs["read_weights"][t].sum(axis=1) + written.sum(axis=1)
+        if not np.allclose(usage, after, rtol=0.0, atol=ROUNDING):
+            wrong.append(f"step {t + 1}: usage is not the decayed sum of the weights")
+        reading = outputs["read_weights"][t]
+    return wrong
+
+
+def dnc_errors(outputs: Arrays, parameters: Arrays, sizes: dnc.Sizes, latents: np.ndarray, conditions: np.ndarray | None) -> list[str]:
+    wrong = weight_errors(outputs["read_weights"], 0.0, 1.0) + weight_errors(outputs["write_weights"], 0.0, 1.0)
+    wrong += weight_errors(outputs["allocation"], 0.0, 1.0)
+    for t, usage in enumerate(outputs["usage"]):
+        wrong += [f"step {t + 1}: {line}" for line in usage_margin_errors(usage, sizes.slots, after_first_write=t == 1)]
+
+    start = outputs["allocation"][0, :, 0]
+    if np.any(outputs["usage"][0] != 0.0) or np.any(start[:, 0] != 1.0 - dnc.USAGE_EPSILON):
+        wrong.append("the first allocation is not 1 - eps at the first slot of an unused memory")
+
+    state = dnc.initial_state(parameters, sizes, latents.shape[1])
+    for t in range(len(latents)):
+        previous = None if t == 0 else Previous(latents[t - 1])
+        _, state = dnc.step(parameters, sizes, previous, None if conditions is None else conditions[t], state)
+        wrong += [f"links of step {t + 1}: {line}" for line in link_errors(state.links)]
+    return wrong
+
+
+def link_errors(links: np.ndarray) -> list[str]:
+    wrong = weight_errors(links, 0.0, 1.0) + weight_errors(np.swapaxes(links, -1, -2), 0.0, 1.0)
+    if np.any(np.diagonal(links, axis1=-2, axis2=-1) != 0.0):
+        wrong.append("a slot is linked to itself")
+    return wrong
+
+
+def pure_allocation_errors(slots: int = 6) -> list[str]:
+    """A DNC that only allocates and frees nothing: N writes go to N slots, and the links walk through them in the order of writing."""
+    sizes = dnc.Sizes(heads=1, word=2, slots=slots)
+    parameters = {name: np.zeros(shape) for name, shape in dnc.parameter_shapes(sizes, latent=1, condition=0, hidden=2).items()}
+    bias = parameters["interface.bias"]
+    free_gate = sizes.heads * (sizes.word + 1) + 3 * sizes.word + 1
+    bias[free_gate] = -100.0
+    bias[free_gate + 1 : free_gate + 3] = 100.0  # allocation gate and write gate
+    latents = np.zeros((slots, 1, 1))
+
+    state = dnc.initial_state(parameters, sizes, 1)
+    order, wrong = [], []
+    for t in range(slots):
+        _, state = dnc.step(parameters, sizes, None if t == 0 else Previous(latents[t - 1]), None, state)
+        order.append(int(state.write_weights[0].argmax()))
+        if state.write_weights[0].max() < 1.0 - 1e-3:
+            wrong.append(f"write {t + 1} of pure allocation has weight {state.write_weights[0].max():.6g} at most")
+    if sorted(order) != list(range(slots)) or order[0] != 0:
+        wrong.append(f"pure allocation writes to the slots {order}")
+    for earlier, later in zip(order, order[1:]):
+        forward, backward = state.links[0] @ np.eye(slots)[earlier], state.links[0].T @ np.eye(slots)[later]
+        if forward.argmax() != later or abs(forward[later] - 1.0) > 1e-3 or backward.argmax() != earlier:
+            wrong.append(f"pure allocation: the link from slot {earlier} to {later} is {forward[later]:.6g}")
+    return wrong
+
+
+def cell_limit_errors() -> list[str]:
+    """A DNC controller far outside the limit: the state it keeps is inside, and the hidden output is that of the cell before."""
+    sizes = dnc.Sizes(heads=1, word=2, slots=3)
+    parameters = {name: np.zeros(shape) for name, shape in dnc.parameter_shapes(sizes, latent=1, condition=0, hidden=2).items()}
+    parameters["lstm.bias"][2:4] = 100.0  # nothing is forgotten
+    state = dnc.initial_state(parameters, sizes, 1)
+    state = state._replace(controller=LstmState(state.controller.hidden, np.array([[50.0, -50.0]])))
+    seen, state = dnc.step(parameters, sizes, None, None, state)
+    expected = 0.5 * np.tanh([50.0, -50.0])
+    held = np.array_equal(state.controller.cell, [[20.0, -20.0]]) and np.allclose(seen.psi[0, -2:], expected)
+    return [] if held else ["the cell of the DNC controller is not kept within its limit"]
+
+
+def hybrid_errors(outputs: Arrays) -> list[str]:
+    """Weights sum to one from two filled slots on; with one, the share of the successor is missing; with none, they are zero."""
+    weights = outputs["read_weights"]
+    wrong = weight_errors(weights[1], 0.0, 1.0) + weight_errors(weights[2:], 1.0, 1.0)
+    slots = weights.shape[-1]
+    for t, of_step in enumerate(weights):
+        if np.any(of_step[:, :, min(t, slots) :] != 0.0):
+            wrong.append(f"step {t + 1}: an empty slot is read")
+        if np.any(of_step[:, :, : min(t, slots)] == 0.0):
+            wrong.append(f"step {t + 1}: a filled slot has no weight at all")
+    return wrong
