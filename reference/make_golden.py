@@ -285,10 +285,10 @@ def all_golden() -> dict[str, Golden]:
         "dnc": dnc_golden(581, dnc.Sizes(heads=2, word=4, slots=6), latent=3, condition=0, hidden=5, batch=2, steps=6),
         "dnc_conditions": dnc_golden(40, dnc.Sizes(heads=2, word=4, slots=5), latent=3, condition=2, hidden=5, batch=2, steps=7),
         "hybrid": hybrid_golden(
-            27, hybrid.Sizes(latent=3, key=4, heads=2, slots=7), condition=0, hidden=5, attention_hidden=6, batch=2, steps=6
+            42, hybrid.Sizes(latent=3, key=4, heads=2, slots=7), condition=0, hidden=5, attention_hidden=6, batch=2, steps=6
         ),
         "hybrid_fifo": hybrid_golden(
-            28, hybrid.Sizes(latent=3, key=4, heads=2, slots=4), condition=2, hidden=5, attention_hidden=6, batch=2, steps=8
+            60, hybrid.Sizes(latent=3, key=4, heads=2, slots=4), condition=2, hidden=5, attention_hidden=6, batch=2, steps=8
         ),
         "gtmm_introspection": gtmm_introspection_golden(5),
         "gtmm_vrnn": gtmm_vrnn_golden(6),

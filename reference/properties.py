@@ -19,13 +19,13 @@ Arrays = dict[str, np.ndarray]
 
 
 def weight_errors(weights: np.ndarray, low: float, high: float) -> list[str]:
-    """Every weight is at least zero and every head's sum lies within `[low, high]`."""
+    """Every weight is at least zero and every sum over the last axis lies within `[low, high]`."""
     sums = weights.sum(axis=-1)
     wrong = []
     if weights.min() < 0.0:
         wrong.append(f"a weight is {weights.min():.3g}")
     if sums.min() < low - ROUNDING or sums.max() > high + ROUNDING:
-        wrong.append(f"weights of a head sum to between {sums.min():.15g} and {sums.max():.15g}, not [{low}, {high}]")
+        wrong.append(f"weights sum to between {sums.min():.15g} and {sums.max():.15g}, not [{low}, {high}]")
     return wrong
 
 

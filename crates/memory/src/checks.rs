@@ -20,11 +20,11 @@ pub(crate) fn weights<const D: usize>(
     let sums = weights.clone().sum_dim(D - 1);
     let largest: f32 = sums.clone().max().into_scalar();
     let least: f32 = sums.min().into_scalar();
-    // Numbers that are not finite are for the training's own guard to name.
+    // Written so that a number that is no number fails.
     assert!(
-        !(smallest < -TOLERANCE
-            || largest > 1.0 + TOLERANCE
-            || complete && least < 1.0 - TOLERANCE),
+        smallest >= -TOLERANCE
+            && largest <= 1.0 + TOLERANCE
+            && (!complete || least >= 1.0 - TOLERANCE),
         "{memory}: {what} out of range (smallest {smallest}, row sums from {least} to {largest})"
     );
 }
@@ -40,7 +40,7 @@ pub(crate) fn range<const D: usize>(
     let smallest: f32 = values.clone().min().into_scalar();
     let largest: f32 = values.clone().max().into_scalar();
     assert!(
-        !(smallest < low - TOLERANCE || largest > high + TOLERANCE),
+        smallest >= low - TOLERANCE && largest <= high + TOLERANCE,
         "{memory}: {what} out of range (from {smallest} to {largest})"
     );
 }

@@ -336,3 +336,78 @@ impl RecurrentCore for Dnc {
         (output, state)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+
+    fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
+        tensor.into_data().try_into_vec::<f32>().unwrap()
+    }
+
+    fn largest(row: &[f32]) -> usize {
+        (0..row.len())
+            .max_by(|a, b| row[*a].total_cmp(&row[*b]))
+            .unwrap()
+    }
+
+    #[test]
+    fn an_unused_memory_is_allocated_from_its_first_slot() {
+        let usage = Tensor::<2>::zeros([1, 4], &Device::default());
+        let found = values(allocation(usage));
+        for (found, expected) in found.iter().zip([1.0 - 1e-6, 1e-6, 0.0, 0.0]) {
+            assert!((found - expected).abs() < 1e-7, "{found} {expected}");
+        }
+    }
+
+    #[test]
+    fn allocation_follows_rising_usage() {
+        let usage = Tensor::<2>::from_floats([[0.5, 0.1, 1.0, 0.3]], &Device::default());
+        let found = values(allocation(usage));
+        for (found, expected) in found.iter().zip([0.5 * 0.1 * 0.3, 0.9, 0.0, 0.7 * 0.1]) {
+            assert!((found - expected).abs() < 1e-5, "{found} {expected}");
+        }
+    }
+
+    /// SUPPLEMENT of the paper's Methods: pure allocation writes fill distinct slots, and the links
+    /// walk them in order in both directions.
+    #[test]
+    fn writes_take_distinct_slots_and_links_remember_their_order() {
+        let device = Device::default();
+        let config = DncConfig {
+            input: 1,
+            hidden: 2,
+            reads: 1,
+            width: 2,
+            slots: 6,
+        };
+        let mut init = Initializer::new(ChaCha8Rng::seed_from_u64(0), device.clone());
+        let dnc = config.init(&mut init).unwrap();
+        let mut state = dnc.initial_state(1, &device);
+        let mut written = Vec::new();
+        for _ in 0..config.slots {
+            state.usage = update_usage(&state, Tensor::zeros([1, 1, 1], &device));
+            state.write_weights = allocation(state.usage.clone());
+            state.links = update_links(
+                state.links,
+                state.precedence.clone(),
+                state.write_weights.clone(),
+            );
+            let unwritten = state.write_weights.clone().sum_dim(1).neg() + 1.0;
+            state.precedence = state.precedence * unwritten + state.write_weights.clone();
+            written.push(largest(&values(state.write_weights.clone())));
+        }
+        let mut distinct = written.clone();
+        distinct.sort_unstable();
+        assert_eq!(distinct, [0, 1, 2, 3, 4, 5]);
+
+        let links = values(state.links);
+        for pair in written.windows(2) {
+            assert!((links[pair[1] * config.slots + pair[0]] - 1.0).abs() < 1e-3);
+        }
+        for row in 0..config.slots {
+            assert_eq!(links[row * config.slots + row], 0.0);
+        }
+    }
+}

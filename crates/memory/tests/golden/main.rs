@@ -3,7 +3,7 @@
 mod file;
 
 use burn::{
-    module::{Module, Param},
+    module::Param,
     nn::Linear,
     tensor::{Device, Gradients, Tensor},
 };
