@@ -239,7 +239,7 @@ fn eval(
     json: bool,
 ) -> Result<u8, LabError> {
     let trained = open(run, checkpoint, overrides, data)?;
-    say_evaluation(&trained.evaluate(), json)?;
+    say_evaluation(&trained.evaluate()?, json)?;
     Ok(0)
 }
 

@@ -45,12 +45,12 @@ pub struct ModelRow {
     pub bound: Estimate,
     /// KL of the last frame in nats.
     pub kl_last: Estimate,
-    /// Mean KL before recall, nats per frame.
+    /// Mean KL of the frames that nothing predicts, nats per frame.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub kl_before_recall: Option<Estimate>,
-    /// KL in recall over KL before.
+    pub kl_unpredictable: Option<Estimate>,
+    /// Mean KL of the frames that the past predicts over that of the others.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub recall_kl_ratio: Option<Estimate>,
+    pub kl_ratio: Option<Estimate>,
     /// Share of generated frames whose nearest seen frame is the remembered one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generated_nearest: Option<Estimate>,
@@ -60,6 +60,9 @@ pub struct ModelRow {
     /// The same to the other frames.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_others: Option<Estimate>,
+    /// Share of generated frames in which a classifier reads the right digit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generated_digits: Option<Estimate>,
 }
 
 /// A mean over replicas.
@@ -148,10 +151,10 @@ pub fn compare(runs: &[PathBuf]) -> Result<Comparison, LabError> {
     if let Some(other) = models.iter().find(|m| m.experiment.task != first.task) {
         return Err(LabError::Configuration(format!(
             "runs of different tasks cannot be compared: {} with length {} and recall {}, {} with length {} and recall {}",
-            first.task.name,
+            first.task.name.as_str(),
             first.task.length,
             first.task.recall,
-            other.experiment.task.name,
+            other.experiment.task.name.as_str(),
             other.experiment.task.length,
             other.experiment.task.recall,
         )));
@@ -175,7 +178,7 @@ fn evaluation_of(run: &Path) -> Result<Evaluation, LabError> {
             return Ok(evaluation);
         }
     }
-    Ok(open(run, Which::Last, &[], None)?.evaluate())
+    open(run, Which::Last, &[], None)?.evaluate()
 }
 
 /// The memory's name, with the experiment's where that differs, and a number where both repeat.
@@ -214,11 +217,12 @@ fn row(model: &Replicas) -> ModelRow {
         steps: model.evaluations.iter().map(|e| e.step).max().unwrap_or(0),
         bound: of(&|e| e.bound),
         kl_last: of(&|e| e.kl_last),
-        kl_before_recall: all(&|e| e.kl_before_recall),
-        recall_kl_ratio: all(&|e| e.recall_kl_ratio),
+        kl_unpredictable: all(&|e| e.kl_unpredictable),
+        kl_ratio: all(&|e| e.kl_ratio),
         generated_nearest: all(&|e| e.generated_recall.map(|r| r.nearest)),
         error_remembered: all(&|e| e.generated_recall.map(|r| r.error_remembered)),
         error_others: all(&|e| e.generated_recall.map(|r| r.error_others)),
+        generated_digits: all(&|e| e.generated_digits.map(|d| d.accuracy)),
     }
 }
 
@@ -234,8 +238,8 @@ impl Comparison {
     /// The rows as a Markdown table.
     pub fn table(&self) -> String {
         let mut text = String::from(
-            "| model | seeds | updates | bound | last KL | KL before recall | recall KL ratio | generated nearest |\n\
-             | --- | --- | --- | --- | --- | --- | --- | --- |\n",
+            "| model | seeds | updates | bound | last KL | KL unpredictable | KL ratio | generated nearest | right digit |\n\
+             | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
         );
         let optional = |estimate: &Option<Estimate>, digits| {
             estimate.map_or("-".to_owned(), |estimate| estimate.text(digits))
@@ -243,15 +247,16 @@ impl Comparison {
         for row in &self.rows {
             let seeds: Vec<String> = row.seeds.iter().map(u64::to_string).collect();
             text.push_str(&format!(
-                "| {} | {} | {} | {} | {} | {} | {} | {} |\n",
+                "| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n",
                 row.model,
                 seeds.join(", "),
                 row.steps,
                 row.bound.text(1),
                 row.kl_last.text(2),
-                optional(&row.kl_before_recall, 2),
-                optional(&row.recall_kl_ratio, 3),
+                optional(&row.kl_unpredictable, 2),
+                optional(&row.kl_ratio, 3),
                 optional(&row.generated_nearest, 3),
+                optional(&row.generated_digits, 3),
             ));
         }
         text

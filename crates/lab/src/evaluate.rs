@@ -1,7 +1,7 @@
 //! What a trained model is worth on held-out sequences.
 
 use crate::{
-    Experiment,
+    DigitClassifier, Experiment, LabError,
     trainer::{BatchTensors, Model, noise},
     weights::host,
 };
@@ -29,21 +29,38 @@ pub struct Evaluation {
     pub kl_last: f64,
     /// KL of each step.
     pub kl_per_step: Vec<f64>,
-    /// Mean KL of the steps before the recall interval.
+    /// Mean KL of the frames that nothing predicts.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub kl_before_recall: Option<f64>,
-    /// Mean KL of the steps of the recall interval.
+    pub kl_unpredictable: Option<f64>,
+    /// Mean KL of the frames that the past predicts: those of the recall interval, those of a cell
+    /// that was visited before.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub kl_recall: Option<f64>,
+    pub kl_predictable: Option<f64>,
     /// The second over the first.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub recall_kl_ratio: Option<f64>,
+    pub kl_ratio: Option<f64>,
     /// How well generated frames repeat the remembered ones.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub generated_recall: Option<GeneratedRecall>,
+    /// Whether generated frames show the digit they should.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub generated_digits: Option<GeneratedDigits>,
 }
 
-/// Frames generated for the recall interval after the frames before it were seen, against those.
+/// Frames generated after a prompt, where what was seen in the prompt determines the digit, as a
+/// classifier reads them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GeneratedDigits {
+    /// Frames generated.
+    pub frames: usize,
+    /// Share in which the classifier reads the right digit.
+    pub accuracy: f64,
+    /// The same share of the true frames: what the classifier itself reads right.
+    pub accuracy_of_truth: f64,
+}
+
+/// Frames generated after a prompt, where they should repeat a frame of the prompt, against all
+/// frames of the prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GeneratedRecall {
     /// Frames generated.
@@ -88,7 +105,7 @@ pub fn evaluate(
     step: u64,
     batches: u64,
     purpose: &str,
-) -> Evaluation {
+) -> Result<Evaluation, LabError> {
     let streams = Streams::new(experiment.seed, purpose);
     let device = model.device();
     let size = experiment.evaluation.batch;
@@ -96,7 +113,12 @@ pub fn evaluate(
     let mut reconstruction = vec![0.0; time];
     let mut kl_per_step = vec![0.0; time];
     let mut bounds = Vec::new();
+    let mut kl_by_kind = KlByKind::default();
     let mut recall = RecallScore::default();
+    let mut digits = match experiment.task.name.shows_digits() {
+        true => Some(DigitScore::new(DigitClassifier::shipped(&device)?)),
+        false => None,
+    };
     for index in 0..batches {
         let batch = task.batch(Split::Test, &streams.data, index, size);
         let tensors = BatchTensors::new(batch.clone(), &device);
@@ -114,10 +136,12 @@ pub fn evaluate(
                 .map(f64::from),
         );
         add_rows(&mut reconstruction, filtered.reconstruction);
+        kl_by_kind.add(&batch, &host(filtered.kl.clone().into_data()));
         add_rows(&mut kl_per_step, filtered.kl);
-        if task.recall_interval().is_some() {
-            let frames = generate_after_prompt(model, task, &batch, &streams.generation, index);
-            recall.add(task, &batch, &frames);
+        let frames = generate_after_prompt(model, task, &batch, &streams.generation, index);
+        recall.add(task, &batch, &frames);
+        if let Some(digits) = &mut digits {
+            digits.add(task, &batch, &frames);
         }
     }
     let sequences = bounds.len();
@@ -127,14 +151,8 @@ pub fn evaluate(
     }
     let bound = bounds.iter().sum::<f64>() / count;
     let spread = bounds.iter().map(|b| (b - bound).powi(2)).sum::<f64>() / (count - 1.0).max(1.0);
-    let interval = task.recall_interval();
-    let mean = |range: std::ops::Range<usize>| {
-        let values = kl_per_step.get(range)?;
-        Some(values.iter().sum::<f64>() / values.len() as f64)
-    };
-    let kl_before_recall = interval.clone().and_then(|range| mean(0..range.start));
-    let kl_recall = interval.and_then(mean);
-    Evaluation {
+    let (kl_unpredictable, kl_predictable) = kl_by_kind.means();
+    Ok(Evaluation {
         step,
         sequences,
         bound,
@@ -142,12 +160,13 @@ pub fn evaluate(
         reconstruction: reconstruction.iter().sum(),
         kl: kl_per_step.iter().sum(),
         kl_last: kl_per_step.last().copied().unwrap_or(f64::NAN),
-        kl_before_recall,
-        kl_recall,
-        recall_kl_ratio: kl_recall.zip(kl_before_recall).map(|(r, b)| r / b),
+        kl_unpredictable,
+        kl_predictable,
+        kl_ratio: kl_predictable.zip(kl_unpredictable).map(|(p, u)| p / u),
         generated_recall: recall.finish(),
+        generated_digits: digits.and_then(DigitScore::finish),
         kl_per_step,
-    }
+    })
 }
 
 /// Adds the sum over the batch of `[time, batch]` to one number a step.
@@ -209,6 +228,57 @@ pub(crate) fn generation(
     )
 }
 
+/// Sums of KL over frames that the past predicts and over all others.
+#[derive(Default)]
+struct KlByKind {
+    unpredictable: (f64, usize),
+    predictable: (f64, usize),
+}
+
+impl KlByKind {
+    /// `kl` is `[time, batch]`.
+    fn add(&mut self, batch: &Batch, kl: &[f32]) {
+        for (step, row) in kl.chunks(batch.batch).enumerate() {
+            for (sequence, kl) in row.iter().enumerate() {
+                let predictable = batch.predictable.get(sequence * batch.time + step);
+                let (sum, count) = match predictable == Some(&true) {
+                    true => &mut self.predictable,
+                    false => &mut self.unpredictable,
+                };
+                *sum += f64::from(*kl);
+                *count += 1;
+            }
+        }
+    }
+
+    /// Mean of the unpredictable, mean of the predictable, where there are any.
+    fn means(&self) -> (Option<f64>, Option<f64>) {
+        let mean = |(sum, count): (f64, usize)| (count > 0).then(|| sum / count as f64);
+        (mean(self.unpredictable), mean(self.predictable))
+    }
+}
+
+/// The step of the prompt whose frame step `step` of sequence `row` repeats, by way of other
+/// repetitions if need be.
+fn source_in_prompt(task: &dyn Task, batch: &Batch, row: usize, step: usize) -> Option<usize> {
+    let mut source = step;
+    while source >= task.prompt() {
+        source = (*batch.sources.get(row * batch.time + source)?)?;
+    }
+    Some(source)
+}
+
+/// Sequence, step and pixels of each of the frames `[batch, time - prompt, pixels]`.
+fn generated_frames<'a>(
+    task: &dyn Task,
+    batch: &Batch,
+    frames: &'a [f32],
+) -> impl Iterator<Item = (usize, usize, &'a [f32])> {
+    let (prompt, steps) = (task.prompt(), batch.time - task.prompt());
+    let frames = frames.chunks(batch.frame.size()).enumerate();
+    frames.map(move |(place, frame)| (place / steps, prompt + place % steps, frame))
+}
+
 #[derive(Default)]
 struct RecallScore {
     frames: usize,
@@ -219,26 +289,25 @@ struct RecallScore {
 }
 
 impl RecallScore {
-    /// Compares generated frames `[batch, recall, pixels]` with the frames of the prompt.
+    /// Compares generated frames `[batch, time - prompt, pixels]` with the frames of the prompt.
     fn add(&mut self, task: &dyn Task, batch: &Batch, generated: &[f32]) {
-        let (prompt, pixels) = (task.prompt(), batch.frame.size());
-        let steps = batch.time - prompt;
-        for (position, frame) in generated.chunks(pixels).enumerate() {
-            let (row, step) = (position / steps, prompt + position % steps);
-            let Some(Some(source)) = batch.sources.get(row * batch.time + step) else {
+        for (row, step, frame) in generated_frames(task, batch, generated) {
+            let truth = source_in_prompt(task, batch, row, step)
+                .and_then(|source| batch.frame_at(row, source));
+            let Some(truth) = truth else {
                 continue;
             };
-            let errors: Vec<f64> = (0..prompt)
-                .filter_map(|seen| Some(mean_squared_error(frame, batch.frame_at(row, seen)?)))
+            let remembered = mean_squared_error(frame, truth);
+            let others: Vec<f64> = (0..task.prompt())
+                .filter_map(|seen| batch.frame_at(row, seen))
+                .filter(|seen| *seen != truth)
+                .map(|seen| mean_squared_error(frame, seen))
                 .collect();
-            let Some(remembered) = errors.get(*source) else {
-                continue;
-            };
             self.frames += 1;
             self.remembered += remembered;
-            self.nearest += usize::from(errors.iter().all(|error| remembered <= error));
-            self.others += errors.iter().sum::<f64>() - remembered;
-            self.other_frames += errors.len() - 1;
+            self.nearest += usize::from(others.iter().all(|error| remembered <= *error));
+            self.others += others.iter().sum::<f64>();
+            self.other_frames += others.len();
         }
     }
 
@@ -248,6 +317,63 @@ impl RecallScore {
             nearest: self.nearest as f64 / self.frames as f64,
             error_remembered: self.remembered / self.frames as f64,
             error_others: self.others / self.other_frames.max(1) as f64,
+        })
+    }
+}
+
+struct DigitScore {
+    classifier: DigitClassifier,
+    frames: usize,
+    right: usize,
+    truth_right: usize,
+}
+
+impl DigitScore {
+    fn new(classifier: DigitClassifier) -> Self {
+        Self {
+            classifier,
+            frames: 0,
+            right: 0,
+            truth_right: 0,
+        }
+    }
+
+    /// Reads generated frames `[batch, time - prompt, pixels]` whose digit the prompt determines.
+    fn add(&mut self, task: &dyn Task, batch: &Batch, generated: &[f32]) {
+        let (mut made, mut truth, mut labels) = (Vec::new(), Vec::new(), Vec::new());
+        for (row, step, frame) in generated_frames(task, batch, generated) {
+            let place = row * batch.time + step;
+            let repeats = matches!(batch.sources.get(place), Some(Some(_)));
+            let determined = batch.predictable.get(place) == Some(&true)
+                && (!repeats || source_in_prompt(task, batch, row, step).is_some());
+            let (Some(true_frame), Some(label), true) = (
+                batch.frame_at(row, step),
+                batch.labels.get(place),
+                determined,
+            ) else {
+                continue;
+            };
+            made.extend_from_slice(frame);
+            truth.extend_from_slice(true_frame);
+            labels.push(*label);
+        }
+        let right = |frames: &[f32]| {
+            let read = self.classifier.classify(frames);
+            let pairs = read.into_iter().zip(&labels);
+            pairs.filter(|(read, label)| u16::from(*read) == **label).count()
+        };
+        let (made, truth) = (right(&made), right(&truth));
+        self.frames += labels.len();
+        self.right += made;
+        self.truth_right += truth;
+    }
+
+    fn finish(self) -> Option<GeneratedDigits> {
+        let share = |count: usize| count as f64 / self.frames as f64;
+        (self.frames > 0).then(|| GeneratedDigits {
+            frames: self.frames,
+            accuracy: share(self.right),
+            accuracy_of_truth: share(self.truth_right),
         })
     }
 }

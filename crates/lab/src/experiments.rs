@@ -25,6 +25,18 @@ const SHIPPED: &[Shipped] = shipped![
     "perfect-recall-20",
     "perfect-recall-50",
     "perfect-recall-small",
+    "parity-recall",
+    "parity-recall-20",
+    "parity-recall-50",
+    "parity-recall-small",
+    "one-shot-recall",
+    "one-shot-recall-small",
+    "dynamic-dependency",
+    "dynamic-dependency-small",
+    "similarity-cued-recall",
+    "similarity-cued-recall-small",
+    "mnist-map",
+    "mnist-map-small",
 ];
 
 /// All of them.

@@ -102,7 +102,18 @@ fn coerce(key: &str, slot: &Value, value: Value) -> Result<Value, String> {
 }
 
 /// Values of the keys that are a choice by name.
-const CHOICES: [(&str, &[&str]); 4] = [
+const CHOICES: [(&str, &[&str]); 5] = [
+    (
+        "task.name",
+        &[
+            "perfect-recall",
+            "parity-recall",
+            "one-shot-recall",
+            "dynamic-dependency",
+            "similarity-cued-recall",
+            "mnist-map",
+        ],
+    ),
     (
         "model.memory",
         &["vrnn", "introspection", "ntm", "lru", "dnc", "hybrid"],

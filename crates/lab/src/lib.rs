@@ -18,6 +18,7 @@ pub mod checkpoint;
 pub mod compare;
 mod config;
 mod curves;
+mod digit_classifier;
 mod error;
 mod evaluate;
 mod experiments;
@@ -39,6 +40,7 @@ pub use config::{
     MemoryName, MemorySettings, ModelSettings, Schedule, TaskSettings, TrainingSettings,
     VisualName, VrnnSettings,
 };
+pub use digit_classifier::{DigitClassifier, DigitTraining, box_blur};
 pub use error::LabError;
 pub use evaluate::{EVALUATION, Evaluation, GeneratedRecall, evaluate};
 pub use experiments::{Shipped, load_experiment, shipped};

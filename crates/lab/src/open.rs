@@ -3,13 +3,14 @@
 use crate::{
     Experiment, LabError,
     checkpoint::{self, State},
+    config::TaskName,
     evaluate::{EVALUATION, Evaluation, evaluate},
     run::read_experiment,
     trainer::{Model, model, task},
     weights::{parameter_count, restore},
 };
 use burn::{module::Module, tensor::Device};
-use mnemora_worlds::{DATA_VARIABLE, Mnist, Task};
+use mnemora_worlds::{DATA_VARIABLE, DataSet, Mnist, Omniglot, Task};
 use std::{path::Path, sync::Arc};
 
 /// What an experiment would train, without training it.
@@ -24,28 +25,34 @@ pub struct Plan {
 }
 
 /// Finds the data of an experiment and writes down which they are.
-fn resolve_data(experiment: &mut Experiment, data: Option<&Path>) -> Result<Arc<Mnist>, LabError> {
+fn resolve_data(
+    experiment: &mut Experiment,
+    data: Option<&Path>,
+) -> Result<Arc<DataSet>, LabError> {
     let configured = &experiment.data.directory;
     let path = data.or((!configured.is_empty()).then(|| Path::new(configured)));
-    let mnist = Mnist::find(path)?;
+    let found = match experiment.task.name {
+        TaskName::OneShotRecall => Omniglot::find(path)?,
+        _ => Mnist::find(path)?,
+    };
     let expected = &experiment.data.fingerprint;
-    if !expected.is_empty() && expected != mnist.fingerprint() {
+    if !expected.is_empty() && expected != found.fingerprint() {
         let variable = match std::env::var_os(DATA_VARIABLE) {
             Some(_) if path.is_none() => format!(" through {DATA_VARIABLE}"),
             _ => String::new(),
         };
         return Err(LabError::Configuration(format!(
-            "the digits found{variable} ({}) are not those the run was made with; name their folder \
+            "the images found{variable} ({}) are not those the run was made with; name their folder \
              with --data, or unset {DATA_VARIABLE} for those that come with mnemora",
-            mnist.origin()
+            found.origin()
         )));
     }
-    if let mnemora_worlds::Origin::Folder(folder) = mnist.origin() {
+    if let mnemora_worlds::Origin::Folder(folder) = found.origin() {
         let folder = folder.canonicalize().unwrap_or_else(|_| folder.clone());
         experiment.data.directory = folder.display().to_string();
     }
-    experiment.data.fingerprint = mnist.fingerprint().to_owned();
-    Ok(Arc::new(mnist))
+    experiment.data.fingerprint = found.fingerprint().to_owned();
+    Ok(Arc::new(found))
 }
 
 /// The task of an experiment, over its data.
@@ -53,8 +60,8 @@ pub(crate) fn resolve_task(
     experiment: &mut Experiment,
     data: Option<&Path>,
 ) -> Result<Arc<dyn Task>, LabError> {
-    let mnist = resolve_data(experiment, data)?;
-    task(experiment, mnist)
+    let data = resolve_data(experiment, data)?;
+    task(experiment, data)
 }
 
 /// Data, task and fresh model of an experiment.
@@ -63,9 +70,9 @@ pub(crate) fn prepare(
     data: Option<&Path>,
     device: &Device,
 ) -> Result<(String, Arc<dyn Task>, Model), LabError> {
-    let mnist = resolve_data(experiment, data)?;
-    let words = mnist.origin().to_string();
-    let task = task(experiment, mnist)?;
+    let data = resolve_data(experiment, data)?;
+    let words = format!("{}: {}", data.name(), data.origin());
+    let task = task(experiment, data)?;
     let model = model(experiment, task.as_ref(), device)?;
     Ok((words, task, model))
 }
@@ -121,7 +128,7 @@ pub struct Trained {
 
 impl Trained {
     /// Held-out numbers of the model, on as many sequences as the experiment says.
-    pub fn evaluate(&self) -> Evaluation {
+    pub fn evaluate(&self) -> Result<Evaluation, LabError> {
         evaluate(
             &self.experiment,
             &self.model,

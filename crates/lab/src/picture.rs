@@ -6,6 +6,7 @@
 mod font;
 mod heat_map;
 mod image;
+mod map_overlay;
 mod sheet;
 mod strip;
 
@@ -14,6 +15,7 @@ use std::path::{Path, PathBuf};
 pub(crate) use font::{mask, text_width};
 pub use heat_map::{HeatMap, heat_map, viridis};
 pub use image::{Align, Colour, Image, Text};
+pub use map_overlay::{MapOverlay, MapRow, map_overlay};
 pub use sheet::{Group, Row, Sheet, sheet};
 pub use strip::{frame, strip};
 

@@ -60,28 +60,28 @@ pub fn numbers(evaluation: &Evaluation) -> Vec<Number> {
             "near zero if memory predicts it",
         ),
     ];
-    if let (Some(before), Some(recall), Some(ratio)) = (
-        evaluation.kl_before_recall,
-        evaluation.kl_recall,
-        evaluation.recall_kl_ratio,
+    if let (Some(unpredictable), Some(predictable), Some(ratio)) = (
+        evaluation.kl_unpredictable,
+        evaluation.kl_predictable,
+        evaluation.kl_ratio,
     ) {
         rows.push(row(
-            "KL before recall",
-            format!("{before:.2}"),
+            "KL unpredictable",
+            format!("{unpredictable:.2}"),
             "nats per frame",
             "mean over the frames that nothing predicts",
         ));
         rows.push(row(
-            "KL in recall",
-            format!("{recall:.2}"),
+            "KL predictable",
+            format!("{predictable:.2}"),
             "nats per frame",
-            "mean over the frames that were seen before",
+            "mean over the frames that the past predicts",
         ));
         rows.push(row(
-            "recall KL ratio",
+            "KL ratio",
             format!("{ratio:.3}"),
             "",
-            "the second over the first: 1 without memory",
+            "the second over the first: about 1 without memory",
         ));
     }
     if let Some(recall) = evaluation.generated_recall {
@@ -102,6 +102,17 @@ pub fn numbers(evaluation: &Evaluation) -> Vec<Number> {
             format!("{:.4}", recall.error_others),
             "mean square",
             "the same to the other frames seen",
+        ));
+    }
+    if let Some(digits) = evaluation.generated_digits {
+        rows.push(row(
+            "right digit",
+            format!("{:.1}", 100.0 * digits.accuracy),
+            "% of frames",
+            &format!(
+                "generated, as a classifier reads them; of the true frames it reads {:.1}% right",
+                100.0 * digits.accuracy_of_truth
+            ),
         ));
     }
     rows
@@ -154,7 +165,7 @@ pub fn rewrite_report(run: &Path, trained: &Trained) -> Result<PathBuf, LabError
     let (experiment, model, task) = (&trained.experiment, &trained.model, trained.task.as_ref());
     let evaluation = match read_json::<Evaluation>(&run.join(EVALUATION_FILE)) {
         Ok(evaluation) if evaluation.step == trained.state.step => evaluation,
-        _ => trained.evaluate(),
+        _ => trained.evaluate()?,
     };
     write_report(run, experiment, model, task, &evaluation, &trained.state)?;
     Ok(run.join(REPORT_FILE))

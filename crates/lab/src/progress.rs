@@ -89,8 +89,8 @@ impl Progress {
 
     /// After the evaluation at a checkpoint.
     pub fn checkpoint(&self, step: u64, held_out: &Evaluation) {
-        let ratio = match held_out.recall_kl_ratio {
-            Some(ratio) => format!("  recall KL ratio {ratio:.3}"),
+        let ratio = match held_out.kl_ratio {
+            Some(ratio) => format!("  KL ratio {ratio:.3}"),
             None => String::new(),
         };
         let line = format!("step {step}: held-out bound {:.1}{ratio}", held_out.bound);

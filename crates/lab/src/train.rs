@@ -287,7 +287,7 @@ fn make_steps(
                 step,
                 experiment.evaluation.checkpoint_batches,
                 CHECKPOINT_EVALUATION,
-            );
+            )?;
             progress.checkpoint(step, &held_out);
             // One that is no number has no place among the best; the next step's guard names it.
             if held_out.bound.is_finite() {
@@ -321,7 +321,7 @@ fn make_steps(
         state.step,
         experiment.evaluation.batches,
         EVALUATION,
-    );
+    )?;
     if !evaluation.bound.is_finite() {
         return Err(LabError::NonFinite {
             step: state.step,

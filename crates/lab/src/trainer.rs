@@ -3,26 +3,39 @@
 use crate::{
     Experiment, LabError,
     adam::{Adam, ParameterGradients},
-    config::Schedule,
+    config::{Schedule, TaskName, TaskSettings},
     run::Metrics,
 };
 use burn::tensor::{Device, Tensor, TensorData};
 use mnemora_memory::{AnyMemory, Initializer};
 use mnemora_models::{Filtered, FilteringModel, FrameShape, Gtmm, filter};
-use mnemora_worlds::{Batch, Mnist, PerfectRecall, Stream, Task};
+use mnemora_worlds::{
+    Batch, DataSet, DynamicDependency, MnistMap, ParityRecall, PerfectRecall, SimilarityCuedRecall,
+    Stream, Task,
+};
 use std::sync::Arc;
 
 /// The model that experiments train.
 pub type Model = Gtmm<AnyMemory>;
 
 /// The task of an experiment over given data.
-pub fn task(experiment: &Experiment, data: Arc<Mnist>) -> Result<Arc<dyn Task>, LabError> {
-    let settings = &experiment.task;
-    Ok(Arc::new(PerfectRecall::new(
-        data,
-        settings.length,
-        settings.recall,
-    )?))
+pub fn task(experiment: &Experiment, data: Arc<DataSet>) -> Result<Arc<dyn Task>, LabError> {
+    let TaskSettings {
+        name,
+        length,
+        recall,
+        grid,
+    } = experiment.task;
+    Ok(match name {
+        TaskName::PerfectRecall => Arc::new(PerfectRecall::new(data, length, recall)?),
+        TaskName::ParityRecall => Arc::new(ParityRecall::new(data, length, recall)?),
+        TaskName::OneShotRecall => Arc::new(PerfectRecall::one_shot(data, length, recall)?),
+        TaskName::DynamicDependency => Arc::new(DynamicDependency::new(data, length, recall)?),
+        TaskName::SimilarityCuedRecall => {
+            Arc::new(SimilarityCuedRecall::new(data, length, recall)?)
+        }
+        TaskName::MnistMap => Arc::new(MnistMap::new(data, grid, length, recall)?),
+    })
 }
 
 /// A model with fresh parameters, drawn from the experiment's seed.
@@ -204,7 +217,7 @@ mod tests {
         load_experiment,
         weights::{collect, restore},
     };
-    use mnemora_worlds::Split;
+    use mnemora_worlds::{Mnist, Split};
     use std::path::Path;
 
     fn small(overrides: &[&str]) -> (Experiment, Arc<dyn Task>, Model, Device) {

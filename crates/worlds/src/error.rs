@@ -4,6 +4,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::Split;
+
 /// An unusable data file, an impossible task, or a task that failed while it ran ahead.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -108,15 +110,13 @@ pub enum Error {
     },
 
     /// The data folder is not there, or is not a folder.
-    #[error(
-        "data folder {path} {problem}; it should be a folder with the four MNIST files ({wanted})"
-    )]
+    #[error("data folder {path} {problem}; it should be a folder with {wanted}")]
     NoFolder {
         /// The folder asked for.
         path: PathBuf,
         /// What is wrong with it.
         problem: &'static str,
-        /// The files looked for.
+        /// What should lie in it.
         wanted: String,
     },
 
@@ -133,7 +133,7 @@ pub enum Error {
 
     /// A data folder that the environment names, and that cannot be used.
     #[error(
-        "{cause} (the folder is the one that {variable} names; unset it to use the bundled subset)"
+        "{cause} (the folder is the one that {variable} names; unset it to use the bundled images)"
     )]
     FromEnvironment {
         /// The environment variable.
@@ -184,6 +184,141 @@ pub enum Error {
         label: u8,
         /// Its position, from 0.
         position: usize,
+    },
+
+    /// A folder without a part of Omniglot.
+    #[error(
+        "no {part}.zip and no folder {part} in {looked_in}; both parts of Omniglot must lie in one folder, archived or extracted"
+    )]
+    NoOmniglotPart {
+        /// Name of the part.
+        part: &'static str,
+        /// The folders looked in.
+        looked_in: String,
+    },
+
+    /// A zip archive that cannot be unpacked.
+    #[error(
+        "{file}: damaged zip archive ({cause}): truncated, altered, or no zip archive at all; fetch the file again"
+    )]
+    DamagedArchive {
+        /// The archive.
+        file: String,
+        /// What the decoder met.
+        cause: String,
+    },
+
+    /// A part of Omniglot without folders of alphabets.
+    #[error(
+        "{path}: holds no alphabets; drawings must lie in <alphabet>/<character>/CCCC_DD.png within it"
+    )]
+    NoAlphabets {
+        /// The part.
+        path: String,
+    },
+
+    /// An alphabet that is too small to keep characters of it for the test.
+    #[error(
+        "{path}: an alphabet with {characters} characters; at least 4 are needed, since 3 are kept for the test"
+    )]
+    FewCharacters {
+        /// The alphabet.
+        path: String,
+        /// Its characters.
+        characters: usize,
+    },
+
+    /// A character without drawings.
+    #[error("{path}: holds no drawings, at least one CCCC_DD.png is needed")]
+    NoDrawings {
+        /// The character.
+        path: String,
+    },
+
+    /// Two folders with drawings of the same character.
+    #[error("{path}: holds drawings of character {number:04}, as {other} does")]
+    CharacterTwice {
+        /// The folder.
+        path: String,
+        /// The other folder.
+        other: String,
+        /// Official number of the character.
+        number: u16,
+    },
+
+    /// An image whose name does not say what it shows.
+    #[error(
+        "{file}: an image in a folder of drawings must be named CCCC_DD.png, with character 0001 to 1623 and drawer"
+    )]
+    DrawingName {
+        /// The image.
+        file: String,
+    },
+
+    /// A drawing among those of another character.
+    #[error("{file}: a drawing of another character in a folder with drawings of {known:04}")]
+    MisplacedDrawing {
+        /// The drawing.
+        file: String,
+        /// Official number of the character that others in the folder show.
+        known: u16,
+    },
+
+    /// A drawing that is no sound PNG image.
+    #[error("{file}: damaged PNG image ({cause}); fetch the file again")]
+    DamagedPng {
+        /// The image.
+        file: String,
+        /// What the decoder met.
+        cause: String,
+    },
+
+    /// A drawing of another size than the originals.
+    #[error("{file}: an image of {rows} x {columns} pixels, Omniglot drawings are 105 x 105")]
+    WrongDrawingSize {
+        /// The image.
+        file: String,
+        /// Its pixel rows.
+        rows: u32,
+        /// Its pixel columns.
+        columns: u32,
+    },
+
+    /// A file inside the program that is not what it should be.
+    #[error("{file}: cannot be right: {problem}; the program was built from a damaged file")]
+    DamagedBundle {
+        /// The file.
+        file: &'static str,
+        /// What is wrong with it.
+        problem: String,
+    },
+
+    /// A task that needs images of a class that a split does not show.
+    #[error(
+        "{task}: the {split} split of {data} has no image of class {class}, with which it reports"
+    )]
+    MissingClass {
+        /// Name of the task.
+        task: &'static str,
+        /// Name of the data set.
+        data: &'static str,
+        /// The split.
+        split: Split,
+        /// The class.
+        class: u16,
+    },
+
+    /// A one-shot task on data with a class in both splits.
+    #[error(
+        "{task} tests on classes never trained on, but both splits of {data} show class {class}"
+    )]
+    SharedClass {
+        /// Name of the task.
+        task: &'static str,
+        /// Name of the data set.
+        data: &'static str,
+        /// The class.
+        class: u16,
     },
 
     /// A task setting out of its range.

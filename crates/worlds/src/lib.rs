@@ -8,8 +8,17 @@
 //! | file | what it holds |
 //! | --- | --- |
 //! | `task.rs` | the [`Task`] trait and the [`Batch`] it yields: start here |
-//! | `perfect_recall.rs` | the shortest whole task: watch digits, see the first few again |
+//! | `perfect_recall.rs` | the shortest whole task: watch images, see the first few again; the same in one shot |
+//! | `parity_recall.rs` | see whether the first few digits were even or odd |
+//! | `dynamic_dependency.rs` | each digit names the place of the next one |
+//! | `similarity_cued_recall.rs` | see one image again, then those that followed it |
+//! | `mnist_map.rs` | walk over a map of digits, told which way |
+//! | `sequence.rs` | what those five share |
+//! | `copy.rs` | the copy task, with targets: a batch of its own kind |
+//! | `images.rs` | labelled images in two splits: what tasks draw from |
 //! | `mnist.rs` | the digits: a bundled subset, or a folder with the original files |
+//! | `omniglot.rs` | the characters: bundled, or a folder with the original archives |
+//! | `omniglot/originals.rs` | how the original characters are read and reduced |
 //! | `idx.rs` | the file format those digits come in |
 //! | `stream.rs` | named random streams, by which batch `i` is always the same batch `i` |
 //! | `prefetch.rs` | batches made ahead on a second thread |
@@ -26,17 +35,34 @@
 //! # Ok::<(), mnemora_worlds::Error>(())
 //! ```
 
+mod copy;
+mod dynamic_dependency;
 mod error;
 pub mod idx;
+mod images;
 mod mnist;
+mod mnist_map;
+mod omniglot;
+mod parity_recall;
 mod perfect_recall;
 mod prefetch;
+mod sequence;
+mod similarity_cued_recall;
 mod stream;
 mod task;
+#[cfg(test)]
+mod testing;
 
+pub use copy::{CopyBatch, CopyTask};
+pub use dynamic_dependency::DynamicDependency;
 pub use error::Error;
-pub use mnist::{DATA_VARIABLE, Digit, Digits, Mnist, Origin};
+pub use images::{DATA_VARIABLE, DataSet, Images, Origin};
+pub use mnist::Mnist;
+pub use mnist_map::MnistMap;
+pub use omniglot::Omniglot;
+pub use parity_recall::ParityRecall;
 pub use perfect_recall::PerfectRecall;
 pub use prefetch::Prefetch;
+pub use similarity_cued_recall::SimilarityCuedRecall;
 pub use stream::Stream;
 pub use task::{Batch, Conditions, FrameShape, Split, Task, sequence_number};

@@ -1,54 +1,70 @@
-//! Perfect recall: watch l digits, then see the first k of them again.
+//! Perfect recall: watch l images, then see the first k of them again. One-shot recall: the same,
+//! tested on characters that training never shows.
 //!
-//! Gemici et al. 2017, section 5.1 and Algorithm 1. The paper uses k = 5 and l of 15, 20 and 50.
+//! Gemici et al. 2017, sections 5.1 and 5.3, Algorithm 1. The paper uses digits with k = 5 and l of
+//! 15, 20 and 50 for perfect recall, Omniglot with k = 5 and l = 20 for one-shot recall.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use rand::RngExt;
+use crate::sequence::{FRAME, Sequence, assemble, check_length, check_recall};
+use crate::{Batch, DataSet, Error, FrameShape, Split, Stream, Task};
 
-use crate::{Batch, Error, FrameShape, Mnist, Split, Stream, Task, sequence_number};
-
-/// Longest prompt accepted: far beyond what a model can be trained through, well within what memory
-/// can hold.
-const LONGEST: usize = 100_000;
-
-/// Sequences of `l` random digits followed by the first `k` of them, pixel for pixel.
+/// Sequences of `l` random images followed by the first `k` of them, pixel for pixel.
 ///
-/// The digits are drawn uniformly with replacement from the split. A model that remembers the first
+/// The images are drawn uniformly with replacement from the split. A model that remembers the first
 /// `k` frames needs no information from the frames of the recall interval `l..l + k`: their KL
 /// divergence can fall to zero.
 #[derive(Clone, Debug)]
 pub struct PerfectRecall {
-    data: Arc<Mnist>,
+    name: &'static str,
+    data: Arc<DataSet>,
     length: usize,
     recall: usize,
 }
 
 impl PerfectRecall {
-    /// The task with `length` = l digits to watch (`task.length`) and `recall` = k to see again
-    /// (`task.recall`).
+    /// The task `perfect-recall` with `length` = l images to watch (`task.length`) and `recall` = k
+    /// to see again (`task.recall`).
     ///
     /// # Errors
     /// `length` is not in `1..=100_000` or `recall` is not in `1..=length`.
-    pub fn new(data: Arc<Mnist>, length: usize, recall: usize) -> Result<PerfectRecall, Error> {
-        if !(1..=LONGEST).contains(&length) {
-            let wanted = format!("the digits to watch must be from 1 to {LONGEST}");
-            return Err(Error::Setting {
-                key: "task.length",
-                value: length,
-                wanted,
+    pub fn new(data: Arc<DataSet>, length: usize, recall: usize) -> Result<PerfectRecall, Error> {
+        PerfectRecall::named("perfect-recall", data, length, recall)
+    }
+
+    /// The task `one-shot-recall`: sequences made in the same way from data of which each split has
+    /// classes of its own, so that in a test sequence every image is of a class never trained on.
+    ///
+    /// # Errors
+    /// As [`PerfectRecall::new`]; or both splits of the data show some class.
+    pub fn one_shot(
+        data: Arc<DataSet>,
+        length: usize,
+        recall: usize,
+    ) -> Result<PerfectRecall, Error> {
+        let name = "one-shot-recall";
+        let trained = |class: &&u16| !data.split(Split::Train).instances(**class).is_empty();
+        if let Some(&class) = data.split(Split::Test).labels().iter().find(trained) {
+            return Err(Error::SharedClass {
+                task: name,
+                data: data.name(),
+                class,
             });
         }
-        if !(1..=length).contains(&recall) {
-            let wanted = format!("the digits to recall must be from 1 to task.length = {length}");
-            return Err(Error::Setting {
-                key: "task.recall",
-                value: recall,
-                wanted,
-            });
-        }
+        PerfectRecall::named(name, data, length, recall)
+    }
+
+    fn named(
+        name: &'static str,
+        data: Arc<DataSet>,
+        length: usize,
+        recall: usize,
+    ) -> Result<PerfectRecall, Error> {
+        check_length(length)?;
+        check_recall(recall, length)?;
         Ok(PerfectRecall {
+            name,
             data,
             length,
             recall,
@@ -58,7 +74,7 @@ impl PerfectRecall {
 
 impl Task for PerfectRecall {
     fn name(&self) -> &'static str {
-        "perfect-recall"
+        self.name
     }
 
     fn time(&self) -> usize {
@@ -66,11 +82,7 @@ impl Task for PerfectRecall {
     }
 
     fn frame(&self) -> FrameShape {
-        FrameShape {
-            channels: 1,
-            height: Mnist::ROWS,
-            width: Mnist::COLUMNS,
-        }
+        FRAME
     }
 
     fn condition_width(&self) -> usize {
@@ -86,77 +98,28 @@ impl Task for PerfectRecall {
     }
 
     fn batch(&self, split: Split, stream: &Stream, index: u64, batch: usize) -> Batch {
-        let digits = self.data.split(split);
+        let images = self.data.split(split);
         let time = self.time();
-        let steps = batch * time;
-        let mut frames = Vec::with_capacity(steps * self.frame().size());
-        let mut labels = Vec::with_capacity(steps);
-        let mut sources = Vec::with_capacity(steps);
-        for row in 0..batch {
-            let mut generator = stream.at(sequence_number(index, batch, row));
-            let instances: Vec<usize> = (0..self.length)
-                .map(|_| generator.random_range(0..digits.len()))
-                .collect();
-            for &instance in instances.iter().chain(instances.iter().take(self.recall)) {
-                let digit = digits
-                    .digit(instance)
-                    .expect("instances are drawn below the number of digits");
-                frames.extend(digit.image.iter().map(|&pixel| f32::from(pixel) / 255.0));
-                labels.push(u16::from(digit.label));
+        assemble(images, stream, index, batch, time, |generator| {
+            let mut sequence = Sequence::watched(images, self.length, time, generator);
+            for step in 0..self.recall {
+                sequence.repeat(step);
             }
-            sources.extend((0..time).map(|step| step.checked_sub(self.length)));
-        }
-        let predictable = sources.iter().map(Option::is_some).collect();
-        Batch {
-            frames,
-            batch,
-            time,
-            frame: self.frame(),
-            conditions: None,
-            labels,
-            predictable,
-            sources,
-        }
+            sequence
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{
+        DIGITS, assert_sound, constant_images, labels_by_image, lengths, pixels, split,
+    };
     use proptest::prelude::*;
-    use std::collections::HashMap;
-    use std::sync::LazyLock;
-
-    static DIGITS: LazyLock<Arc<Mnist>> =
-        LazyLock::new(|| Arc::new(Mnist::bundled().expect("the bundled digits are sound")));
 
     fn task(length: usize, recall: usize) -> PerfectRecall {
         PerfectRecall::new(DIGITS.clone(), length, recall).expect("settings are in range")
-    }
-
-    /// l and k with 1 <= k <= l.
-    fn lengths() -> impl Strategy<Value = (usize, usize)> {
-        (1usize..12).prop_flat_map(|length| (Just(length), 1..=length))
-    }
-
-    fn split() -> impl Strategy<Value = Split> {
-        prop_oneof![Just(Split::Train), Just(Split::Test)]
-    }
-
-    /// The label of every image of a split, by its pixels.
-    fn labels_by_image(split: Split) -> HashMap<&'static [u8], u8> {
-        let digits = DIGITS.split(split);
-        (0..digits.len())
-            .filter_map(|index| digits.digit(index))
-            .map(|digit| (digit.image, digit.label))
-            .collect()
-    }
-
-    fn pixels(frame: &[f32]) -> Vec<u8> {
-        frame
-            .iter()
-            .map(|intensity| (intensity * 255.0).round() as u8)
-            .collect()
     }
 
     proptest! {
@@ -197,32 +160,8 @@ mod tests {
         }
 
         #[test]
-        fn dimensions_and_intensities_are_as_stated(
-            (l, k) in lengths(),
-            rows in 0usize..4,
-            seed: u64,
-        ) {
-            let task = task(l, k);
-            let batch = task.batch(Split::Test, &Stream::new(seed, "data"), 0, rows);
-            prop_assert_eq!((batch.batch, batch.time), (rows, task.time()));
-            prop_assert_eq!(batch.frame, task.frame());
-            prop_assert_eq!(batch.frames.len(), rows * (l + k) * 784);
-            prop_assert_eq!(batch.labels.len(), rows * (l + k));
-            prop_assert_eq!(batch.predictable.len(), rows * (l + k));
-            prop_assert_eq!(batch.sources.len(), rows * (l + k));
-            prop_assert_eq!((task.condition_width(), &batch.conditions), (0, &None));
-            prop_assert!(batch.frames.iter().all(|intensity| (0.0..=1.0).contains(intensity)));
-        }
-
-        #[test]
-        fn batch_is_a_function_of_seed_and_index(
-            (l, k) in lengths(),
-            split in split(),
-            seed: u64,
-            index: u64,
-        ) {
-            let make = |seed, index| task(l, k).batch(split, &Stream::new(seed, "data"), index, 2);
-            prop_assert_eq!(make(seed, index), make(seed, index));
+        fn batches_are_sound((l, k) in lengths(), split in split(), seed: u64, index: u64) {
+            assert_sound(&task(l, k), &DIGITS, split, seed, index);
         }
 
         #[test]
@@ -231,27 +170,20 @@ mod tests {
             prop_assert_ne!(make(seed, index), make(seed, index.wrapping_add(1)));
             prop_assert_ne!(make(seed, index), make(seed.wrapping_add(1), index));
         }
-
-        #[test]
-        fn batch_size_only_regroups_sequences(seed: u64, index in 0u64..1000) {
-            let stream = Stream::new(seed, "data");
-            let make = |index, size| task(3, 2).batch(Split::Train, &stream, index, size);
-            let (first, second) = (make(2 * index, 2), make(2 * index + 1, 2));
-            prop_assert_eq!(make(index, 4).frames, [first.frames, second.frames].concat());
-        }
     }
 
     #[test]
     fn splits_never_mix_and_labels_are_right() {
         for (own, other) in [(Split::Train, Split::Test), (Split::Test, Split::Train)] {
-            let (own_labels, other_labels) = (labels_by_image(own), labels_by_image(other));
+            let (own_labels, other_labels) = (
+                labels_by_image(DIGITS.split(own)),
+                labels_by_image(DIGITS.split(other)),
+            );
             let batch = task(20, 5).batch(own, &Stream::new(5, "data"), 0, 40);
             for (row, step) in (0..40).flat_map(|row| (0..25).map(move |step| (row, step))) {
                 let image = pixels(batch.frame_at(row, step).expect("inside the batch"));
-                let label = own_labels
-                    .get(image.as_slice())
-                    .map(|&label| u16::from(label));
-                assert_eq!(label, Some(batch.labels[row * 25 + step]));
+                let label = own_labels.get(image.as_slice());
+                assert_eq!(label, Some(&batch.labels[row * 25 + step]));
                 assert!(!other_labels.contains_key(image.as_slice()));
             }
         }
@@ -266,13 +198,8 @@ mod tests {
             let share = |labels: &[u16]| {
                 labels.iter().filter(|&&label| label == class).count() as f64 / labels.len() as f64
             };
-            let present: Vec<u16> = digits
-                .labels()
-                .iter()
-                .map(|&label| u16::from(label))
-                .collect();
             assert!(
-                (share(&batch.labels) - share(&present)).abs() < 0.01,
+                (share(&batch.labels) - share(digits.labels())).abs() < 0.01,
                 "class {class}"
             );
         }
@@ -297,22 +224,44 @@ mod tests {
         };
         assert_eq!(
             message(0, 1),
-            "task.length = 0: the digits to watch must be from 1 to 100000"
+            "task.length = 0: the images to watch must be from 1 to 100000"
         );
         assert_eq!(
             message(usize::MAX, 1),
             format!(
-                "task.length = {}: the digits to watch must be from 1 to 100000",
+                "task.length = {}: the images to watch must be from 1 to 100000",
                 usize::MAX
             )
         );
         assert_eq!(
             message(5, 0),
-            "task.recall = 0: the digits to recall must be from 1 to task.length = 5"
+            "task.recall = 0: the images to recall must be from 1 to task.length = 5"
         );
         assert_eq!(
             message(5, 6),
-            "task.recall = 6: the digits to recall must be from 1 to task.length = 5"
+            "task.recall = 6: the images to recall must be from 1 to task.length = 5"
+        );
+    }
+
+    #[test]
+    fn one_shot_recall_is_perfect_recall_of_classes_never_trained_on() {
+        let data = constant_images(&[0, 2, 4, 4], &[1, 3, 5]);
+        let one_shot = PerfectRecall::one_shot(data.clone(), 4, 2).expect("no class is shared");
+        assert_eq!(one_shot.name(), "one-shot-recall");
+        let perfect = PerfectRecall::new(data, 4, 2).expect("settings are in range");
+        assert_eq!(perfect.name(), "perfect-recall");
+        let stream = Stream::new(3, "data");
+        for split in [Split::Train, Split::Test] {
+            let batch = one_shot.batch(split, &stream, 2, 5);
+            assert_eq!(batch, perfect.batch(split, &stream, 2, 5));
+        }
+
+        let data = constant_images(&[0, 2, 5], &[1, 5]);
+        let error = PerfectRecall::one_shot(data, 4, 2).expect_err("class 5 is shared");
+        assert_eq!(
+            error.to_string(),
+            "one-shot-recall tests on classes never trained on, but both splits of mnist show \
+             class 5"
         );
     }
 }

@@ -166,6 +166,7 @@ mod tests {
                 labels: vec![index as u16; batch],
                 predictable: vec![false; batch],
                 sources: vec![None; batch],
+                cells: None,
             }
         }
     }

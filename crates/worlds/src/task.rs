@@ -63,13 +63,17 @@ pub struct Batch {
     pub frame: FrameShape,
     /// Present exactly where [`Task::condition_width`] is not 0.
     pub conditions: Option<Conditions>,
-    /// `[batch, time]`: class of each frame within the task's data set (0 to 9 for digits).
+    /// `[batch, time]`: class of each frame within the task's data set (0 to 9 for digits,
+    /// 0 to 1622 for the characters of Omniglot).
     pub labels: Vec<u16>,
     /// `[batch, time]`: whether the past determines the frame, or what matters of it.
     pub predictable: Vec<bool>,
     /// `[batch, time]`: the time index of the earlier frame that a predictable frame repeats pixel
     /// for pixel; `None` for all others.
     pub sources: Vec<Option<usize>>,
+    /// `[batch, time]`: where on a map each frame was seen, `row * grid + column`; `None` for tasks
+    /// without a map.
+    pub cells: Option<Vec<u16>>,
 }
 
 impl Batch {
@@ -147,6 +151,7 @@ mod tests {
             labels: vec![0; 6],
             predictable: vec![false; 6],
             sources: vec![None; 6],
+            cells: None,
         };
         assert_eq!(batch.frame_at(1, 2), Some(&[20.0, 21.0, 22.0, 23.0][..]));
         assert_eq!(batch.frame_at(0, 3), None);

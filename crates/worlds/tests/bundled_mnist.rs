@@ -3,20 +3,20 @@
 use std::env;
 use std::path::PathBuf;
 
-use mnemora_worlds::{DATA_VARIABLE, Mnist, Origin, Split};
+use mnemora_worlds::{DATA_VARIABLE, DataSet, Mnist, Origin, Split};
 
-fn bundled() -> Mnist {
+fn bundled() -> DataSet {
     Mnist::bundled().expect("the bundled digits are sound")
 }
 
 #[test]
 fn counts_and_classes_are_as_documented() {
     let mnist = bundled();
-    assert_eq!(mnist.origin(), &Origin::Bundled);
+    assert_eq!(mnist.origin(), &Origin::BundledSubset);
     for (split, count) in [(Split::Train, 10_000), (Split::Test, 1_000)] {
         let digits = mnist.split(split);
         assert_eq!(
-            (digits.len(), digits.images().len()),
+            (digits.len(), digits.pixels().len()),
             (count, count * 28 * 28)
         );
         for class in 0..10 {
@@ -69,7 +69,7 @@ fn equals_the_first_records_of_the_full_set() {
     for (split, count) in [(Split::Train, 60_000), (Split::Test, 10_000)] {
         let (whole, part) = (full.split(split), bundled.split(split));
         assert_eq!(whole.len(), count);
-        assert!(whole.images().starts_with(part.images()), "{split} images");
+        assert!(whole.pixels().starts_with(part.pixels()), "{split} images");
         assert!(whole.labels().starts_with(part.labels()), "{split} labels");
     }
     assert_ne!(full.fingerprint(), bundled.fingerprint());
