@@ -131,6 +131,11 @@ pub struct Train {
     pub out: Option<PathBuf>,
     #[command(flatten)]
     pub settings: Settings,
+    /// Train under so many seeds, from the experiment's on, each in a run below --out [default:
+    /// runs/EXPERIMENT-MEMORY]. Called again it goes on; processes that are given the same
+    /// directory share the work
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub replicas: Option<u64>,
     /// Say what would be trained, with parameter counts, and stop
     #[arg(long)]
     pub dry_run: bool,
@@ -158,7 +163,7 @@ pub struct Settings {
 /// Where the data are.
 #[derive(Debug, Args)]
 pub struct Data {
-    /// Folder of the data; else MNEMORA_DATA, else the digits that come with mnemora
+    /// Folder of the data; else MNEMORA_DATA, else the images that come with mnemora
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
 }

@@ -5,8 +5,8 @@ use crate::{
     signals::StopSignal,
 };
 use mnemora_lab::{
-    Evaluation, Experiment, LabError, Outcome, Surroundings, Which, bench, compare,
-    load_experiment, open, plan, present, resume, shipped, train,
+    Evaluation, Experiment, LabError, Outcome, ReplicasOutcome, Surroundings, Which, bench,
+    compare, load_experiment, open, plan, present, resume, shipped, train, train_replicas,
 };
 use std::{
     fmt::Display,
@@ -70,16 +70,7 @@ pub fn run(command: Command) -> Result<u8, LabError> {
             say(present::rewrite_report(&run, &trained)?.display())?;
             Ok(0)
         }
-        Command::Compare { runs, out, json } => {
-            let comparison = compare::compare(&runs)?;
-            comparison.draw(&out)?;
-            match json {
-                true => say_lines(comparison.rows())?,
-                false => say(comparison.table().trim_end())?,
-            }
-            eprintln!("{}", out.display());
-            Ok(0)
-        }
+        Command::Compare { runs, out, json } => compare_command(&runs, &out, json),
         Command::Bench { steps, json } => {
             let rows = bench::bench(steps as usize)?;
             match json {
@@ -179,18 +170,64 @@ fn train_command(arguments: &Train) -> Result<u8, LabError> {
         say(plan.experiment.to_toml()?.trim_end())?;
         return Ok(0);
     }
+    let memory = experiment.model.memory.as_str();
+    if let Some(count) = arguments.replicas {
+        let out = arguments
+            .out
+            .clone()
+            .unwrap_or_else(|| PathBuf::from("runs").join(format!("{}-{memory}", experiment.name)));
+        return replicas(&experiment, &out, count, data, arguments.json);
+    }
     let out = arguments.out.clone().unwrap_or_else(|| {
         PathBuf::from("runs").join(format!(
-            "{}-{}-seed{}",
-            experiment.name,
-            experiment.model.memory.as_str(),
-            experiment.seed
+            "{}-{memory}-seed{}",
+            experiment.name, experiment.seed
         ))
     });
     let signal = StopSignal::listen()?;
     let interrupted = || signal.received();
     let outcome = train(experiment, &out, data, &surroundings(&interrupted))?;
     finish(&out, outcome, arguments.json)
+}
+
+/// Trains replicas and says their means.
+fn replicas(
+    experiment: &Experiment,
+    out: &Path,
+    count: u64,
+    data: Option<&Path>,
+    json: bool,
+) -> Result<u8, LabError> {
+    let signal = StopSignal::listen()?;
+    let interrupted = || signal.received();
+    match train_replicas(experiment, out, count, data, &surroundings(&interrupted))? {
+        ReplicasOutcome::Finished(runs) => {
+            let picture = out.join("compare.png");
+            compare_command(&runs, &picture, json)
+        }
+        ReplicasOutcome::Elsewhere(runs) => {
+            for run in runs {
+                eprintln!("{} is in training in another process", run.display());
+            }
+            eprintln!("the same command says the means once all are trained");
+            Ok(0)
+        }
+        ReplicasOutcome::Interrupted { signal } => {
+            eprintln!("stopped; the same command goes on");
+            Ok(u8::try_from(128 + signal).unwrap_or(1))
+        }
+    }
+}
+
+fn compare_command(runs: &[PathBuf], out: &Path, json: bool) -> Result<u8, LabError> {
+    let comparison = compare::compare(runs)?;
+    comparison.draw(out)?;
+    match json {
+        true => say_lines(comparison.rows())?,
+        false => say(comparison.table().trim_end())?,
+    }
+    eprintln!("{}", out.display());
+    Ok(0)
 }
 
 fn surroundings<'a>(interrupted: &'a (dyn Fn() -> Option<i32> + Sync)) -> Surroundings<'a> {

@@ -63,6 +63,9 @@ pub struct ModelRow {
     /// Share of generated frames in which a classifier reads the right digit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generated_digits: Option<Estimate>,
+    /// Share of returns at which a map made up from actions alone shows what it showed before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub map_coherence: Option<Estimate>,
 }
 
 /// A mean over replicas.
@@ -223,8 +226,12 @@ fn row(model: &Replicas) -> ModelRow {
         error_remembered: all(&|e| e.generated_recall.map(|r| r.error_remembered)),
         error_others: all(&|e| e.generated_recall.map(|r| r.error_others)),
         generated_digits: all(&|e| e.generated_digits.map(|d| d.accuracy)),
+        map_coherence: all(&|e| e.map_coherence),
     }
 }
+
+/// A number of a model.
+type Column = fn(&ModelRow) -> Option<Estimate>;
 
 /// A value of one logged step.
 type Value = fn(&Metrics) -> f32;
@@ -235,29 +242,36 @@ impl Comparison {
         &self.rows
     }
 
-    /// The rows as a Markdown table.
+    /// The rows as a Markdown table; numbers that no row has are left out.
     pub fn table(&self) -> String {
-        let mut text = String::from(
-            "| model | seeds | updates | bound | last KL | KL unpredictable | KL ratio | generated nearest | right digit |\n\
-             | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
-        );
-        let optional = |estimate: &Option<Estimate>, digits| {
-            estimate.map_or("-".to_owned(), |estimate| estimate.text(digits))
-        };
+        let columns: [(&str, usize, Column); 8] = [
+            ("bound", 1, |row| Some(row.bound)),
+            ("last KL", 2, |row| Some(row.kl_last)),
+            ("KL unpredictable", 2, |row| row.kl_unpredictable),
+            ("KL ratio", 3, |row| row.kl_ratio),
+            ("generated nearest", 3, |row| row.generated_nearest),
+            ("error remembered", 4, |row| row.error_remembered),
+            ("right digit", 3, |row| row.generated_digits),
+            ("map coherence", 3, |row| row.map_coherence),
+        ];
+        let present = columns
+            .into_iter()
+            .filter(|(_, _, value)| self.rows.iter().any(|row| value(row).is_some()));
+        let present: Vec<_> = present.collect();
+        let mut text = String::from("| model | seeds | updates |");
+        for (name, _, _) in &present {
+            text.push_str(&format!(" {name} |"));
+        }
+        text.push_str(&format!("\n|{}\n", " --- |".repeat(3 + present.len())));
         for row in &self.rows {
             let seeds: Vec<String> = row.seeds.iter().map(u64::to_string).collect();
-            text.push_str(&format!(
-                "| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n",
-                row.model,
-                seeds.join(", "),
-                row.steps,
-                row.bound.text(1),
-                row.kl_last.text(2),
-                optional(&row.kl_unpredictable, 2),
-                optional(&row.kl_ratio, 3),
-                optional(&row.generated_nearest, 3),
-                optional(&row.generated_digits, 3),
-            ));
+            let seeds = seeds.join(", ");
+            text.push_str(&format!("| {} | {seeds} | {} |", row.model, row.steps));
+            for (_, digits, value) in &present {
+                let value = value(row).map_or("-".to_owned(), |estimate| estimate.text(*digits));
+                text.push_str(&format!(" {value} |"));
+            }
+            text.push('\n');
         }
         text
     }

@@ -251,6 +251,8 @@ pub struct LruSettings {
     pub width: usize,
     /// Memory rows; 0 for five times as many as a sequence has steps.
     pub slots: usize,
+    /// Slots that a head reads, the nearest to its key; 0 for all.
+    pub nearest: usize,
 }
 
 /// Sizes of the Differentiable Neural Computer.
@@ -411,6 +413,7 @@ impl Default for LruSettings {
             reads: 5,
             width: 32,
             slots: 0,
+            nearest: 0,
         }
     }
 }
@@ -592,6 +595,7 @@ impl Experiment {
                         0 => LRU_SLOTS_PER_STEP * self.time(),
                         given => given,
                     },
+                    nearest: sizes.nearest,
                 };
                 MemoryConfig::Lru(config, model.latent)
             }
@@ -711,7 +715,7 @@ impl Experiment {
         flatten(&table, "memory", &mut sizes);
         for (key, size) in sizes {
             let size = size.as_integer().unwrap_or_default();
-            if size == 0 && !key.ends_with(".slots") {
+            if size == 0 && !(key.ends_with(".slots") || key.ends_with(".nearest")) {
                 return Err(format!("{key} is 0, it must be at least 1"));
             }
             if size > LARGEST_SIZE as i64 {

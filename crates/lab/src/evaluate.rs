@@ -45,6 +45,11 @@ pub struct Evaluation {
     /// Whether generated frames show the digit they should.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub generated_digits: Option<GeneratedDigits>,
+    /// How coherent a map is that the model makes up from actions alone: the share of returns to a
+    /// cell at which, of all frames generated for other visits, none is nearer to the frame
+    /// generated now than the one generated at the last visit.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub map_coherence: Option<f64>,
 }
 
 /// Frames generated after a prompt, where what was seen in the prompt determines the digit, as a
@@ -84,6 +89,7 @@ struct Streams {
     data: Stream,
     noise: Stream,
     generation: Stream,
+    made_up: Stream,
 }
 
 impl Streams {
@@ -92,6 +98,7 @@ impl Streams {
             data: Stream::new(seed, &format!("{purpose} data")),
             noise: Stream::new(seed, &format!("{purpose} noise")),
             generation: Stream::new(seed, &format!("{purpose} generation")),
+            made_up: Stream::new(seed, &format!("{purpose} made-up maps")),
         }
     }
 }
@@ -115,6 +122,7 @@ pub fn evaluate(
     let mut bounds = Vec::new();
     let mut kl_by_kind = KlByKind::default();
     let mut recall = RecallScore::default();
+    let mut coherence = Coherence::default();
     let mut digits = match experiment.task.name.shows_digits() {
         true => Some(DigitScore::new(DigitClassifier::shipped(&device)?)),
         false => None,
@@ -143,6 +151,10 @@ pub fn evaluate(
         if let Some(digits) = &mut digits {
             digits.add(task, &batch, &frames);
         }
+        if batch.cells.is_some() {
+            let made_up = generation(model, &batch, 0, &streams.made_up, index, &device);
+            coherence.add(&batch, &host(made_up.frames.into_data()));
+        }
     }
     let sequences = bounds.len();
     let count = sequences as f64;
@@ -165,6 +177,7 @@ pub fn evaluate(
         kl_ratio: kl_predictable.zip(kl_unpredictable).map(|(p, u)| p / u),
         generated_recall: recall.finish(),
         generated_digits: digits.and_then(DigitScore::finish),
+        map_coherence: coherence.finish(),
         kl_per_step,
     })
 }
@@ -188,20 +201,20 @@ pub fn generate_after_prompt(
     index: u64,
 ) -> Vec<f32> {
     let device = model.device();
-    let generated = generation(model, task, batch, stream, index, &device);
+    let generated = generation(model, batch, task.prompt(), stream, index, &device);
     host(generated.frames.into_data())
 }
 
-/// As [`generate_after_prompt`], with the attention of the generated steps.
+/// Frames after a prompt of given length, which may be 0: `[batch, time - prompt, pixels]`.
 pub(crate) fn generation(
     model: &Model,
-    task: &dyn Task,
     batch: &Batch,
+    prompt: usize,
     stream: &Stream,
     index: u64,
     device: &Device,
 ) -> mnemora_models::Generated {
-    let (rows, time, prompt) = (batch.batch, batch.time, task.prompt());
+    let (rows, time) = (batch.batch, batch.time);
     let tensors = BatchTensors::new(batch.clone(), device);
     let shape = [time, rows, model.latent_size()];
     let noise = noise(stream, index, shape, device);
@@ -213,16 +226,22 @@ pub(crate) fn generation(
         })
     };
     let pixels = batch.frame.size();
-    let seen = filter(
-        model,
-        tensors.observations.slice([0..rows, 0..prompt, 0..pixels]),
-        split(&tensors.conditions, 0..prompt),
-        noise.clone().slice([0..prompt, 0..rows, 0..latent]),
-        None,
-    );
+    let state = match prompt {
+        0 => model.initial_state(rows),
+        _ => {
+            let seen = filter(
+                model,
+                tensors.observations.slice([0..rows, 0..prompt, 0..pixels]),
+                split(&tensors.conditions, 0..prompt),
+                noise.clone().slice([0..prompt, 0..rows, 0..latent]),
+                None,
+            );
+            seen.state
+        }
+    };
     generate(
         model,
-        seen.state,
+        state,
         split(&tensors.conditions, prompt..time),
         noise.slice([prompt..time, 0..rows, 0..latent]),
     )
@@ -321,6 +340,41 @@ impl RecallScore {
     }
 }
 
+/// Counts of coherent returns on maps that the model made up.
+#[derive(Default)]
+struct Coherence {
+    returns: usize,
+    coherent: usize,
+}
+
+impl Coherence {
+    /// Looks at frames `[batch, time, pixels]`, all of them generated.
+    fn add(&mut self, batch: &Batch, frames: &[f32]) {
+        let pixels = batch.frame.size();
+        let frame = |row: usize, step: usize| {
+            let place = (row * batch.time + step) * pixels;
+            &frames[place..place + pixels]
+        };
+        let cells = batch.cells.as_deref().unwrap_or_default();
+        for (place, source) in batch.sources.iter().enumerate() {
+            let (row, step) = (place / batch.time, place % batch.time);
+            let &Some(source) = source else { continue };
+            let now = frame(row, step);
+            let same = mean_squared_error(now, frame(row, source));
+            let cell = |step: usize| cells[row * batch.time + step];
+            let nearer = (0..step)
+                .filter(|other| cell(*other) != cell(step))
+                .any(|other| mean_squared_error(now, frame(row, other)) < same);
+            self.returns += 1;
+            self.coherent += usize::from(!nearer);
+        }
+    }
+
+    fn finish(self) -> Option<f64> {
+        (self.returns > 0).then(|| self.coherent as f64 / self.returns as f64)
+    }
+}
+
 struct DigitScore {
     classifier: DigitClassifier,
     frames: usize,
@@ -360,7 +414,9 @@ impl DigitScore {
         let right = |frames: &[f32]| {
             let read = self.classifier.classify(frames);
             let pairs = read.into_iter().zip(&labels);
-            pairs.filter(|(read, label)| u16::from(*read) == **label).count()
+            pairs
+                .filter(|(read, label)| u16::from(*read) == **label)
+                .count()
         };
         let (made, truth) = (right(&made), right(&truth));
         self.frames += labels.len();

@@ -4,10 +4,11 @@
 //! | --- | --- |
 //! | `config.rs`, `keys.rs`, `experiments.rs` | what an experiment is; how keys are set; the ones that come with mnemora |
 //! | `train.rs` | a training from start or checkpoint to report: start here |
+//! | `replicas.rs` | the same under several seeds |
 //! | `open.rs` | data, task, model and threads of an experiment or a run |
 //! | `trainer.rs`, `adam.rs` | one training step and its optimiser |
 //! | `run.rs`, `checkpoint.rs`, `weights.rs` | what lies on disk |
-//! | `evaluate.rs`, `compare.rs` | held-out numbers of one run, of several |
+//! | `evaluate.rs`, `digit_classifier.rs`, `compare.rs` | held-out numbers of one run, of several |
 //! | `present.rs`, `curves.rs`, `report.rs`, `chart.rs`, `picture.rs`, `tensorboard.rs` | what is looked at |
 //! | `bench.rs` | timing |
 
@@ -28,6 +29,7 @@ mod open;
 pub mod picture;
 pub mod present;
 mod progress;
+mod replicas;
 pub mod report;
 mod run;
 pub mod tensorboard;
@@ -36,14 +38,15 @@ mod trainer;
 mod weights;
 
 pub use config::{
-    DataSettings, EvaluationSettings, Experiment, IntrospectionSettings, LikelihoodName,
-    MemoryName, MemorySettings, ModelSettings, Schedule, TaskSettings, TrainingSettings,
-    VisualName, VrnnSettings,
+    DataSettings, DncSettings, EvaluationSettings, Experiment, HybridSettings,
+    IntrospectionSettings, LikelihoodName, LruSettings, MemoryName, MemorySettings, ModelSettings,
+    NtmSettings, Schedule, TaskName, TaskSettings, TrainingSettings, VisualName, VrnnSettings,
 };
 pub use digit_classifier::{DigitClassifier, DigitTraining, box_blur};
 pub use error::LabError;
-pub use evaluate::{EVALUATION, Evaluation, GeneratedRecall, evaluate};
+pub use evaluate::{EVALUATION, Evaluation, GeneratedDigits, GeneratedRecall, evaluate};
 pub use experiments::{Shipped, load_experiment, shipped};
 pub use open::{Plan, Trained, Which, open, plan};
+pub use replicas::{ReplicasOutcome, replica, train_replicas};
 pub use run::{Metrics, Origin, read_experiment, read_metrics, read_origin};
 pub use train::{Outcome, Surroundings, resume, train};

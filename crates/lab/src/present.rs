@@ -4,13 +4,17 @@ use crate::{
     Evaluation, Experiment, LabError, Trained,
     chart::{self, Layout, Series, number},
     checkpoint::State,
+    config::MemoryName,
     curves::{
         bound_chart, bound_series, kl_per_step_chart, kl_per_step_series, last_kl_chart,
         last_kl_series,
     },
     evaluate::generation,
     open::resolve_task,
-    picture::{Group, HeatMap, Image, PictureError, Row, Sequence, Sheet, heat_map, sheet},
+    picture::{
+        Group, HeatMap, Image, MapOverlay, MapRow, PictureError, Row, Sequence, Sheet, heat_map,
+        map_overlay, sheet,
+    },
     report::{Content, Figure, Number, Report, html},
     run::{EVALUATION_FILE, REPORT_FILE, read_json, read_metrics, read_origin, write_atomically},
     trainer::{BatchTensors, Model, noise},
@@ -115,6 +119,14 @@ pub fn numbers(evaluation: &Evaluation) -> Vec<Number> {
             ),
         ));
     }
+    if let Some(coherence) = evaluation.map_coherence {
+        rows.push(row(
+            "map coherence",
+            format!("{:.1}", 100.0 * coherence),
+            "% of returns",
+            "on maps made up from actions alone: a cell shows what it showed at the last visit",
+        ));
+    }
     rows
 }
 
@@ -134,13 +146,13 @@ pub fn write_training_sequences(
                 frames: frames_of(&batch, row),
                 first_step: 0,
             }],
-            marked: marked(task.as_ref()),
+            marked: predictable(&batch, row),
         })
         .collect();
     let picture = sheet(&Sheet {
         title: format!("{}: training sequences", experiment.name),
         groups,
-        mark_caption: "recall interval".into(),
+        mark_caption: "the past predicts it".into(),
         scale: SCALE,
         wrap: wrap(batch.time),
         first_number: 1,
@@ -192,15 +204,27 @@ pub fn write_report(
         ),
         content: Content::Png(generated.png_bytes()?),
     }];
+    let mut pictures = pictures;
+    if let Some(picture) = map_picture(model, task, experiment.task.grid)? {
+        write_picture(&picture, &samples.join("map.png"))?;
+        pictures.push(Figure {
+            title: String::new(),
+            caption: format!(
+                "A walk over a held-out map. 'After {0}': the first {0} frames were seen, the rest \
+                 generated. 'Made up': all frames generated from the actions alone; a coherent map \
+                 turns yellow and white.",
+                task.prompt()
+            ),
+            content: Content::Png(picture.png_bytes()?),
+        });
+    }
     let memory = match attention_picture(model, task)? {
         None => Vec::new(),
         Some(picture) => {
             write_picture(&picture, &samples.join("attention.png"))?;
             vec![Figure {
                 title: String::new(),
-                caption: "Read weights of each head over the slots, one column a step, mean over \
-                          held-out sequences. Slot i holds what step i stored."
-                    .into(),
+                caption: attention_caption(experiment.model.memory).into(),
                 content: Content::Png(picture.png_bytes()?),
             }]
         }
@@ -282,7 +306,7 @@ fn generated_picture(
     let stream = Stream::new(seed, "pictures");
     let batch = task.batch(Split::Test, &stream, 0, sequences);
     let samples = Stream::new(seed, "picture samples");
-    let generated = generation(model, task, &batch, &samples, 0, &model.device());
+    let generated = generation(model, &batch, task.prompt(), &samples, 0, &model.device());
     let frames = host(generated.frames.into_data());
     let length = frames.len() / sequences;
     let groups = frames
@@ -305,27 +329,41 @@ fn generated_picture(
                     first_step: task.prompt(),
                 },
             ],
-            marked: marked(task),
+            marked: predictable(&batch, row),
         })
         .collect();
     Ok(sheet(&Sheet {
         title: String::new(),
         groups,
-        mark_caption: "recall interval".into(),
+        mark_caption: "the past predicts it".into(),
         scale: SCALE,
         wrap: wrap(batch.time),
         first_number: 1,
     })?)
 }
 
-/// Read weights `[slots, time]` of each head, mean over held-out sequences; `None` for a memory
-/// without heads.
+fn attention_caption(memory: MemoryName) -> &'static str {
+    match memory {
+        MemoryName::Introspection | MemoryName::Hybrid => {
+            "Read weights of each head over the slots on one held-out sequence, one column a step. \
+             Slot i holds the latent of step i."
+        }
+        _ => {
+            "Weights of each head over the slots on one held-out sequence, one column a step. At \
+             step t the memory takes in the latent of step t - 1, then reads."
+        }
+    }
+}
+
+/// Weights `[slots, time]` of each head on one held-out sequence; `None` for a memory without
+/// heads.
 fn attention_picture(model: &Model, task: &dyn Task) -> Result<Option<Image>, LabError> {
-    let batch = task.batch(Split::Test, &Stream::new(1, "pictures"), 1, 16);
-    let (rows, time) = (batch.batch, batch.time);
+    let batch = task.batch(Split::Test, &Stream::new(1, "pictures"), 0, 1);
+    let marked = predictable(&batch, 0);
+    let time = batch.time;
     let device = model.device();
     let tensors = BatchTensors::new(batch, &device);
-    let shape = [time, rows, model.latent_size()];
+    let shape = [time, 1, model.latent_size()];
     let noise = noise(&Stream::new(1, "picture samples"), 1, shape, &device);
     let filtered = filter(model, tensors.observations, tensors.conditions, noise, None);
 
@@ -333,16 +371,17 @@ fn attention_picture(model: &Model, task: &dyn Task) -> Result<Option<Image>, La
         .attention
         .iter()
         .flatten()
-        .map(|attention| attention.weights.dims()[2])
+        .map(|attention| attention.weights().dims()[2])
         .max();
     let Some(slots) = slots else { return Ok(None) };
-    // Weights `[slots, time]` by what they do and by head; zero where a slot was not filled yet.
+    // By what they do and by head; zero where a slot was not filled yet.
     let mut heads: BTreeMap<(&str, usize), Vec<f32>> = BTreeMap::new();
     for (step, attention) in filtered.attention.into_iter().enumerate() {
         for attention in attention {
-            let filled = attention.weights.dims()[2];
-            let mean = host(attention.weights.mean_dim(0).into_data());
-            for (head, weights) in mean.chunks(filled).enumerate() {
+            let weights = attention.weights();
+            let filled = weights.dims()[2];
+            let weights = host(weights.into_data());
+            for (head, weights) in weights.chunks(filled).enumerate() {
                 let values = heads
                     .entry((attention.name, head))
                     .or_insert_with(|| vec![0.0; slots * time]);
@@ -363,11 +402,53 @@ fn attention_picture(model: &Model, task: &dyn Task) -> Result<Option<Image>, La
             column_axis: "step".into(),
             first_number: 1,
             range: Some((0.0, 1.0)),
-            cell: if time > 30 { 10 } else { 18 },
-            marked: marked(task),
+            cell: match slots.max(time) {
+                0..=30 => 18,
+                31..=60 => 10,
+                _ => 5,
+            },
+            marked: marked.clone(),
         })?);
     }
     Ok(Some(grid(&images, 3)?))
+}
+
+/// A walk over a map and the maps that were seen and generated on it; `None` for a task without a
+/// map.
+fn map_picture(model: &Model, task: &dyn Task, grid: usize) -> Result<Option<Image>, LabError> {
+    let batch = task.batch(Split::Test, &Stream::new(1, "pictures"), 0, 1);
+    let Some(cells) = &batch.cells else {
+        return Ok(None);
+    };
+    let device = model.device();
+    let samples = Stream::new(1, "picture samples");
+    let after = |prompt: usize| {
+        let generated = generation(model, &batch, prompt, &samples, 2, &device);
+        let seen = prompt * batch.frame.size();
+        let mut frames = batch.frames.get(..seen).unwrap_or_default().to_vec();
+        frames.extend(host(generated.frames.into_data()));
+        frames
+    };
+    let (prompt, time) = (task.prompt(), batch.time);
+    let (after_prompt, made_up) = (after(prompt), after(0));
+    let row = |label: String, frames| MapRow { label, frames };
+    let mut checkpoints: Vec<usize> = (1..time).filter(|step| step % 5 == 0).collect();
+    checkpoints.push(time);
+    let picture = map_overlay(&MapOverlay {
+        title: String::new(),
+        grid,
+        cells,
+        rows: vec![
+            row("truth".into(), &batch.frames),
+            row(format!("after {prompt}"), &after_prompt),
+            row("made up".into(), &made_up),
+        ],
+        height: batch.frame.height,
+        width: batch.frame.width,
+        scale: 1,
+        checkpoints,
+    })?;
+    Ok(Some(picture))
 }
 
 /// Pictures of one size in rows of `columns`.
@@ -401,8 +482,13 @@ fn frames_of(batch: &Batch, row: usize) -> Sequence<'_> {
     }
 }
 
-fn marked(task: &dyn Task) -> Vec<usize> {
-    task.recall_interval().map_or(Vec::new(), Iterator::collect)
+/// The steps of a sequence that its past predicts.
+fn predictable(batch: &Batch, row: usize) -> Vec<usize> {
+    let steps = batch
+        .predictable
+        .get(row * batch.time..(row + 1) * batch.time);
+    let steps = steps.unwrap_or_default().iter().enumerate();
+    steps.filter_map(|(step, p)| p.then_some(step)).collect()
 }
 
 /// Frames in a line of a picture; long sequences go over several.

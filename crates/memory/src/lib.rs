@@ -42,7 +42,7 @@ pub use vrnn::{Vrnn, VrnnConfig};
 
 use burn::{
     module::Module,
-    tensor::{Device, Tensor},
+    tensor::{Device, IndexingUpdateOp, Int, Tensor},
 };
 
 /// What step `t - 1` produced.
@@ -59,14 +59,47 @@ pub struct Previous {
 pub struct Attention {
     /// What the weights do: `read`, `write`, `allocation`.
     pub name: &'static str,
-    /// `[batch, heads, slots]`; slots that were never written are left out at the end.
-    pub weights: Tensor<3>,
+    weights: Weights,
+}
+
+#[derive(Clone, Debug)]
+enum Weights {
+    Dense(Tensor<3>),
+    /// Weights of the slots named, of so many.
+    Sparse(Tensor<3>, Tensor<3, Int>, usize),
 }
 
 impl Attention {
     pub(crate) fn new(name: &'static str, weights: &Tensor<3>) -> Self {
-        let weights = weights.clone();
+        let weights = Weights::Dense(weights.clone());
         Self { name, weights }
+    }
+
+    /// Weights of the slots named, all others nothing; `[batch, heads, count]` both.
+    pub(crate) fn sparse(
+        name: &'static str,
+        weights: &Tensor<3>,
+        slots: &Tensor<3, Int>,
+        all: usize,
+    ) -> Self {
+        let weights = Weights::Sparse(weights.clone(), slots.clone(), all);
+        Self { name, weights }
+    }
+
+    /// `[batch, heads, slots]`; slots that were never written may be left out at the end.
+    pub fn weights(&self) -> Tensor<3> {
+        match &self.weights {
+            Weights::Dense(weights) => weights.clone(),
+            Weights::Sparse(weights, slots, all) => {
+                let [batch, heads, _] = weights.dims();
+                Tensor::zeros([batch, heads, *all], &weights.device()).scatter(
+                    2,
+                    slots.clone(),
+                    weights.clone(),
+                    IndexingUpdateOp::Add,
+                )
+            }
+        }
     }
 }
 

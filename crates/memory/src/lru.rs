@@ -7,9 +7,13 @@ use crate::{
 use burn::{
     module::Module,
     nn::Linear,
-    tensor::{Device, Int, Tensor, activation},
+    tensor::{Device, IndexingUpdateOp, Int, Tensor, activation},
 };
-use mnemora_kernels::{attention::read, content::content_weights, softplus};
+use mnemora_kernels::{
+    attention::read,
+    content::{content_weights, read_nearest, rows_of},
+    softplus,
+};
 
 /// What every memory cell holds before the first write.
 const INITIAL_MEMORY: f64 = 1e-6;
@@ -30,6 +34,9 @@ pub struct LruConfig {
     pub width: usize,
     /// Memory rows, `N`. With `reads` for each step nothing needs to be overwritten.
     pub slots: usize,
+    /// Slots that a head reads, the nearest to its key; 0 for all. With few of many slots a step
+    /// costs little more than the search.
+    pub nearest: usize,
 }
 
 /// An LSTM controller with heads that read by content and write either where they read last or
@@ -47,6 +54,7 @@ pub struct Lru {
     reads: usize,
     width: usize,
     slots: usize,
+    nearest: usize,
 }
 
 /// Controller, memory, weights and usage of an [`Lru`] memory.
@@ -56,12 +64,21 @@ pub struct LruState {
     pub controller: LstmState,
     /// `M_t`, `[batch, slots, width]`.
     pub memory: Tensor<3>,
-    /// `w^r_t`, `[batch, reads, slots]`.
-    pub read_weights: Tensor<3>,
+    /// `w^r_t`.
+    pub read_weights: ReadWeights,
     /// `w^u_t`, `[batch, slots]`, without gradient.
     pub usage: Tensor<2>,
     /// `r_t`, `[batch, reads * width]`.
     pub read_vectors: Tensor<2>,
+}
+
+/// `w^r` over all slots, or over those that were read.
+#[derive(Clone, Debug)]
+pub enum ReadWeights {
+    /// `[batch, reads, slots]`
+    Dense(Tensor<3>),
+    /// Slots and their weights, `[batch, reads, nearest]` both.
+    Nearest(Tensor<3, Int>, Tensor<3>),
 }
 
 /// What `h_t` tells the heads.
@@ -101,6 +118,10 @@ impl LruConfig {
             reads: self.reads,
             width: self.width,
             slots: self.slots,
+            nearest: match self.nearest {
+                0 => self.slots,
+                nearest => nearest.min(self.slots),
+            },
         })
     }
 }
@@ -130,24 +151,163 @@ impl Lru {
         }
     }
 
-    /// `w^lu_{t-1}`: one-hot rows at the least used slots, the least used first, ties by index;
-    /// `[batch, reads, slots]`.
-    fn least_used(&self, usage: &Tensor<2>) -> Tensor<3> {
+    /// The least used slots, the least used first, ties by index: `[batch, reads]`.
+    fn least_used(&self, usage: &Tensor<2>) -> Tensor<2, Int> {
         let [batch, slots] = usage.dims();
-        let positions = Tensor::<1, Int>::arange(0..slots as i64, &usage.device())
-            .unsqueeze_dim::<2>(0)
-            .expand([batch, slots]);
+        let positions = positions(slots, usage).expand([batch, slots]);
         let taken = usage.clone().max().unsqueeze::<2>().add_scalar(1.0);
         let mut usage = usage.clone();
-        let mut rows = Vec::with_capacity(self.reads);
-        for _ in 0..self.reads {
-            let least = usage.clone().argmin(1).expand([batch, slots]);
-            let row = positions.clone().equal(least).float();
-            usage = usage + row.clone() * taken.clone();
-            rows.push(row);
+        let mut found = Vec::with_capacity(self.reads);
+        for head in 0..self.reads {
+            let least = usage.clone().argmin(1);
+            if head + 1 < self.reads {
+                let row = positions
+                    .clone()
+                    .equal(least.clone().expand([batch, slots]));
+                usage = usage + row.float() * taken.clone();
+            }
+            found.push(least);
         }
-        Tensor::stack(rows, 1)
+        Tensor::cat(found, 1)
     }
+
+    /// Equations 17 to 23 over all slots.
+    fn step_dense(
+        &self,
+        interface: Interface,
+        state: LruState,
+        before: Tensor<3>,
+    ) -> (Tensor<3>, Tensor<2>, ReadWeights, Tensor<3>, [Attention; 2]) {
+        let [batch, _] = state.usage.dims();
+        let all = [batch, self.reads, self.slots];
+        // `w^lu_{t-1}`: each head takes a slot of its own.
+        let least_used = self
+            .least_used(&state.usage)
+            .unsqueeze_dim::<3>(2)
+            .expand(all);
+        let least_used = positions(self.slots, &state.usage)
+            .unsqueeze_dim::<3>(1)
+            .expand(all)
+            .equal(least_used)
+            .float();
+
+        // Equation 22: between where the head read last and its least used slot.
+        let write_weights = least_used.clone() + interface.rewrite * (before - least_used.clone());
+        checks::weights("lru", "write weights", &write_weights, true);
+        // Equation 23, after the least used slot of all has been set to zero.
+        let kept = least_used
+            .narrow(1, 0, 1)
+            .swap_dims(1, 2)
+            .neg()
+            .add_scalar(1.0);
+        let written = write_weights.clone().swap_dims(1, 2).matmul(interface.adds);
+        let memory = state.memory * kept + written;
+
+        // Equations 17 to 19.
+        let weights = content_weights(interface.keys, interface.strengths, memory.clone());
+        checks::weights("lru", "read weights", &weights, true);
+        let vectors = read(weights.clone(), memory.clone());
+
+        // Equation 20.
+        let touched = (weights.clone() + write_weights.clone()).detach();
+        let usage = state.usage * USAGE_DECAY + touched.sum_dim(1).squeeze_dim::<2>(1);
+        let attention = [
+            Attention::new("read", &weights),
+            Attention::new("write", &write_weights),
+        ];
+        (
+            memory,
+            usage,
+            ReadWeights::Dense(weights),
+            vectors,
+            attention,
+        )
+    }
+
+    /// The same over the slots that are read and written alone.
+    fn step_nearest(
+        &self,
+        interface: Interface,
+        state: LruState,
+        (slots, weights): (Tensor<3, Int>, Tensor<3>),
+    ) -> (Tensor<3>, Tensor<2>, ReadWeights, Tensor<3>, [Attention; 2]) {
+        let [batch, _] = state.usage.dims();
+        let [_, reads, count] = slots.dims();
+        let width = self.width;
+        let least_used = self.least_used(&state.usage);
+
+        // The least used slot is set to zero. One that nothing ever touched holds the constant of
+        // the start, which can be taken off without a look at any other row.
+        let emptied = least_used.clone().narrow(1, 0, 1);
+        let untouched = state.usage.clone().gather(1, emptied.clone()).max();
+        let memory = match untouched.into_scalar::<f32>() > 0.0 {
+            false => {
+                let start = Tensor::full([batch, 1, width], -INITIAL_MEMORY, &state.usage.device());
+                let emptied = rows_of(emptied.unsqueeze_dim(2), width);
+                state
+                    .memory
+                    .scatter(1, emptied, start, IndexingUpdateOp::Add)
+            }
+            true => {
+                let all = [batch, self.slots];
+                let kept = positions(self.slots, &state.usage)
+                    .expand(all)
+                    .not_equal(emptied.expand(all));
+                state.memory * kept.float().unsqueeze_dim::<3>(2)
+            }
+        };
+
+        // Equation 22: `nearest` slots read last and the least used one for each head.
+        let anew = interface.rewrite.clone().neg().add_scalar(1.0);
+        let write_weights = Tensor::cat(vec![weights * interface.rewrite, anew], 2);
+        let write_slots = Tensor::cat(vec![slots, least_used.unsqueeze_dim::<3>(2)], 2);
+        checks::weights("lru", "write weights", &write_weights, true);
+        // Equation 23.
+        let written = write_weights.clone().unsqueeze_dim::<4>(3) * interface.adds.unsqueeze_dim(2);
+        let memory = memory.scatter(
+            1,
+            rows_of(write_slots.clone(), width),
+            written.reshape([batch, reads * (count + 1), width]),
+            IndexingUpdateOp::Add,
+        );
+
+        // Equations 17 to 19.
+        let found = read_nearest(
+            interface.keys,
+            interface.strengths,
+            memory.clone(),
+            self.nearest,
+        );
+        checks::weights("lru", "read weights", &found.weights, true);
+
+        // Equation 20.
+        let flat = |slots: &Tensor<3, Int>| slots.clone().reshape([batch as i32, -1]);
+        let usage = state.usage * USAGE_DECAY;
+        let usage = usage
+            .scatter(
+                1,
+                flat(&found.slots),
+                found.weights.clone().detach().reshape([batch as i32, -1]),
+                IndexingUpdateOp::Add,
+            )
+            .scatter(
+                1,
+                flat(&write_slots),
+                write_weights.clone().detach().reshape([batch as i32, -1]),
+                IndexingUpdateOp::Add,
+            );
+        let attention = [
+            Attention::sparse("read", &found.weights, &found.slots, self.slots),
+            Attention::sparse("write", &write_weights, &write_slots, self.slots),
+        ];
+        let weights = ReadWeights::Nearest(found.slots, found.weights);
+        (memory, usage, weights, found.vectors, attention)
+    }
+}
+
+/// `0 .. slots`, `[1, slots]`, on the device of `like`.
+fn positions(slots: usize, like: &Tensor<2>) -> Tensor<2, Int> {
+    Tensor::<1, Int>::arange(0..slots as i64, &like.device()).unsqueeze_dim(0)
 }
 
 impl RecurrentCore for Lru {
@@ -163,65 +323,48 @@ impl RecurrentCore for Lru {
     }
 
     fn initial_state(&self, batch: usize, device: &Device) -> LruState {
-        let first = |heads: usize| {
-            let mut values = vec![0.0_f32; heads * self.slots];
-            values.iter_mut().step_by(self.slots).for_each(|w| *w = 1.0);
+        let first = |rows: usize, columns: usize| {
+            let mut values = vec![0.0_f32; rows * columns];
+            values.iter_mut().step_by(columns).for_each(|w| *w = 1.0);
             Tensor::<1>::from_floats(values.as_slice(), device)
+        };
+        let read = [batch, self.reads, self.nearest];
+        let weights = first(batch * self.reads, self.nearest).reshape(read);
+        let read_weights = match self.nearest == self.slots {
+            true => ReadWeights::Dense(weights),
+            false => {
+                let slots = Tensor::<1, Int>::arange(0..self.nearest as i64, device);
+                let slots = slots.unsqueeze::<3>().expand(read);
+                ReadWeights::Nearest(slots, weights)
+            }
         };
         LruState {
             controller: self.lstm.initial_state(batch, device),
             memory: Tensor::full([batch, self.slots, self.width], INITIAL_MEMORY, device),
-            read_weights: first(batch * self.reads).reshape([batch, self.reads, self.slots]),
-            usage: first(batch).reshape([batch, self.slots]),
+            read_weights,
+            usage: first(batch, self.slots).reshape([batch, self.slots]),
             read_vectors: Tensor::zeros([batch, self.reads * self.width], device),
         }
     }
 
     fn forward(&self, input: Tensor<2>, state: LruState) -> (CoreOutput, LruState) {
         let batch = input.dims()[0];
-        let input = Tensor::cat(vec![input, state.read_vectors], 1);
-        let controller = self.lstm.step(input, state.controller);
-        let Interface {
-            keys,
-            adds,
-            rewrite,
-            strengths,
-        } = self.interface(controller.hidden.clone());
-
-        // Equation 22: between where the head read last and its least used slot.
-        let least_used = self.least_used(&state.usage);
-        let write_weights =
-            least_used.clone() + rewrite * (state.read_weights - least_used.clone());
-        checks::weights("lru", "write weights", &write_weights, true);
-        // Equation 23, after the least used slot of all has been set to zero.
-        let kept = least_used
-            .narrow(1, 0, 1)
-            .swap_dims(1, 2)
-            .neg()
-            .add_scalar(1.0);
-        let memory = state.memory * kept + write_weights.clone().swap_dims(1, 2).matmul(adds);
-
-        // Equations 17 to 19.
-        let read_weights = content_weights(keys, strengths, memory.clone());
-        checks::weights("lru", "read weights", &read_weights, true);
-        let read_vectors =
-            read(read_weights.clone(), memory.clone()).reshape([batch, self.reads * self.width]);
-
-        // Equation 20.
-        let touched = (read_weights.clone() + write_weights.clone())
-            .detach()
-            .sum_dim(1)
-            .squeeze_dim::<2>(1);
-        let usage = state.usage * USAGE_DECAY + touched;
+        let input = Tensor::cat(vec![input, state.read_vectors.clone()], 1);
+        let controller = self.lstm.step(input, state.controller.clone());
+        let interface = self.interface(controller.hidden.clone());
+        let (memory, usage, read_weights, vectors, attention) = match state.read_weights.clone() {
+            ReadWeights::Dense(before) => self.step_dense(interface, state, before),
+            ReadWeights::Nearest(slots, weights) => {
+                self.step_nearest(interface, state, (slots, weights))
+            }
+        };
         let most = 2.0 * self.reads as f64 / (1.0 - USAGE_DECAY);
         checks::range("lru", "usage", &usage, [0.0, most as f32]);
 
+        let read_vectors = vectors.reshape([batch, self.reads * self.width]);
         let output = CoreOutput {
             output: Tensor::cat(vec![read_vectors.clone(), controller.hidden.clone()], 1),
-            attention: vec![
-                Attention::new("read", &read_weights),
-                Attention::new("write", &write_weights),
-            ],
+            attention: attention.into(),
         };
         let state = LruState {
             controller,
@@ -231,5 +374,98 @@ impl RecurrentCore for Lru {
             read_vectors,
         };
         (output, state)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use burn::tensor::TensorData;
+    use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+
+    const STEPS: usize = 9;
+
+    fn core(slots: usize, nearest: usize, device: &Device) -> Lru {
+        let config = LruConfig {
+            input: 3,
+            hidden: 5,
+            reads: 2,
+            width: 4,
+            slots,
+            nearest,
+        };
+        let mut init = Initializer::new(ChaCha8Rng::seed_from_u64(3), device.clone());
+        config.init(&mut init).unwrap()
+    }
+
+    /// Outputs of all steps, and the gradient of their squares for the inputs.
+    fn run(core: &Lru, mut state: LruState, device: &Device) -> (Vec<f32>, Vec<f32>) {
+        let values = (0..STEPS * 2 * 3).map(|i| ((i * i) as f32 * 0.7).sin());
+        let inputs = TensorData::new(values.collect::<Vec<_>>(), [STEPS, 2, 3]);
+        let inputs = Tensor::<3>::from_data(inputs, device).require_grad();
+        let mut outputs = Vec::new();
+        for step in 0..STEPS {
+            let input = inputs.clone().narrow(0, step, 1).squeeze_dim::<2>(0);
+            let (output, next) = core.forward(input, state);
+            state = next;
+            outputs.push(output.output);
+        }
+        let outputs = Tensor::cat(outputs, 1);
+        let gradients = (outputs.clone() * outputs.clone()).sum().backward();
+        let gradient = inputs.grad(&gradients).unwrap();
+        let values = |data: TensorData| data.try_into_vec::<f32>().unwrap();
+        (values(outputs.into_data()), values(gradient.into_data()))
+    }
+
+    fn assert_close(a: &[f32], b: &[f32]) {
+        for (a, b) in a.iter().zip(b) {
+            assert!((a - b).abs() < 1e-4 * b.abs().max(1.0), "{a} {b}");
+        }
+    }
+
+    /// The path over the slots read and written alone, given all slots, is the dense one; also when
+    /// slots run out and are emptied.
+    #[test]
+    fn reading_the_nearest_of_all_is_dense() {
+        let device = Device::default().autodiff();
+        for slots in [6, 40] {
+            let core = core(slots, 0, &device);
+            let dense = core.initial_state(2, &device);
+            let mut sparse = dense.clone();
+            let ReadWeights::Dense(weights) = dense.read_weights.clone() else {
+                unreachable!("it reads all slots");
+            };
+            let all = positions(slots, &dense.usage).unsqueeze_dim::<3>(1);
+            let all = all.expand([2, 2, slots]);
+            sparse.read_weights = ReadWeights::Nearest(all, weights);
+            let (dense, dense_gradient) = run(&core, dense, &device);
+            let (sparse, sparse_gradient) = run(&core, sparse, &device);
+            assert_close(&sparse, &dense);
+            assert_close(&sparse_gradient, &dense_gradient);
+        }
+    }
+
+    #[test]
+    fn reading_few_is_another_read_but_writes_as_many() {
+        let device = Device::default().autodiff();
+        let core = core(40, 4, &device);
+        let state = core.initial_state(2, &device);
+        let (outputs, gradient) = run(&core, state, &device);
+        assert!(outputs.iter().chain(&gradient).all(|v| v.is_finite()));
+    }
+
+    #[test]
+    fn the_least_used_come_first_and_ties_go_by_index() {
+        let device = Device::default();
+        let core = core(6, 0, &device);
+        let usage = Tensor::<2>::from_floats(
+            [
+                [0.5, 0.0, 3.0, 0.0, 0.1, 0.0],
+                [1.0, 0.9, 0.8, 0.7, 0.6, 0.5],
+            ],
+            &device,
+        );
+        let found = core.least_used(&usage).into_data();
+        assert_eq!(found.iter::<i64>().collect::<Vec<_>>(), [1, 3, 5, 4]);
     }
 }

@@ -64,6 +64,21 @@ fn memories(slots: usize) -> Vec<(&'static str, MemoryConfig)> {
                     reads,
                     width,
                     slots,
+                    nearest: 0,
+                },
+                latent,
+            ),
+        ),
+        (
+            "lru of the nearest",
+            MemoryConfig::Lru(
+                LruConfig {
+                    input: INPUT,
+                    hidden,
+                    reads,
+                    width,
+                    slots,
+                    nearest: 3,
                 },
                 latent,
             ),
@@ -209,7 +224,7 @@ impl burn::module::ModuleMapper for Scale {
 #[cfg(feature = "range-checks")]
 mod range_checks {
     use super::*;
-    use mnemora_memory::AnyMemoryState;
+    use mnemora_memory::{AnyMemoryState, lru::ReadWeights};
 
     fn step_from(name: &str, spoil: impl Fn(&mut AnyMemoryState)) -> String {
         let device = Device::default();
@@ -253,7 +268,10 @@ mod range_checks {
             let AnyMemoryState::Lru(lru) = state else {
                 unreachable!()
             };
-            lru.core.read_weights = lru.core.read_weights.clone() * 9.0;
+            let ReadWeights::Dense(weights) = lru.core.read_weights.clone() else {
+                unreachable!()
+            };
+            lru.core.read_weights = ReadWeights::Dense(weights * 9.0);
         });
         assert!(message.starts_with("lru: write weights"), "{message}");
         let message = step_from("lru", |state| {

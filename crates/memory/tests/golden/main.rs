@@ -214,9 +214,9 @@ fn check_attention(golden: &Golden, file: &str, name: &str, contexts: &[MemoryCo
             assert!(expected.iter().all(|w| *w == 0.0), "{file} at step {step}");
             continue;
         };
-        let [batch, heads, filled] = found.weights.dims();
+        let mut weights = found.weights();
+        let [batch, heads, filled] = weights.dims();
         assert_eq!([batch, heads], [shape[1], shape[2]]);
-        let mut weights = found.weights.clone();
         if filled < shape[3] {
             let padding = Tensor::zeros([batch, heads, shape[3] - filled], &weights.device());
             weights = Tensor::cat(vec![weights, padding], 2);
@@ -291,6 +291,7 @@ fn lru(file: &str) {
         reads: golden.shape("read_weights")[2],
         width: 4,
         slots: golden.shape("read_weights")[3],
+        nearest: 0,
     };
     let mut core = config.init(&mut initializer(&device)).unwrap();
     core.lstm = lstm(&golden, &device);
