@@ -112,6 +112,9 @@ pub enum Command {
     },
     /// Time one training step of the paper-size models
     Bench {
+        /// Time a step of each memory alone, at 100, 1,000 and 10,000 slots, instead (needs 12 GB)
+        #[arg(long)]
+        slots: bool,
         /// Steps to time
         #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
         steps: u64,

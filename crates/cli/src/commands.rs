@@ -71,8 +71,11 @@ pub fn run(command: Command) -> Result<u8, LabError> {
             Ok(0)
         }
         Command::Compare { runs, out, json } => compare_command(&runs, &out, json),
-        Command::Bench { steps, json } => {
-            let rows = bench::bench(steps as usize)?;
+        Command::Bench { slots, steps, json } => {
+            let rows = match slots {
+                true => bench::bench_slots(steps as usize)?,
+                false => bench::bench(steps as usize)?,
+            };
             match json {
                 true => say_lines(&rows)?,
                 false => say(bench::table(&rows).trim_end())?,

@@ -1,4 +1,8 @@
-//! Timing of a training step.
+//! Timing: a training step at paper size, a memory's step by its slots.
+
+mod slots;
+
+pub use slots::bench_slots;
 
 use crate::{
     LabError,
@@ -57,13 +61,17 @@ fn training_step(memory: &str, steps: usize) -> Result<BenchRow, LabError> {
             times.push(clock.elapsed().as_secs_f64() * 1e3);
         }
     }
-    times.sort_by(f64::total_cmp);
     Ok(BenchRow {
         work: format!("train-step/{memory}-paper"),
-        ours_ms: times.get(times.len() / 2).copied().unwrap_or(f64::NAN),
+        ours_ms: median(times),
         repetitions: steps,
         threads: rayon::current_num_threads(),
     })
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// The rows as a Markdown table.
@@ -71,7 +79,7 @@ pub fn table(rows: &[BenchRow]) -> String {
     let mut text = String::from("| work | ms | threads |\n| --- | --- | --- |\n");
     for row in rows {
         text.push_str(&format!(
-            "| {} | {:.1} | {} |\n",
+            "| {} | {:.2} | {} |\n",
             row.work, row.ours_ms, row.threads
         ));
     }

@@ -4,8 +4,8 @@
 //! `SHA256SUMS` over the three.
 
 use crate::{
-    LabError,
-    run::{read_json, write_json},
+    Experiment, LabError,
+    run::{EXPERIMENT_FILE, read_json, write_json},
     weights::{Arrays, from_safetensors, to_safetensors},
 };
 use serde::{Deserialize, Serialize};
@@ -31,6 +31,9 @@ pub struct State {
     pub step: u64,
     /// Seed of the streams.
     pub seed: u64,
+    /// The memory of the model, by its name in configurations.
+    #[serde(default)]
+    pub memory: String,
     /// Processor threads that tensor operations ran on.
     #[serde(default)]
     pub threads: usize,
@@ -61,6 +64,35 @@ pub struct Checkpoint {
 }
 
 impl State {
+    /// The state before the first update.
+    pub(crate) fn start(experiment: &Experiment) -> Self {
+        Self {
+            seed: experiment.seed,
+            memory: experiment.model.memory.as_str().to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// Refuses an experiment of another seed or memory than the checkpoint's.
+    pub(crate) fn check(&self, run: &Path, experiment: &Experiment) -> Result<(), LabError> {
+        let memory = experiment.model.memory.as_str();
+        if !self.memory.is_empty() && self.memory != memory {
+            return Err(LabError::Configuration(format!(
+                "{} holds a model with model.memory = {}, but {} says {memory}",
+                directory(run, self.step).display(),
+                self.memory,
+                run.join(EXPERIMENT_FILE).display(),
+            )));
+        }
+        if self.seed != experiment.seed {
+            return Err(LabError::Configuration(format!(
+                "seed is {}, the run was made with {}",
+                experiment.seed, self.seed
+            )));
+        }
+        Ok(())
+    }
+
     /// The step with the best held-out bound; the earlier one if two are equal.
     pub fn best_step(&self) -> Option<u64> {
         self.held_out

@@ -206,6 +206,7 @@ pub fn open(
             });
         }
     };
+    found.state.check(directory, &experiment)?;
     let weights = checkpoint::weights_file(directory, step);
     let model = restore(model, found.weights, &weights)?.valid();
     Ok(Trained {

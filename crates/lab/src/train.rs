@@ -72,10 +72,7 @@ pub fn train(
         data: words,
     };
     run.describe(&experiment, &origin)?;
-    let state = State {
-        seed: experiment.seed,
-        ..State::default()
-    };
+    let state = State::start(&experiment);
     let trainer = Trainer::new(&experiment, model, Adam::default(), device);
     let metrics = run.metrics(|_| true)?;
     on_large_stack(|| {
@@ -117,12 +114,7 @@ pub fn resume(
     let (state, trainer) = match checkpoint::load_latest(directory) {
         Ok((found, problems)) => {
             let step = found.state.step;
-            if found.state.seed != experiment.seed {
-                return Err(LabError::Configuration(format!(
-                    "seed is {}, the run was made with {}",
-                    experiment.seed, found.state.seed
-                )));
-            }
+            found.state.check(directory, &experiment)?;
             report_damage(&problems, step);
             let weights = checkpoint::weights_file(directory, step);
             let model = restore(model, found.weights, &weights)?;
@@ -132,10 +124,7 @@ pub fn resume(
         }
         // Stopped before its first checkpoint: from the start again.
         Err(LabError::NoCheckpoint { .. }) if checkpoint::steps(directory).is_empty() => {
-            let state = State {
-                seed: experiment.seed,
-                ..State::default()
-            };
+            let state = State::start(&experiment);
             let trainer = Trainer::new(&experiment, model, Adam::default(), device);
             (state, trainer)
         }

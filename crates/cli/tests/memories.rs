@@ -1,0 +1,202 @@
+//! Every memory on every task, replicas, and what is refused about them.
+
+mod common;
+
+use common::{
+    assert_same_files, assert_says, files_below, mnemora, refuse, resume, succeed, train,
+    with_settings,
+};
+use std::{fs, path::Path, process::Command};
+use tempfile::tempdir;
+
+const MEMORIES: [&str; 6] = ["vrnn", "introspection", "ntm", "lru", "dnc", "hybrid"];
+
+/// Sizes that make every memory tiny; five slots hold a sequence of the tiny tasks.
+const SIZES: [&str; 16] = [
+    "memory.ntm.hidden=6",
+    "memory.ntm.reads=2",
+    "memory.ntm.width=4",
+    "memory.lru.hidden=6",
+    "memory.lru.reads=2",
+    "memory.lru.width=4",
+    "memory.dnc.hidden=6",
+    "memory.dnc.reads=2",
+    "memory.dnc.width=4",
+    "memory.hybrid.hidden=6",
+    "memory.hybrid.attention=6",
+    "memory.hybrid.key=4",
+    "memory.hybrid.reads=2",
+    "training.steps=4",
+    "training.checkpoint_every=2",
+    "evaluation.batches=1",
+];
+
+/// The tasks with lengths that each accepts.
+const TASKS: [(&str, usize, usize); 6] = [
+    ("perfect-recall", 3, 2),
+    ("parity-recall", 3, 2),
+    ("one-shot-recall", 3, 2),
+    ("dynamic-dependency", 10, 2),
+    ("similarity-cued-recall", 4, 3),
+    ("mnist-map", 3, 3),
+];
+
+fn tiny(out: &Path, memory: &str, settings: &[&str]) -> Command {
+    let command = with_settings(train(out, &SIZES), settings);
+    with_settings(command, &[&format!("model.memory={memory}")])
+}
+
+#[test]
+fn every_memory_trains_on_every_task() {
+    let folder = tempdir().expect("a temporary folder is made");
+    for (task, length, recall) in TASKS {
+        let (length, recall) = (
+            format!("task.length={length}"),
+            format!("task.recall={recall}"),
+        );
+        let name = format!("task.name={task}");
+        for memory in MEMORIES {
+            let run = folder.path().join(format!("{task}-{memory}"));
+            let mut command = tiny(&run, memory, &[&name, &length, &recall, "task.grid=2"]);
+            command.arg("--json");
+            let evaluation = succeed(command).json();
+            assert!(
+                evaluation["bound"].as_f64().is_some(),
+                "{task} {memory}: {evaluation}"
+            );
+            assert!(evaluation["kl_ratio"].as_f64().is_some());
+            let digits = evaluation.get("generated_digits").is_some();
+            assert_eq!(digits, task != "one-shot-recall", "{task}");
+            let map = evaluation.get("map_coherence").is_some();
+            assert_eq!(map, task == "mnist-map", "{task}");
+            assert_eq!(run.join("samples/map.png").exists(), map);
+            assert_eq!(
+                run.join("samples/attention.png").exists(),
+                memory != "vrnn",
+                "{memory}"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_memory_goes_on_bit_for_bit() {
+    let folder = tempdir().expect("a temporary folder is made");
+    for memory in MEMORIES {
+        let whole = folder.path().join(format!("{memory}-whole"));
+        succeed(tiny(&whole, memory, &[]));
+        let parted = folder.path().join(format!("{memory}-parted"));
+        succeed(tiny(&parted, memory, &["training.steps=2"]));
+        succeed(resume(&parted, &["training.steps=4"]));
+        for file in ["weights.safetensors", "optimizer.safetensors"] {
+            let read = |run: &Path| {
+                fs::read(run.join("checkpoints/step-4").join(file)).expect("a checkpoint's file")
+            };
+            assert!(read(&whole) == read(&parted), "{memory}: {file} differs");
+        }
+        let evaluation = |run: &Path| fs::read_to_string(run.join("evaluation.json")).unwrap();
+        assert_eq!(evaluation(&whole), evaluation(&parted), "{memory}");
+    }
+}
+
+fn replicas(folder: &Path, settings: &[&str]) -> Command {
+    let mut command = tiny(&folder.join("all"), "hybrid", settings);
+    command.args(["--replicas", "3"]);
+    command
+}
+
+#[test]
+fn replicas_are_averaged_and_not_trained_twice() {
+    let folder = tempdir().expect("a temporary folder is made");
+    let all = folder.path().join("all");
+    let first = succeed(replicas(folder.path(), &[]));
+    assert_says(&first.stdout, &["| hybrid | 1, 2, 3 | 4 |", "±"]);
+    assert!(all.join("compare.png").exists());
+    let before = files_below(&all);
+    let again = succeed(replicas(folder.path(), &[]));
+    assert_eq!(first.stdout, again.stdout);
+    assert_same_files(&before, &files_below(&all));
+
+    // One that was stopped half-way is resumed.
+    let stopped = all.join("seed2");
+    fs::remove_dir_all(&stopped).expect("a run is removed");
+    succeed(tiny(&stopped, "hybrid", &["seed=2", "training.steps=2"]));
+    let toml = fs::read_to_string(stopped.join("experiment.toml")).expect("its settings");
+    let toml = toml.replace("\nsteps = 2\n", "\nsteps = 4\n");
+    fs::write(stopped.join("experiment.toml"), toml).expect("a file is written");
+    let resumed = succeed(replicas(folder.path(), &[]));
+    assert_eq!(first.stdout, resumed.stdout);
+
+    let message = refuse(replicas(folder.path(), &["model.latent=6"]));
+    assert_says(&message, &["seed1", "model.latent", "--out"]);
+}
+
+#[test]
+fn processes_share_the_replicas_of_a_directory() {
+    let folder = tempdir().expect("a temporary folder is made");
+    let spawn = || {
+        let mut command = replicas(folder.path(), &["training.steps=40"]);
+        let command = command.stdout(std::process::Stdio::null());
+        let command = command.stderr(std::process::Stdio::null());
+        command.spawn().expect("the program starts")
+    };
+    let mut both = [spawn(), spawn()];
+    for process in &mut both {
+        let status = process.wait().expect("the program ends");
+        assert!(status.success(), "{status}");
+    }
+    let table = succeed(replicas(folder.path(), &["training.steps=40"])).stdout;
+    assert_says(&table, &["| hybrid | 1, 2, 3 | 40 |"]);
+}
+
+#[test]
+fn what_a_memory_cannot_hold_is_refused_with_the_sizes() {
+    let folder = tempdir().expect("a temporary folder is made");
+    let out = folder.path().join("run");
+    for memory in ["introspection", "hybrid"] {
+        let slots = format!("memory.{memory}.slots=4");
+        let message = refuse(tiny(&out, memory, &[&slots]));
+        assert_says(
+            &message,
+            &[&format!("memory.{memory}.slots"), "4", "5 steps"],
+        );
+    }
+    let message = refuse(tiny(&out, "lru", &["memory.lru.slots=1"]));
+    assert_says(
+        &message,
+        &["memory.lru.slots", "1", "memory.lru.reads", "2"],
+    );
+    let message = refuse(tiny(&out, "dnc", &["memory.dnc.width=0"]));
+    assert_says(&message, &["memory.dnc.width", "at least 1"]);
+    let message = refuse(tiny(&out, "ntm", &["task.name=dynamic-dependency"]));
+    assert_says(&message, &["task.length", "10"]);
+    let message = refuse(tiny(&out, "ntm", &["task.name=mnist-map", "task.grid=1"]));
+    assert_says(&message, &["task.grid", "2"]);
+    assert!(!out.exists());
+}
+
+#[test]
+fn weights_of_another_memory_name_both() {
+    let folder = tempdir().expect("a temporary folder is made");
+    let run = folder.path().join("run");
+    succeed(tiny(&run, "lru", &[]));
+    let path = run.join("experiment.toml");
+    let toml = fs::read_to_string(&path).expect("its settings");
+    let toml = toml.replace("memory = \"lru\"", "memory = \"dnc\"");
+    fs::write(&path, toml).expect("a file is written");
+    for command in ["eval", "resume", "generate", "report"] {
+        let mut words = mnemora([command]);
+        words.arg(&run);
+        let message = refuse(words);
+        assert_says(&message, &["lru", "dnc", "checkpoints"]);
+    }
+}
+
+#[test]
+fn the_list_names_every_task_and_memory() {
+    let list = succeed(mnemora(["list"])).stdout;
+    assert_says(&list, &MEMORIES);
+    for (task, _, _) in TASKS {
+        assert_says(&list, &[task, &format!("{task}-small")]);
+    }
+}
