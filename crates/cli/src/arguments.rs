@@ -98,6 +98,19 @@ pub enum Command {
         #[command(flatten)]
         data: Data,
     },
+    /// Copy a trained run without what only training needs, with a card, to give away
+    Export {
+        /// Directory of the run
+        run: PathBuf,
+        /// New directory
+        #[arg(long, value_name = "DIR")]
+        out: PathBuf,
+        /// Which checkpoint: last, best (by held-out bound) or a number of updates
+        #[arg(long, default_value = "last", value_name = "WHICH")]
+        checkpoint: Which,
+        #[command(flatten)]
+        data: Data,
+    },
     /// Compare runs: learning curves and KL per step in one picture, replicas averaged
     Compare {
         /// Directories of runs; runs that differ only in their seed are replicas

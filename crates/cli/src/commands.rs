@@ -6,7 +6,7 @@ use crate::{
 };
 use mnemora_lab::{
     Evaluation, Experiment, LabError, Outcome, ReplicasOutcome, Surroundings, Which, bench,
-    compare, load_experiment, open, plan, present, resume, shipped, train, train_replicas,
+    compare, export, load_experiment, open, plan, present, resume, shipped, train, train_replicas,
 };
 use std::{
     fmt::Display,
@@ -68,6 +68,16 @@ pub fn run(command: Command) -> Result<u8, LabError> {
         } => {
             let trained = open(&run, checkpoint, &[], data.data.as_deref())?;
             say(present::rewrite_report(&run, &trained)?.display())?;
+            Ok(0)
+        }
+        Command::Export {
+            run,
+            out,
+            checkpoint,
+            data,
+        } => {
+            export(&run, checkpoint, data.data.as_deref(), &out)?;
+            say(out.display())?;
             Ok(0)
         }
         Command::Compare { runs, out, json } => compare_command(&runs, &out, json),

@@ -176,6 +176,34 @@ fn what_a_memory_cannot_hold_is_refused_with_the_sizes() {
 }
 
 #[test]
+fn an_exported_run_can_be_looked_at_but_not_trained_on() {
+    let folder = tempdir().expect("a temporary folder is made");
+    let (run, given) = (folder.path().join("run"), folder.path().join("given"));
+    succeed(tiny(&run, "hybrid", &[]));
+    let export = || {
+        let mut command = mnemora(["export"]);
+        command.arg(&run).arg("--out").arg(&given);
+        command
+    };
+    succeed(export());
+    let on = |words: &[&str], run: &Path| {
+        let mut command = mnemora(words);
+        command.arg(run);
+        command
+    };
+    let evaluation = |run: &Path| succeed(on(&["eval", "--json"], run)).json();
+    assert_eq!(evaluation(&run), evaluation(&given));
+    succeed(on(&["generate"], &given));
+    succeed(on(&["report"], &given));
+    let card = fs::read_to_string(given.join("README.md")).expect("a card");
+    assert_says(&card, &["hybrid", "4 updates", "bundled subset", "bound"]);
+    let optimizer = given.join("checkpoints/step-4/optimizer.safetensors");
+    assert!(fs::metadata(optimizer).expect("a file").len() < 100);
+    assert_says(&refuse(on(&["resume"], &given)), &["exported", "optimiser"]);
+    assert_says(&refuse(export()), &["given", "exists"]);
+}
+
+#[test]
 fn weights_of_another_memory_name_both() {
     let folder = tempdir().expect("a temporary folder is made");
     let run = folder.path().join("run");

@@ -84,6 +84,32 @@ pub fn load_experiment(name: &str, overrides: &[String]) -> Result<Experiment, L
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan;
+
+    /// Gtmm, Table 1, and the hybrid beside them: sequences of 25 steps.
+    #[test]
+    fn paper_presets_have_the_parameters_of_table_1() {
+        let table = [
+            ("vrnn", 1_884_177),
+            ("introspection", 1_863_107),
+            ("ntm", 1_869_381),
+            ("lru", 1_866_282),
+            ("dnc", 1_859_336),
+            ("hybrid", 1_866_000),
+        ];
+        for (memory, expected) in table {
+            let memory_set = [format!("model.memory={memory}")];
+            for name in ["perfect-recall-20", "dynamic-dependency"] {
+                let experiment = load_experiment(name, &memory_set).unwrap();
+                let found = plan(experiment, None).unwrap().parameters[0].1;
+                let off = (found as f64 / f64::from(expected) - 1.0).abs();
+                assert!(
+                    off < 0.002,
+                    "{name} {memory}: {found}, Table 1 has {expected}"
+                );
+            }
+        }
+    }
 
     #[test]
     fn every_shipped_experiment_is_valid_and_complete() {

@@ -7,7 +7,7 @@
 //! | `replicas.rs` | the same under several seeds |
 //! | `open.rs` | data, task, model and threads of an experiment or a run |
 //! | `trainer.rs`, `adam.rs` | one training step and its optimiser |
-//! | `run.rs`, `checkpoint.rs`, `weights.rs` | what lies on disk |
+//! | `run.rs`, `checkpoint.rs`, `weights.rs`, `export.rs` | what lies on disk, what is given away |
 //! | `evaluate.rs`, `digit_classifier.rs`, `compare.rs` | held-out numbers of one run, of several |
 //! | `present.rs`, `curves.rs`, `report.rs`, `chart.rs`, `picture.rs`, `tensorboard.rs` | what is looked at |
 //! | `bench.rs` | timing |
@@ -23,6 +23,7 @@ mod digit_classifier;
 mod error;
 mod evaluate;
 mod experiments;
+mod export;
 mod keys;
 mod machine;
 mod open;
@@ -46,6 +47,7 @@ pub use digit_classifier::{DigitClassifier, DigitTraining, box_blur};
 pub use error::LabError;
 pub use evaluate::{EVALUATION, Evaluation, GeneratedDigits, GeneratedRecall, evaluate};
 pub use experiments::{Shipped, load_experiment, shipped};
+pub use export::export;
 pub use open::{Plan, Trained, Which, open, plan};
 pub use replicas::{ReplicasOutcome, replica, train_replicas};
 pub use run::{Metrics, Origin, read_experiment, read_metrics, read_origin};

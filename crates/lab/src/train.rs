@@ -115,6 +115,13 @@ pub fn resume(
         Ok((found, problems)) => {
             let step = found.state.step;
             found.state.check(directory, &experiment)?;
+            if step > 0 && found.optimizer.is_empty() {
+                return Err(LabError::Configuration(format!(
+                    "{} was exported without the optimiser's state: it can be looked at, not \
+                     trained on",
+                    directory.display()
+                )));
+            }
             report_damage(&problems, step);
             let weights = checkpoint::weights_file(directory, step);
             let model = restore(model, found.weights, &weights)?;

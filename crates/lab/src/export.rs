@@ -1,0 +1,88 @@
+//! A trained run made small enough to give away: weights without the optimiser's state, numbers,
+//! and a card that says what they are.
+
+use crate::{
+    Experiment, LabError,
+    checkpoint::{self, Checkpoint},
+    open::{Which, open},
+    present::numbers,
+    run::{EVALUATION_FILE, METRICS_FILE, Run, read_origin, write_atomically, write_json},
+    weights::Arrays,
+};
+use std::{fmt::Write, path::Path};
+
+/// The card of an exported run.
+pub const CARD_FILE: &str = "README.md";
+
+/// Copies what is needed to look at a run into the new directory `out`: `generate`, `eval`, `report`
+/// and `compare` take it as any run; `resume` does not.
+///
+/// # Errors
+/// If `run` is no run with a whole checkpoint, or `out` holds something.
+pub fn export(run: &Path, which: Which, data: Option<&Path>, out: &Path) -> Result<(), LabError> {
+    let trained = open(run, which, &[], data)?;
+    let evaluation = trained.evaluate()?;
+    let origin = read_origin(run)?;
+    let found = checkpoint::load(run, trained.state.step)?;
+
+    let mut experiment = trained.experiment.clone();
+    // Of the folder only its fingerprint: it means nothing on another machine.
+    experiment.data.directory = String::new();
+    let target = Run::create(out)?;
+    target.describe(&experiment, &origin)?;
+    let metrics = run.join(METRICS_FILE);
+    let rows = std::fs::read(&metrics).map_err(|error| LabError::read(&metrics, error))?;
+    write_atomically(&out.join(METRICS_FILE), &rows)?;
+    checkpoint::save(
+        out,
+        &Checkpoint {
+            state: found.state,
+            weights: found.weights,
+            optimizer: Arrays::new(),
+        },
+    )?;
+    write_json(&out.join(EVALUATION_FILE), &evaluation)?;
+
+    let mut card = format!(
+        "# {}, {}\n\n{}.\n\n",
+        experiment.name,
+        experiment.model.memory.as_str(),
+        experiment.description
+    );
+    let _ = write!(
+        card,
+        "Weights after {} updates, seed {}, {} parameters. Data: {} (SHA-256 of the images {}).\n\
+         Trained by `{}`, mnemora {} at commit {}, in {:.0} s on {}.\n\n\
+         Measured on {} held-out sequences:\n\n| number | value | unit | meaning |\n\
+         | --- | --- | --- | --- |\n",
+        evaluation.step,
+        experiment.seed,
+        origin.parameters,
+        origin.data,
+        short(&experiment),
+        origin.command,
+        origin.version,
+        origin.commit,
+        trained.state.elapsed_seconds,
+        origin.machine,
+        evaluation.sequences,
+    );
+    for number in numbers(&evaluation) {
+        let _ = writeln!(
+            card,
+            "| {} | {} | {} | {} |",
+            number.name, number.value, number.unit, number.meaning
+        );
+    }
+    let _ = write!(
+        card,
+        "\nThe state of the optimiser is left out: it can be looked at (`mnemora generate`, \
+         `report`, `eval`), not trained on.\n"
+    );
+    write_atomically(&out.join(CARD_FILE), card.as_bytes())
+}
+
+fn short(experiment: &Experiment) -> &str {
+    let fingerprint = &experiment.data.fingerprint;
+    fingerprint.get(..12).unwrap_or(fingerprint)
+}
