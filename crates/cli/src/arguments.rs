@@ -79,6 +79,9 @@ pub enum Command {
         /// Sequences to draw
         #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=64))]
         sequences: u64,
+        /// Frames to generate after the prompt [default: as many as in training]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+        steps: Option<u64>,
         /// Seed of prompts and samples
         #[arg(long, default_value_t = 1)]
         seed: u64,
@@ -113,7 +116,8 @@ pub enum Command {
     },
     /// Compare runs: learning curves and KL per step in one picture, replicas averaged
     Compare {
-        /// Directories of runs; runs that differ only in their seed are replicas
+        /// Directories of runs, or folders with runs below them; runs that differ only in their seed
+        /// are replicas
         #[arg(required = true)]
         runs: Vec<PathBuf>,
         /// PNG to write

@@ -51,13 +51,18 @@ pub fn run(command: Command) -> Result<u8, LabError> {
             run,
             out,
             sequences,
+            steps,
             seed,
             checkpoint,
             data,
         } => {
             let trained = open(&run, checkpoint, &[], data.data.as_deref())?;
             let out = out.unwrap_or_else(|| run.join("samples").join("generated.png"));
-            present::write_generated(&trained, sequences as usize, seed, &out)?;
+            let steps = steps.map(|steps| steps as usize);
+            let note = present::write_generated(&trained, sequences as usize, seed, steps, &out)?;
+            if let Some(note) = note {
+                eprintln!("mnemora: {note}");
+            }
             say(out.display())?;
             Ok(0)
         }

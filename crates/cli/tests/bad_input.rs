@@ -178,7 +178,7 @@ fn recall_longer_than_the_sequence() {
     let message = refuse_settings(&["task.length=3", "task.recall=4"]);
     assert_says(
         &message,
-        &["task.recall", "4", "at most", "task.length", "3"],
+        &["task.recall", "4", "from 1 to", "task.length", "3"],
     );
 }
 

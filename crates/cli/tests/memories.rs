@@ -204,6 +204,60 @@ fn an_exported_run_can_be_looked_at_but_not_trained_on() {
 }
 
 #[test]
+fn generation_beyond_the_trained_length_says_so() {
+    let folder = tempdir().expect("a temporary folder is made");
+    for (memory, says) in [
+        ("introspection", "drops its oldest"),
+        ("ntm", "sequences of 6 steps"),
+    ] {
+        let run = folder.path().join(memory);
+        let map = ["task.name=mnist-map", "task.recall=3", "task.grid=2"];
+        succeed(tiny(&run, memory, &map));
+        let generate = |steps: &str| {
+            let mut command = mnemora(["generate", "--sequences", "2", "--steps", steps]);
+            command.arg(&run);
+            command
+        };
+        let beyond = succeed(generate("9")).stderr;
+        assert_says(&beyond, &["up to step 12", memory, says]);
+        let within = succeed(generate("2")).stderr;
+        assert!(!within.contains("trained on"), "{within}");
+    }
+    let run = folder.path().join("recall");
+    succeed(tiny(&run, "hybrid", &[]));
+    let mut command = mnemora(["generate", "--steps", "4"]);
+    command.arg(&run);
+    assert_says(&refuse(command), &["task.recall = 4", "3"]);
+}
+
+#[test]
+fn compare_takes_a_folder_of_runs() {
+    let folder = tempdir().expect("a temporary folder is made");
+    for memory in ["lru", "vrnn"] {
+        for seed in ["1", "2"] {
+            let run = folder.path().join("runs").join(memory).join(seed);
+            succeed(tiny(&run, memory, &[&format!("seed={seed}")]));
+        }
+    }
+    let compare = |below: &str| {
+        let mut command = mnemora(["compare"]);
+        command.arg(folder.path().join(below));
+        command.arg("--out").arg(folder.path().join("c.png"));
+        command
+    };
+    let table = succeed(compare("runs")).stdout;
+    assert_says(&table, &["| vrnn | 1, 2 |", "| lru | 1, 2 |", "KL ratio"]);
+    fs::create_dir(folder.path().join("empty")).expect("a folder is made");
+    assert_says(&refuse(compare("empty")), &["empty", "no run"]);
+    let other = folder.path().join("runs/other");
+    succeed(tiny(&other, "lru", &["task.name=parity-recall"]));
+    assert_says(
+        &refuse(compare("runs")),
+        &["parity-recall", "perfect-recall"],
+    );
+}
+
+#[test]
 fn weights_of_another_memory_name_both() {
     let folder = tempdir().expect("a temporary folder is made");
     let run = folder.path().join("run");

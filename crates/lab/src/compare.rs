@@ -7,7 +7,7 @@ use crate::{
     curves::{bound_chart, kl_per_step_chart, last_kl_chart},
     open::{Which, open, resolve_task},
     present::write_png,
-    run::{EVALUATION_FILE, Metrics, read_experiment, read_json, read_metrics},
+    run::{EVALUATION_FILE, EXPERIMENT_FILE, Metrics, read_experiment, read_json, read_metrics},
 };
 use mnemora_worlds::Task;
 use serde::Serialize;
@@ -102,11 +102,47 @@ impl Estimate {
     }
 }
 
-/// Reads runs and groups them. All must be of one task with equal lengths.
-pub fn compare(runs: &[PathBuf]) -> Result<Comparison, LabError> {
+/// A run itself, or the runs below a folder in order of their names; those that are not begun or
+/// not far enough to have a checkpoint are passed over.
+fn runs_below(path: &Path) -> Result<Vec<PathBuf>, LabError> {
+    if path.join(EXPERIMENT_FILE).exists() || !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut found = Vec::new();
+    let mut folders = vec![path.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let entries = std::fs::read_dir(&folder).map_err(|error| LabError::read(&folder, error))?;
+        for entry in entries {
+            let entry = entry
+                .map_err(|error| LabError::read(&folder, error))?
+                .path();
+            if entry.join(EXPERIMENT_FILE).exists() {
+                if !checkpoint::steps(&entry).is_empty() {
+                    found.push(entry);
+                }
+            } else if entry.is_dir() && !entry.is_symlink() {
+                folders.push(entry);
+            }
+        }
+    }
+    if found.is_empty() {
+        return Err(LabError::NoRun(path.to_owned()));
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Reads runs, or all runs below a folder, and groups them. All must be of one task with equal
+/// lengths.
+pub fn compare(paths: &[PathBuf]) -> Result<Comparison, LabError> {
     let mut models: Vec<Replicas> = Vec::new();
     let mut seen: Vec<PathBuf> = Vec::new();
-    for run in runs {
+    let runs: Vec<PathBuf> = paths
+        .iter()
+        .map(|path| runs_below(path))
+        .collect::<Result<Vec<_>, _>>()?
+        .concat();
+    for run in &runs {
         let path = run.canonicalize().unwrap_or_else(|_| run.clone());
         if seen.contains(&path) {
             return Err(LabError::Configuration(format!(
@@ -153,7 +189,7 @@ pub fn compare(runs: &[PathBuf]) -> Result<Comparison, LabError> {
     };
     if let Some(other) = models.iter().find(|m| m.experiment.task != first.task) {
         return Err(LabError::Configuration(format!(
-            "runs of different tasks cannot be compared: {} with length {} and recall {}, {} with length {} and recall {}",
+            "runs of different tasks cannot be compared, name the runs of one: {} with length {} and recall {}, {} with length {} and recall {}",
             first.task.name.as_str(),
             first.task.length,
             first.task.recall,

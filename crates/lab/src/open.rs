@@ -120,6 +120,8 @@ pub struct Trained {
     pub experiment: Experiment,
     /// Its task.
     pub task: Arc<dyn Task>,
+    /// What the task draws from.
+    pub data: Arc<DataSet>,
     /// From one of its checkpoints.
     pub model: Model,
     /// What that checkpoint says.
@@ -182,7 +184,9 @@ pub fn open(
     }
     use_threads(&experiment);
     let device = Device::default();
-    let (_, task, model) = prepare(&mut experiment, data, &device)?;
+    let data = resolve_data(&mut experiment, data)?;
+    let task = task(&experiment, data.clone())?;
+    let model = model(&experiment, task.as_ref(), &device)?;
     let (last, problems) = checkpoint::load_latest(directory)?;
     if which == Which::Last {
         report_damage(&problems, last.state.step);
@@ -212,6 +216,7 @@ pub fn open(
     Ok(Trained {
         experiment,
         task,
+        data,
         model,
         state: found.state,
     })

@@ -17,7 +17,7 @@ use crate::{
     },
     report::{Content, Figure, Number, Report, html},
     run::{EVALUATION_FILE, REPORT_FILE, read_json, read_metrics, read_origin, write_atomically},
-    trainer::{BatchTensors, Model, noise},
+    trainer::{BatchTensors, Model, noise, task},
     weights::host,
 };
 use mnemora_models::{FilteringModel, filter};
@@ -160,15 +160,42 @@ pub fn write_training_sequences(
     write_picture(&picture, out)
 }
 
-/// Draws generated sequences under the truth.
+/// Draws generated sequences under the truth. With `steps` the model generates so many frames after
+/// the prompt instead of those it was trained on; gives what there is to say about that.
 pub fn write_generated(
     trained: &Trained,
     sequences: usize,
     seed: u64,
+    steps: Option<usize>,
     out: &Path,
-) -> Result<(), LabError> {
-    let picture = generated_picture(&trained.model, trained.task.as_ref(), sequences, seed)?;
-    write_picture(&picture, out)
+) -> Result<Option<String>, LabError> {
+    let trained_time = trained.experiment.time();
+    let Some(steps) = steps else {
+        let picture = generated_picture(&trained.model, trained.task.as_ref(), sequences, seed)?;
+        write_picture(&picture, out)?;
+        return Ok(None);
+    };
+    let mut experiment = trained.experiment.clone();
+    // Frames before the recall interval stay; a similarity cue is one of its frames.
+    let cue = trained.task.prompt() - experiment.task.length;
+    experiment.task.recall = steps + cue;
+    let task = task(&experiment, trained.data.clone())?;
+    let picture = generated_picture(&trained.model, task.as_ref(), sequences, seed)?;
+    write_picture(&picture, out)?;
+    let time = task.time();
+    Ok((time > trained_time).then(|| {
+        let memory = experiment.model.memory;
+        let dropped = match memory {
+            MemoryName::Introspection | MemoryName::Hybrid => {
+                " and, having a slot for each of those, drops its oldest latents beyond"
+            }
+            _ => "",
+        };
+        format!(
+            "generated up to step {time}; the {} was trained on sequences of {trained_time} steps{dropped}",
+            memory.as_str()
+        )
+    }))
 }
 
 /// Writes a run's report again. Numbers come from the run's evaluation if it is of this
