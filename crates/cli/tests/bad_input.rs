@@ -5,7 +5,8 @@ mod common;
 
 use common::{
     assert_same_files, assert_says, checkpoint_file, checkpoint_steps, files_below, idx_labels,
-    mnemora, read_json, refuse, resume, run, succeed, train, with_settings, write_digits, write_gz,
+    mnemora, read_json, refuse, resume, run, succeed, train, train_copy, with_settings,
+    write_digits, write_gz,
 };
 use std::{
     fs,
@@ -281,6 +282,55 @@ fn unknown_names() {
         let message = refuse_settings(&[setting]);
         assert_says(&message, &[key, &format!("'{value}'"), choices]);
     }
+}
+
+#[test]
+fn memories_of_another_task() {
+    for (experiment, memory, choices) in [
+        ("copy", "vrnn", "lstm, ntm, lru, dnc"),
+        ("copy", "introspection", "lstm, ntm, lru, dnc"),
+        ("copy", "hybrid", "lstm, ntm, lru, dnc"),
+        ("perfect-recall-small", "lstm", "vrnn, introspection"),
+    ] {
+        let folder = empty_folder();
+        let command = mnemora(["train", experiment, "--memory", memory, "--out", "run"]);
+        let message = refuse_leaving(folder.path(), command);
+        assert_says(&message, &["model.memory", &format!("'{memory}'"), choices]);
+    }
+}
+
+#[test]
+fn strings_that_cannot_be_copied() {
+    for (setting, wanted) in [
+        ("task.bits=0", "at least 1"),
+        ("task.longest=0", "at least 1"),
+        ("task.bits=2000", "1024"),
+        ("task.longest=99999999999", "at most"),
+        ("memory.lru.slots=2", "memory.lru.reads"),
+        ("memory.lstm.hidden=0", "at least 1"),
+    ] {
+        let folder = empty_folder();
+        let command = mnemora(["train", "copy", "--memory", "lru", "--out", "run"]);
+        let message = refuse_leaving(folder.path(), with_settings(command, &[setting]));
+        let key = setting.split_once('=').expect("key=value").0;
+        assert_says(&message, &[key, wanted]);
+    }
+}
+
+#[test]
+fn run_of_the_copy_task_with_other_strings() {
+    let folder = empty_folder();
+    let run = folder.path().join("run");
+    succeed(train_copy(&run, &["training.steps=2"]));
+    let message = refuse_leaving(&run, resume(&run, &["task.longest=5"]));
+    assert_says(&message, &["task.longest", "training", "evaluation"]);
+
+    let other = folder.path().join("other");
+    succeed(train_copy(&other, &["training.steps=2", "task.longest=5"]));
+    let mut compare = mnemora(["compare"]);
+    compare.args([&run, &other]);
+    let message = refuse_leaving(folder.path(), compare);
+    assert_says(&message, &["different tasks", "longest 4", "longest 5"]);
 }
 
 #[test]

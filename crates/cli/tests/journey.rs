@@ -4,7 +4,7 @@ mod common;
 
 use common::{
     TINY_TIME, assert_png, assert_says, mnemora, read_json, resume, rows_logged, run, succeed,
-    train, write_digits,
+    train, train_copy, write_digits,
 };
 use serde_json::Value;
 use std::{
@@ -452,4 +452,81 @@ fn compare_averages_replicas() {
         let estimate = format!("{:.1} ± {:.1}", (one + two) / 2.0, (one - two).abs() / 2.0);
         assert_says(&table, &[memory, &estimate]);
     }
+}
+
+/// From training to comparison on the copy task, whose numbers are of another kind.
+#[test]
+fn copy_task() {
+    let folder = tempdir().expect("a temporary folder is made");
+    let mut compare = mnemora(["compare"]);
+    for memory in ["lstm", "dnc"] {
+        let run = folder.path().join(memory);
+        let mut command = train_copy(&run, &[]);
+        command.args(["--memory", memory, "--json"]);
+        let trained = succeed(command).json();
+        let again = succeed(command_on(&run, &["eval", "--json"])).json();
+        assert_eq!(trained, again, "the model is what it was when saved");
+        assert_eq!(again["sequences"], 8);
+        let keys: Vec<&String> = again.as_object().expect("an object").keys().collect();
+        assert_eq!(
+            keys,
+            ["bit_error", "bound", "bound_stderr", "sequences", "step"]
+        );
+        // Four vectors of three bits, not much better guessed than by a coin.
+        assert_close_within(number(&again["bound"]), -12.0 * 2.0_f64.ln(), 2.0);
+        assert_close_within(number(&again["bit_error"]), 0.5, 0.25);
+
+        let text = fs::read_to_string(run.join("metrics.jsonl")).expect("metrics");
+        let row: Value = serde_json::from_str(text.lines().next().expect("a row")).expect("JSON");
+        assert!(
+            row.get("kl").is_none() && row.get("reconstruction").is_none(),
+            "{row}"
+        );
+        number(&row["bit_error"]);
+        let text = succeed(command_on(&run, &["eval"])).stdout;
+        assert_says(&text, &["bound", "bit error", "nats"]);
+        assert!(!text.contains("KL"), "{text}");
+
+        let html = fs::read_to_string(run.join("report.html")).expect("a report");
+        assert_says(
+            &html,
+            &[
+                "Bit error",
+                "Bound",
+                "<svg",
+                "Memory over time",
+                "data:image/png",
+            ][..match memory {
+                "lstm" => 3,
+                _ => 5,
+            }],
+        );
+        assert_eq!(run.join("samples/attention.png").exists(), memory == "dnc");
+        succeed(command_on(&run, &["generate", "--sequences", "2"]));
+        assert_png(&run.join("samples/generated.png"));
+        compare.arg(&run);
+    }
+    let picture = folder.path().join("compare.png");
+    compare.arg("--out").arg(&picture);
+    let table = succeed(compare).stdout;
+    assert_png(&picture);
+    assert_says(
+        &table,
+        &[
+            "| model | seeds | updates | bound | bit error |",
+            "| dnc | 1 | 12 |",
+        ],
+    );
+
+    let picture = folder.path().join("show.png");
+    let mut show = mnemora(["show", "copy", "--out"]);
+    show.arg(&picture);
+    succeed(show);
+    assert_png(&picture);
+    parameters("copy", "lru", &[]);
+}
+
+#[track_caller]
+fn assert_close_within(a: f64, b: f64, distance: f64) {
+    assert!((a - b).abs() < distance, "{a} against {b}");
 }

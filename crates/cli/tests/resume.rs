@@ -5,7 +5,7 @@ mod common;
 
 use common::{
     Ended, assert_same_files, assert_same_training, assert_says, checkpoint_file, checkpoint_steps,
-    files_below, held_out_bounds, mnemora, refuse, resume, rows_logged, succeed, train,
+    files_below, held_out_bounds, mnemora, refuse, resume, rows_logged, succeed, train, train_copy,
 };
 use std::{
     fs,
@@ -83,9 +83,12 @@ impl Living {
 /// milliseconds.
 type Moment = (usize, u64);
 
+/// A training in a new directory with some settings.
+type Training = fn(&Path, &[&str]) -> Command;
+
 /// Trains once without a stop and once with a SIGKILL at each of `moments`, and compares. All
 /// kills at which rows are awaited must meet a process that trains.
-fn killed_at(moments: &[Moment], settings: &[&str]) {
+fn killed_at(train: Training, moments: &[Moment], settings: &[&str]) {
     let folder = tempdir().expect("a temporary folder is made");
     let (whole, killed) = (folder.path().join("whole"), folder.path().join("killed"));
     succeed(train(&whole, settings));
@@ -131,6 +134,7 @@ const MOMENTS: [Moment; 9] = [
 #[test]
 fn introspection_killed_again_and_again() {
     killed_at(
+        train,
         &MOMENTS,
         &["training.steps=120", "training.checkpoint_every=5"],
     );
@@ -143,7 +147,14 @@ fn vrnn_killed_again_and_again() {
         "training.checkpoint_every=5",
         "model.memory=vrnn",
     ];
-    killed_at(&MOMENTS, &settings);
+    killed_at(train, &MOMENTS, &settings);
+}
+
+/// Copying draws its batches and saves its moments in a way of its own.
+#[test]
+fn copy_killed_again_and_again() {
+    let settings = ["training.steps=120", "training.checkpoint_every=5"];
+    killed_at(train_copy, &MOMENTS, &settings);
 }
 
 /// The running statistics of batch normalisation are part of a checkpoint.
@@ -158,7 +169,7 @@ fn inception_killed_again_and_again() {
         "evaluation.batches=1",
         "evaluation.batch=2",
     ];
-    killed_at(&[(1, 0), (3, 0)], &settings);
+    killed_at(train, &[(1, 0), (3, 0)], &settings);
 }
 
 /// A folder as a kill leaves it in the first moments of a training must not be a dead end.

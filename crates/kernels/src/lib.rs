@@ -1,17 +1,22 @@
 //! Differentiable operations that memories and models share, on Burn tensors.
 //!
-//! Each operation is a plain composition of Burn operations, so every backend runs it. Where a
-//! fused kernel is added later, this composition stays as its oracle.
+//! Each operation is a plain composition of Burn operations, so every backend runs it. Some have a
+//! fused kernel for the CPU (`flex/`), which takes their place there; the composition stays as its
+//! oracle, and `MNEMORA_KERNELS=plain` in the environment brings it back.
 //!
+//! - [`adam`]: the arithmetic of the optimiser.
 //! - [`lstm`]: the gates of one LSTM step.
 //! - [`attention`]: softplus-normalised attention and the read it weighs.
 //! - [`content`]: cosine similarity and the weights it gives.
 //! - [`gaussian`]: Kullback-Leibler divergence and density of diagonal Gaussians.
 //! - [`bernoulli`]: log likelihood from logits.
 
+pub mod adam;
 pub mod attention;
 pub mod bernoulli;
 pub mod content;
+#[cfg(feature = "flex")]
+mod flex;
 pub mod gaussian;
 pub mod lstm;
 

@@ -13,6 +13,19 @@ use burn::tensor::{Tensor, activation};
 ///
 /// Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000.
 pub fn lstm_cell(gates: Tensor<2>, cell: Tensor<2>) -> (Tensor<2>, Tensor<2>) {
+    #[cfg(feature = "flex")]
+    if crate::flex::fused(&cell.device()) {
+        let hidden = cell.dims()[1];
+        let both = crate::flex::lstm(gates, cell);
+        return (
+            both.clone().narrow(1, 0, hidden),
+            both.narrow(1, hidden, hidden),
+        );
+    }
+    plain(gates, cell)
+}
+
+fn plain(gates: Tensor<2>, cell: Tensor<2>) -> (Tensor<2>, Tensor<2>) {
     let hidden = cell.dims()[1];
     let gate = |index: usize| gates.clone().narrow(1, index * hidden, hidden);
     let input = activation::sigmoid(gate(0));
@@ -39,5 +52,32 @@ mod tests {
         let expected_hidden = sig(o) * expected_cell.tanh();
         assert!((f64::from(c_new.into_scalar::<f32>()) - expected_cell).abs() < 1e-6);
         assert!((f64::from(h.into_scalar::<f32>()) - expected_hidden).abs() < 1e-6);
+    }
+
+    #[test]
+    fn the_kernel_agrees_with_the_plain_composition() {
+        let device = Device::default().autodiff();
+        for [batch, hidden] in [[1, 1], [2, 5], [16, 72]] {
+            let tensor = |width: usize, factor: f32| {
+                let count = batch * width;
+                let values: Vec<f32> = (0..count)
+                    .map(|i| (i as f32 * factor).sin() * 3.0)
+                    .collect();
+                let values = Tensor::<1>::from_floats(values.as_slice(), &device);
+                values.reshape([batch, width])
+            };
+            let run = |f: fn(Tensor<2>, Tensor<2>) -> (Tensor<2>, Tensor<2>)| {
+                let gates = tensor(4 * hidden, 0.7).detach().require_grad();
+                let cell = tensor(hidden, 1.1).detach().require_grad();
+                let (h, c) = f(gates.clone(), cell.clone());
+                let loss = h.clone() * tensor(hidden, 0.3) + c.clone() * tensor(hidden, 0.9);
+                let gradients = loss.sum().backward();
+                let gates = gates.grad(&gradients).unwrap();
+                let cell = cell.grad(&gradients).unwrap();
+                Tensor::cat(vec![h.inner(), c.inner(), gates, cell], 1)
+            };
+            let error: f32 = (run(lstm_cell) - run(plain)).abs().max().into_scalar();
+            assert!(error < 3e-6, "{batch} x {hidden}: {error}");
+        }
     }
 }

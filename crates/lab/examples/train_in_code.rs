@@ -44,10 +44,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     // Bounds, reconstructions and KL are in nats per sequence; a higher bound is better.
     println!("\n step      bound  reconstruction       kl");
     for row in read_metrics(&run)? {
-        println!(
-            "{:>5} {:>10.1} {:>15.1} {:>8.2}",
-            row.step, row.bound, row.reconstruction, row.kl
-        );
+        // The copy task has neither of the two.
+        if let (Some(reconstruction), Some(kl)) = (row.reconstruction, row.kl) {
+            println!(
+                "{:>5} {:>10.1} {reconstruction:>15.1} {kl:>8.2}",
+                row.step, row.bound
+            );
+        }
     }
     match outcome {
         Outcome::Finished(evaluation) => println!(

@@ -8,12 +8,8 @@ use burn::{
     module::{Module, ModuleMapper, ModuleVisitor, Param},
     tensor::{Device, Gradients, Tensor, TensorData},
 };
+use mnemora_kernels::adam::{BETA_1, BETA_2, Rates, step};
 use std::{collections::BTreeMap, path::Path};
-
-const BETA_1: f64 = 0.9;
-const BETA_2: f64 = 0.999;
-/// The epsilon of the papers.
-const EPSILON: f64 = 1e-8;
 
 /// Adam (Kingma and Ba 2014, Algorithm 1), its moments held by the path of the parameter.
 ///
@@ -83,9 +79,11 @@ impl Adam {
             names: Names::default(),
             moments: &mut self.moments,
             gradients: gradients.0,
-            scale,
-            rate: learning_rate / (1.0 - BETA_1.powi(exponent)),
-            correction: 1.0 / (1.0 - BETA_2.powi(exponent)).sqrt(),
+            rates: Rates {
+                scale,
+                rate: learning_rate / (1.0 - BETA_1.powi(exponent)),
+                correction: 1.0 / (1.0 - BETA_2.powi(exponent)).sqrt(),
+            },
         };
         module.map(&mut update)
     }
@@ -170,9 +168,7 @@ struct Update<'a> {
     names: Names,
     moments: &'a mut BTreeMap<String, Moments>,
     gradients: BTreeMap<String, Tensor<1>>,
-    scale: f64,
-    rate: f64,
-    correction: f64,
+    rates: Rates,
 }
 
 impl ModuleMapper for Update<'_> {
@@ -194,25 +190,12 @@ impl ModuleMapper for Update<'_> {
         let size = shape.iter().product::<usize>();
         let value = tensor.inner().reshape([size]);
 
-        let gradient = match self.scale {
-            1.0 => gradient,
-            scale => gradient.mul_scalar(scale),
-        };
-        let fresh = gradient.clone().mul_scalar(1.0 - BETA_1);
-        let fresh_square = gradient.powi_scalar(2).mul_scalar(1.0 - BETA_2);
-        let (first, second) = match self.moments.remove(&name) {
-            None => (fresh, fresh_square),
-            Some(Moments { first, second }) => (
-                first.mul_scalar(BETA_1) + fresh,
-                second.mul_scalar(BETA_2) + fresh_square,
-            ),
-        };
-        let denominator = second
-            .clone()
-            .sqrt()
-            .mul_scalar(self.correction)
-            .add_scalar(EPSILON);
-        let value = value - first.clone().mul_scalar(self.rate) / denominator;
+        let moments = self.moments.remove(&name).unwrap_or_else(|| Moments {
+            first: value.zeros_like(),
+            second: value.zeros_like(),
+        });
+        let [value, first, second] =
+            step(value, gradient, moments.first, moments.second, self.rates);
         self.moments.insert(name, Moments { first, second });
 
         let tensor = Tensor::from_inner(value.reshape(shape)).require_grad();

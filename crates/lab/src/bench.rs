@@ -8,8 +8,9 @@ use crate::{
     LabError,
     adam::Adam,
     experiments::load_experiment,
+    learner::StepFailure,
     train::on_large_stack,
-    trainer::{StepFailure, Trainer, model, task},
+    trainer::{Trainer, model, task},
 };
 use burn::tensor::Device;
 use mnemora_worlds::{Mnist, Split, Stream};

@@ -50,6 +50,9 @@ pub struct HeldOut {
     pub step: u64,
     /// Bound in nats per sequence.
     pub bound: f64,
+    /// Share of the bits to be answered that are wrong.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub bit_error: Option<f64>,
 }
 
 /// A checkpoint in memory.
@@ -326,7 +329,11 @@ mod tests {
         let mut state = State::default();
         for (step, bound) in [(1, -5.0), (2, -1.0), (3, -3.0), (4, -2.0)] {
             state.step = step;
-            state.held_out.push(HeldOut { step, bound });
+            state.held_out.push(HeldOut {
+                step,
+                bound,
+                bit_error: None,
+            });
             save(
                 run.path(),
                 &Checkpoint {

@@ -4,21 +4,22 @@ use crate::{
     Evaluation, Experiment, LabError, MemoryName,
     chart::{self, Layout, Series},
     checkpoint,
-    curves::{bound_chart, kl_per_step_chart, last_kl_chart},
+    config::TaskName,
+    curves::{bit_error_chart, bound_chart, kl_per_step_chart, last_kl_chart},
     open::{Which, open, resolve_task},
     present::write_png,
     run::{EVALUATION_FILE, EXPERIMENT_FILE, Metrics, read_experiment, read_json, read_metrics},
 };
-use mnemora_worlds::Task;
 use serde::Serialize;
 use std::{
+    ops::Range,
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
 /// Runs of one task, grouped into models.
 pub struct Comparison {
-    task: Arc<dyn Task>,
+    /// Steps at which memory is put to the test.
+    recall: Option<Range<usize>>,
     models: Vec<Replicas>,
     rows: Vec<ModelRow>,
 }
@@ -43,8 +44,12 @@ pub struct ModelRow {
     pub steps: u64,
     /// Bound in nats per sequence.
     pub bound: Estimate,
+    /// Share of the bits to be answered that are wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bit_error: Option<Estimate>,
     /// KL of the last frame in nats.
-    pub kl_last: Estimate,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kl_last: Option<Estimate>,
     /// Mean KL of the frames that nothing predicts, nats per frame.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kl_unpredictable: Option<Estimate>,
@@ -189,22 +194,25 @@ pub fn compare(paths: &[PathBuf]) -> Result<Comparison, LabError> {
     };
     if let Some(other) = models.iter().find(|m| m.experiment.task != first.task) {
         return Err(LabError::Configuration(format!(
-            "runs of different tasks cannot be compared, name the runs of one: {} with length {} and recall {}, {} with length {} and recall {}",
-            first.task.name.as_str(),
-            first.task.length,
-            first.task.recall,
-            other.experiment.task.name.as_str(),
-            other.experiment.task.length,
-            other.experiment.task.recall,
+            "runs of different tasks cannot be compared, name the runs of one: {}, {}",
+            first.task.words(),
+            other.experiment.task.words(),
         )));
     }
     let labels: Vec<String> = models.iter().map(|m| label(m, &models)).collect();
     for (model, label) in models.iter_mut().zip(labels) {
         model.label = label;
     }
-    let task = resolve_task(&mut first.clone(), None)?;
+    let recall = match first.task.name {
+        TaskName::Copy => None,
+        _ => resolve_task(&mut first.clone(), None)?.recall_interval(),
+    };
     let rows = models.iter().map(row).collect();
-    Ok(Comparison { task, models, rows })
+    Ok(Comparison {
+        recall,
+        models,
+        rows,
+    })
 }
 
 /// The evaluation after training if it is of the newest checkpoint; one of that checkpoint for a
@@ -255,7 +263,8 @@ fn row(model: &Replicas) -> ModelRow {
         seeds: model.seeds.clone(),
         steps: model.evaluations.iter().map(|e| e.step).max().unwrap_or(0),
         bound: of(&|e| e.bound),
-        kl_last: of(&|e| e.kl_last),
+        bit_error: all(&|e| e.bit_error),
+        kl_last: all(&|e| e.kl_last),
         kl_unpredictable: all(&|e| e.kl_unpredictable),
         kl_ratio: all(&|e| e.kl_ratio),
         generated_nearest: all(&|e| e.generated_recall.map(|r| r.nearest)),
@@ -270,7 +279,7 @@ fn row(model: &Replicas) -> ModelRow {
 type Column = fn(&ModelRow) -> Option<Estimate>;
 
 /// A value of one logged step.
-type Value = fn(&Metrics) -> f32;
+type Value = fn(&Metrics) -> Option<f32>;
 
 impl Comparison {
     /// One row a model.
@@ -280,9 +289,10 @@ impl Comparison {
 
     /// The rows as a Markdown table; numbers that no row has are left out.
     pub fn table(&self) -> String {
-        let columns: [(&str, usize, Column); 8] = [
+        let columns: [(&str, usize, Column); 9] = [
             ("bound", 1, |row| Some(row.bound)),
-            ("last KL", 2, |row| Some(row.kl_last)),
+            ("bit error", 4, |row| row.bit_error),
+            ("last KL", 2, |row| row.kl_last),
             ("KL unpredictable", 2, |row| row.kl_unpredictable),
             ("KL ratio", 3, |row| row.kl_ratio),
             ("generated nearest", 3, |row| row.generated_nearest),
@@ -312,8 +322,8 @@ impl Comparison {
         text
     }
 
-    /// Draws bound, last-frame KL and KL per step of all models into one picture. Bands are
-    /// standard errors over replicas.
+    /// Draws bound, last-frame KL and KL per step of all models, or bit error and bound, into one
+    /// picture. Bands are standard errors over replicas.
     pub fn draw(&self, out: &Path) -> Result<(), LabError> {
         let over_training = |value: Value| -> Vec<Series> {
             self.models
@@ -321,28 +331,33 @@ impl Comparison {
                 .map(|model| replica_series(&model.label, &training_curves(model, value)))
                 .collect()
         };
-        let per_step = self
-            .models
-            .iter()
-            .map(|model| {
-                let curves: Vec<Vec<(f64, f64)>> = model
-                    .evaluations
-                    .iter()
-                    .map(|e| {
-                        (1..)
-                            .map(f64::from)
-                            .zip(e.kl_per_step.iter().copied())
-                            .collect()
-                    })
-                    .collect();
-                replica_series(&model.label, &curves)
-            })
-            .collect();
-        let charts = [
-            kl_per_step_chart(per_step, self.task.as_ref()),
-            last_kl_chart(over_training(|row| row.kl_last)),
-            bound_chart(over_training(|row| row.bound)),
-        ];
+        let bound = bound_chart(over_training(|row| Some(row.bound)));
+        let per_step = || {
+            self.models
+                .iter()
+                .map(|model| {
+                    let curves: Vec<Vec<(f64, f64)>> = model
+                        .evaluations
+                        .iter()
+                        .map(|e| {
+                            (1..)
+                                .map(f64::from)
+                                .zip(e.kl_per_step.iter().copied())
+                                .collect()
+                        })
+                        .collect();
+                    replica_series(&model.label, &curves)
+                })
+                .collect()
+        };
+        let charts = match self.rows.iter().any(|row| row.bit_error.is_some()) {
+            true => vec![bit_error_chart(over_training(|row| row.bit_error)), bound],
+            false => vec![
+                kl_per_step_chart(per_step(), self.recall.clone()),
+                last_kl_chart(over_training(|row| row.kl_last)),
+                bound,
+            ],
+        };
         let layout = Layout {
             columns: 1,
             ..Layout::default()
@@ -360,9 +375,9 @@ fn training_curves(model: &Replicas, value: Value) -> Vec<Vec<(f64, f64)>> {
             let width = (rows.len() / 100).max(1);
             rows.chunks(width)
                 .filter_map(|chunk| {
-                    let mean = chunk.iter().map(|row| f64::from(value(row))).sum::<f64>()
-                        / chunk.len() as f64;
-                    Some((chunk.last()?.step as f64, mean))
+                    let values: Option<Vec<f32>> = chunk.iter().map(value).collect();
+                    let sum: f64 = values?.into_iter().map(f64::from).sum();
+                    Some((chunk.last()?.step as f64, sum / chunk.len() as f64))
                 })
                 .collect()
         })

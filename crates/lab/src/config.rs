@@ -5,9 +5,10 @@ use crate::{
     keys::{apply_override, flatten, merge},
 };
 use mnemora_memory::{
-    DncConfig, HybridConfig, IntrospectionConfig, LruConfig, MemoryConfig, NtmConfig, VrnnConfig,
+    CoreConfig, DncConfig, HybridConfig, IntrospectionConfig, LruConfig, MemoryConfig, NtmConfig,
+    VrnnConfig,
 };
-use mnemora_models::{FrameShape, GtmmConfig, LikelihoodConfig, VisualConfig};
+use mnemora_models::{FrameShape, GtmmConfig, LikelihoodConfig, SequenceConfig, VisualConfig};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
@@ -40,7 +41,7 @@ pub struct Experiment {
 #[serde(default)]
 pub struct TaskSettings {
     /// Which task: `perfect-recall`, `parity-recall`, `one-shot-recall`, `dynamic-dependency`,
-    /// `similarity-cued-recall` or `mnist-map`.
+    /// `similarity-cued-recall`, `mnist-map` or `copy`.
     pub name: TaskName,
     /// Frames before the recall interval, `l`; steps on the map that a model is shown.
     pub length: usize,
@@ -48,6 +49,10 @@ pub struct TaskSettings {
     pub recall: usize,
     /// Cells along a side of the map.
     pub grid: usize,
+    /// Bits of a vector that is to be copied. `copy` reads this key and the next, and no other.
+    pub bits: usize,
+    /// Vectors of the longest string that is to be copied.
+    pub longest: usize,
 }
 
 /// The tasks by name.
@@ -66,17 +71,20 @@ pub enum TaskName {
     SimilarityCuedRecall,
     /// A walk over a map of digits.
     MnistMap,
+    /// Random bit vectors, to be written out again (Graves et al. 2014, section 4.1).
+    Copy,
 }
 
 impl TaskName {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::PerfectRecall,
         Self::ParityRecall,
         Self::OneShotRecall,
         Self::DynamicDependency,
         Self::SimilarityCuedRecall,
         Self::MnistMap,
+        Self::Copy,
     ];
 
     /// As in configurations.
@@ -88,12 +96,22 @@ impl TaskName {
             Self::DynamicDependency => "dynamic-dependency",
             Self::SimilarityCuedRecall => "similarity-cued-recall",
             Self::MnistMap => "mnist-map",
+            Self::Copy => "copy",
         }
     }
 
     /// Whether its frames are digits.
     pub fn shows_digits(self) -> bool {
-        !matches!(self, Self::OneShotRecall)
+        !matches!(self, Self::OneShotRecall | Self::Copy)
+    }
+
+    /// Memories that can be trained on it.
+    pub fn memories(self) -> &'static [MemoryName] {
+        use MemoryName::{Dnc, Hybrid, Introspection, Lru, Lstm, Ntm, Vrnn};
+        match self {
+            Self::Copy => &[Lstm, Ntm, Lru, Dnc],
+            _ => &[Vrnn, Introspection, Ntm, Lru, Dnc, Hybrid],
+        }
     }
 }
 
@@ -101,7 +119,8 @@ impl TaskName {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModelSettings {
-    /// Which memory: `vrnn`, `introspection`, `ntm`, `lru`, `dnc` or `hybrid`.
+    /// Which memory: `vrnn`, `introspection`, `ntm`, `lru`, `dnc` or `hybrid`; for the task `copy`
+    /// `lstm`, `ntm`, `lru` or `dnc`.
     pub memory: MemoryName,
     /// Size of `z`.
     pub latent: usize,
@@ -137,17 +156,20 @@ pub enum MemoryName {
     Dnc,
     /// Direct storage with positional and content addressing.
     Hybrid,
+    /// An LSTM without any other memory, for the task `copy`.
+    Lstm,
 }
 
 impl MemoryName {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Vrnn,
         Self::Introspection,
         Self::Ntm,
         Self::Lru,
         Self::Dnc,
         Self::Hybrid,
+        Self::Lstm,
     ];
 
     /// As in configurations.
@@ -159,6 +181,7 @@ impl MemoryName {
             Self::Lru => "lru",
             Self::Dnc => "dnc",
             Self::Hybrid => "hybrid",
+            Self::Lstm => "lstm",
         }
     }
 }
@@ -199,6 +222,8 @@ pub struct MemorySettings {
     pub dnc: DncSettings,
     /// Direct storage with positional and content addressing.
     pub hybrid: HybridSettings,
+    /// An LSTM without any other memory.
+    pub lstm: LstmSettings,
 }
 
 /// Sizes of the LSTM core.
@@ -285,6 +310,14 @@ pub struct HybridSettings {
     pub slots: usize,
 }
 
+/// Sizes of the LSTM without any other memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LstmSettings {
+    /// Size of its state.
+    pub hidden: usize,
+}
+
 /// How the learning rate goes from its first to its final value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -350,6 +383,23 @@ pub struct DataSettings {
     pub fingerprint: String,
 }
 
+impl TaskSettings {
+    /// The task and its sizes in words.
+    pub(crate) fn words(&self) -> String {
+        let name = self.name.as_str();
+        match self.name {
+            TaskName::Copy => format!(
+                "{name} with {} bits and longest {}",
+                self.bits, self.longest
+            ),
+            _ => format!(
+                "{name} with length {} and recall {}",
+                self.length, self.recall
+            ),
+        }
+    }
+}
+
 impl Default for TaskSettings {
     fn default() -> Self {
         Self {
@@ -357,6 +407,8 @@ impl Default for TaskSettings {
             length: 8,
             recall: 3,
             grid: 4,
+            bits: 8,
+            longest: 20,
         }
     }
 }
@@ -438,6 +490,12 @@ impl Default for HybridSettings {
             reads: 5,
             slots: 0,
         }
+    }
+}
+
+impl Default for LstmSettings {
+    fn default() -> Self {
+        Self { hidden: 128 }
     }
 }
 
@@ -536,13 +594,83 @@ impl Experiment {
         Table::try_from(Self::default()).map_err(|error| LabError::Configuration(error.to_string()))
     }
 
-    /// Steps of a sequence.
+    /// Steps of a sequence, of the longest one where lengths differ.
     pub fn time(&self) -> usize {
-        self.task.length + self.task.recall
+        match self.task.name {
+            TaskName::Copy => 2 * self.task.longest + 2,
+            _ => self.task.length + self.task.recall,
+        }
+    }
+
+    /// As many slots as given, or if that is 0 as many as a sequence has steps.
+    fn slots(&self, given: usize) -> usize {
+        match given {
+            0 => self.time(),
+            given => given,
+        }
+    }
+
+    /// The configuration of the recurrent core for inputs of a width; `None` for a memory that is
+    /// none.
+    fn core_config(&self, input: usize) -> Option<CoreConfig> {
+        let sizes = &self.memory;
+        Some(match self.model.memory {
+            MemoryName::Lstm => CoreConfig::Lstm {
+                input,
+                hidden: sizes.lstm.hidden,
+            },
+            MemoryName::Ntm => CoreConfig::Ntm(NtmConfig {
+                input,
+                hidden: sizes.ntm.hidden,
+                reads: sizes.ntm.reads,
+                writes: sizes.ntm.writes,
+                width: sizes.ntm.width,
+                slots: self.slots(sizes.ntm.slots),
+            }),
+            MemoryName::Lru => CoreConfig::Lru(LruConfig {
+                input,
+                hidden: sizes.lru.hidden,
+                reads: sizes.lru.reads,
+                width: sizes.lru.width,
+                slots: match sizes.lru.slots {
+                    0 => LRU_SLOTS_PER_STEP * self.time(),
+                    given => given,
+                },
+                nearest: sizes.lru.nearest,
+            }),
+            MemoryName::Dnc => CoreConfig::Dnc(DncConfig {
+                input,
+                hidden: sizes.dnc.hidden,
+                reads: sizes.dnc.reads,
+                width: sizes.dnc.width,
+                slots: self.slots(sizes.dnc.slots),
+            }),
+            MemoryName::Vrnn | MemoryName::Introspection | MemoryName::Hybrid => return None,
+        })
+    }
+
+    /// The configuration of the core that copies.
+    ///
+    /// # Errors
+    /// The memory is no recurrent core.
+    pub fn sequence_config(&self) -> Result<SequenceConfig, LabError> {
+        // Two more inputs for the flags.
+        let core = self.core_config(self.task.bits + 2);
+        Ok(SequenceConfig {
+            core: core.ok_or_else(|| LabError::Configuration(self.wrong_memory()))?,
+            outputs: self.task.bits,
+        })
     }
 
     /// The model's configuration for frames and conditions of the task.
-    pub fn model_config(&self, frame: FrameShape, condition: usize) -> GtmmConfig {
+    ///
+    /// # Errors
+    /// The memory is none of a temporal VAE.
+    pub fn model_config(
+        &self,
+        frame: FrameShape,
+        condition: usize,
+    ) -> Result<GtmmConfig, LabError> {
         let model = &self.model;
         let visual = match model.visual {
             VisualName::Inception => VisualConfig::Inception,
@@ -552,16 +680,14 @@ impl Experiment {
             },
         };
         let sizes = &self.memory;
-        let input = model.latent + condition;
-        let slots = |given: usize| if given == 0 { self.time() } else { given };
-        let memory = match model.memory {
-            MemoryName::Vrnn => MemoryConfig::Vrnn(VrnnConfig {
+        let memory = match (model.memory, self.core_config(model.latent + condition)) {
+            (MemoryName::Vrnn, _) => MemoryConfig::Vrnn(VrnnConfig {
                 latent: model.latent,
                 features: visual.features(model.latent),
                 condition,
                 hidden: sizes.vrnn.hidden,
             }),
-            MemoryName::Introspection => {
+            (MemoryName::Introspection, _) => {
                 let sizes = &sizes.introspection;
                 MemoryConfig::Introspection(IntrospectionConfig {
                     latent: model.latent,
@@ -569,48 +695,10 @@ impl Experiment {
                     hidden: sizes.hidden,
                     attention: sizes.attention,
                     reads: sizes.reads,
-                    slots: slots(sizes.slots),
+                    slots: self.slots(sizes.slots),
                 })
             }
-            MemoryName::Ntm => {
-                let sizes = &sizes.ntm;
-                let config = NtmConfig {
-                    input,
-                    hidden: sizes.hidden,
-                    reads: sizes.reads,
-                    writes: sizes.writes,
-                    width: sizes.width,
-                    slots: slots(sizes.slots),
-                };
-                MemoryConfig::Ntm(config, model.latent)
-            }
-            MemoryName::Lru => {
-                let sizes = &sizes.lru;
-                let config = LruConfig {
-                    input,
-                    hidden: sizes.hidden,
-                    reads: sizes.reads,
-                    width: sizes.width,
-                    slots: match sizes.slots {
-                        0 => LRU_SLOTS_PER_STEP * self.time(),
-                        given => given,
-                    },
-                    nearest: sizes.nearest,
-                };
-                MemoryConfig::Lru(config, model.latent)
-            }
-            MemoryName::Dnc => {
-                let sizes = &sizes.dnc;
-                let config = DncConfig {
-                    input,
-                    hidden: sizes.hidden,
-                    reads: sizes.reads,
-                    width: sizes.width,
-                    slots: slots(sizes.slots),
-                };
-                MemoryConfig::Dnc(config, model.latent)
-            }
-            MemoryName::Hybrid => {
+            (MemoryName::Hybrid, _) => {
                 let sizes = &sizes.hybrid;
                 MemoryConfig::Hybrid(HybridConfig {
                     latent: model.latent,
@@ -619,11 +707,15 @@ impl Experiment {
                     attention: sizes.attention,
                     key: sizes.key,
                     reads: sizes.reads,
-                    slots: slots(sizes.slots),
+                    slots: self.slots(sizes.slots),
                 })
             }
+            (MemoryName::Ntm | MemoryName::Lru | MemoryName::Dnc, Some(core)) => {
+                MemoryConfig::Core(core, model.latent)
+            }
+            _ => return Err(LabError::Configuration(self.wrong_memory())),
         };
-        GtmmConfig {
+        Ok(GtmmConfig {
             frame,
             latent: model.latent,
             memory,
@@ -636,7 +728,19 @@ impl Experiment {
                     std: model.likelihood_std,
                 },
             },
-        }
+        })
+    }
+
+    /// Says which memories the task can have.
+    fn wrong_memory(&self) -> String {
+        let names = self.task.name.memories().iter().map(|name| name.as_str());
+        let names: Vec<&str> = names.collect();
+        format!(
+            "model.memory is '{}', for the task {} it must be one of {}",
+            self.model.memory.as_str(),
+            self.task.name.as_str(),
+            names.join(", ")
+        )
     }
 
     /// Ranges that hold for every experiment; the first violation, with the key and what is right.
@@ -646,6 +750,8 @@ impl Experiment {
             ("task.length", self.task.length),
             ("task.recall", self.task.recall),
             ("task.grid", self.task.grid),
+            ("task.bits", self.task.bits),
+            ("task.longest", self.task.longest),
             ("model.latent", self.model.latent),
             ("model.visual_hidden", self.model.visual_hidden),
             ("model.visual_features", self.model.visual_features),
@@ -680,6 +786,9 @@ impl Experiment {
             return Err(format!(
                 "{key} is {value}, it must be at most {LARGEST_SIZE}"
             ));
+        }
+        if !self.task.name.memories().contains(&self.model.memory) {
+            return Err(self.wrong_memory());
         }
         self.validate_memory()?;
         if training.threads > LARGEST_POOL {
@@ -729,7 +838,9 @@ impl Experiment {
             MemoryName::Introspection => (self.memory.introspection.slots, None),
             MemoryName::Hybrid => (self.memory.hybrid.slots, None),
             MemoryName::Lru => (self.memory.lru.slots, Some(self.memory.lru.reads)),
-            MemoryName::Vrnn | MemoryName::Ntm | MemoryName::Dnc => return Ok(()),
+            MemoryName::Vrnn | MemoryName::Ntm | MemoryName::Dnc | MemoryName::Lstm => {
+                return Ok(());
+            }
         };
         let memory = self.model.memory.as_str();
         match reads {
@@ -781,6 +892,27 @@ mod tests {
         assert_eq!(experiment.training.learning_rate, 1.0);
         assert_eq!(experiment.model.memory, MemoryName::Vrnn);
         assert_eq!(experiment.memory.introspection.reads, 2);
+    }
+
+    #[test]
+    fn every_task_has_its_memories() {
+        for task in TaskName::ALL {
+            for memory in MemoryName::ALL {
+                let overrides = [
+                    format!("task.name={}", task.as_str()),
+                    format!("model.memory={}", memory.as_str()),
+                ];
+                let parsed = Experiment::parse("", "test", &overrides);
+                assert_eq!(
+                    parsed.is_ok(),
+                    task.memories().contains(&memory),
+                    "{overrides:?}"
+                );
+            }
+        }
+        let message = problem(&["task.name=copy", "model.memory=vrnn"]);
+        assert!(message.starts_with("model.memory is 'vrnn'"), "{message}");
+        assert!(message.contains("lstm, ntm, lru, dnc"), "{message}");
     }
 
     #[test]

@@ -1,11 +1,11 @@
-//! The three charts of gtmm, section 4: the bound and the last frame's KL over training, and the KL
-//! of each step after it.
+//! Curves over training: the bound and the last frame's KL (gtmm, section 4), the bit error of the
+//! copy task; and the KL of each step after training.
 
 use crate::{
     chart::{self, Chart, Series, Shaded},
     run::Metrics,
 };
-use mnemora_worlds::Task;
+use std::ops::Range;
 
 /// The bound as logged, for a chart.
 pub(crate) fn bound_series(label: &str, metrics: &[Metrics]) -> Series {
@@ -25,7 +25,19 @@ pub(crate) fn last_kl_series(label: &str, metrics: &[Metrics]) -> Series {
         label: label.into(),
         points: metrics
             .iter()
-            .map(|row| (row.step as f64, f64::from(row.kl_last)))
+            .filter_map(|row| Some((row.step as f64, f64::from(row.kl_last?))))
+            .collect(),
+        band: None,
+    }
+}
+
+/// The bit error as logged, for a chart.
+pub(crate) fn bit_error_series(label: &str, metrics: &[Metrics]) -> Series {
+    Series {
+        label: label.into(),
+        points: metrics
+            .iter()
+            .filter_map(|row| Some((row.step as f64, f64::from(row.bit_error?))))
             .collect(),
         band: None,
     }
@@ -63,8 +75,20 @@ pub(crate) fn last_kl_chart(series: Vec<Series>) -> Chart {
     }
 }
 
-/// KL per step after training.
-pub(crate) fn kl_per_step_chart(series: Vec<Series>, task: &dyn Task) -> Chart {
+/// Bit error over training.
+pub(crate) fn bit_error_chart(series: Vec<Series>) -> Chart {
+    Chart {
+        title: "Bit error".into(),
+        x_label: "update".into(),
+        y_label: "share of wrong bits".into(),
+        y_range: Some((0.0, 0.5)),
+        series,
+        ..Chart::default()
+    }
+}
+
+/// KL per step after training; `recall` are the steps at which memory is put to the test.
+pub(crate) fn kl_per_step_chart(series: Vec<Series>, recall: Option<Range<usize>>) -> Chart {
     let top = series
         .iter()
         .flat_map(|s| s.points.iter().map(|p| p.1))
@@ -74,7 +98,7 @@ pub(crate) fn kl_per_step_chart(series: Vec<Series>, task: &dyn Task) -> Chart {
         x_label: "step".into(),
         y_label: "nats".into(),
         y_range: Some((0.0, 1.1 * top)),
-        shaded: task.recall_interval().map(|range| Shaded {
+        shaded: recall.map(|range| Shaded {
             from: range.start as f64 + 0.5,
             to: range.end as f64 + 0.5,
             caption: "recall interval".into(),

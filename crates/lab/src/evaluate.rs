@@ -11,23 +11,30 @@ use mnemora_worlds::{Batch, Split, Stream, Task};
 use serde::{Deserialize, Serialize};
 
 /// Held-out numbers of a model. Nats, per sequence unless a step is named.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Evaluation {
     /// Updates the model has had.
     pub step: u64,
     /// Sequences that were scored.
     pub sequences: usize,
-    /// Reconstruction less KL.
+    /// Reconstruction less KL; the log likelihood of the answers for `copy`.
     pub bound: f64,
     /// Standard error of the bound over sequences.
     pub bound_stderr: f64,
+    /// Share of the bits to be answered that are wrong, each read at a probability of 1/2.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub bit_error: Option<f64>,
     /// `log p(x | z)`.
-    pub reconstruction: f64,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reconstruction: Option<f64>,
     /// KL.
-    pub kl: f64,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub kl: Option<f64>,
     /// KL of the last frame.
-    pub kl_last: f64,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub kl_last: Option<f64>,
     /// KL of each step.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub kl_per_step: Vec<f64>,
     /// Mean KL of the frames that nothing predicts.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -95,12 +102,17 @@ struct Streams {
 impl Streams {
     fn new(seed: u64, purpose: &str) -> Self {
         Self {
-            data: Stream::new(seed, &format!("{purpose} data")),
+            data: data_stream(seed, purpose),
             noise: Stream::new(seed, &format!("{purpose} noise")),
             generation: Stream::new(seed, &format!("{purpose} generation")),
             made_up: Stream::new(seed, &format!("{purpose} made-up maps")),
         }
     }
+}
+
+/// Where held-out sequences are drawn from: another stream than training's.
+pub(crate) fn data_stream(seed: u64, purpose: &str) -> Stream {
+    Stream::new(seed, &format!("{purpose} data"))
 }
 
 /// Scores `batches` held-out batches of the stream `purpose`. The model must be out of training
@@ -161,17 +173,17 @@ pub fn evaluate(
     for sum in reconstruction.iter_mut().chain(&mut kl_per_step) {
         *sum /= count;
     }
-    let bound = bounds.iter().sum::<f64>() / count;
-    let spread = bounds.iter().map(|b| (b - bound).powi(2)).sum::<f64>() / (count - 1.0).max(1.0);
+    let (bound, bound_stderr) = mean_and_stderr(&bounds);
     let (kl_unpredictable, kl_predictable) = kl_by_kind.means();
     Ok(Evaluation {
         step,
         sequences,
         bound,
-        bound_stderr: (spread / count).sqrt(),
-        reconstruction: reconstruction.iter().sum(),
-        kl: kl_per_step.iter().sum(),
-        kl_last: kl_per_step.last().copied().unwrap_or(f64::NAN),
+        bound_stderr,
+        bit_error: None,
+        reconstruction: Some(reconstruction.iter().sum()),
+        kl: Some(kl_per_step.iter().sum()),
+        kl_last: kl_per_step.last().copied(),
         kl_unpredictable,
         kl_predictable,
         kl_ratio: kl_predictable.zip(kl_unpredictable).map(|(p, u)| p / u),
@@ -180,6 +192,14 @@ pub fn evaluate(
         map_coherence: coherence.finish(),
         kl_per_step,
     })
+}
+
+/// Mean of values and its standard error.
+pub(crate) fn mean_and_stderr(values: &[f64]) -> (f64, f64) {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let spread = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (count - 1.0).max(1.0);
+    (mean, (spread / count).sqrt())
 }
 
 /// Adds the sum over the batch of `[time, batch]` to one number a step.

@@ -37,6 +37,7 @@ const SHIPPED: &[Shipped] = shipped![
     "similarity-cued-recall-small",
     "mnist-map",
     "mnist-map-small",
+    "copy",
 ];
 
 /// All of them.

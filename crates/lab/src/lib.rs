@@ -6,7 +6,9 @@
 //! | `train.rs` | a training from start or checkpoint to report: start here |
 //! | `replicas.rs` | the same under several seeds |
 //! | `open.rs` | data, task, model and threads of an experiment or a run |
-//! | `trainer.rs`, `adam.rs` | one training step and its optimiser |
+//! | `learner.rs`, `adam.rs` | what a training drives; one update and its optimiser |
+//! | `trainer.rs` | temporal VAEs on tasks of frames |
+//! | `copy.rs` | recurrent cores on the copy task |
 //! | `run.rs`, `checkpoint.rs`, `weights.rs`, `export.rs` | what lies on disk, what is given away |
 //! | `evaluate.rs`, `digit_classifier.rs`, `compare.rs` | held-out numbers of one run, of several |
 //! | `present.rs`, `curves.rs`, `report.rs`, `chart.rs`, `picture.rs`, `tensorboard.rs` | what is looked at |
@@ -18,6 +20,7 @@ pub mod chart;
 pub mod checkpoint;
 pub mod compare;
 mod config;
+mod copy;
 mod curves;
 mod digit_classifier;
 mod error;
@@ -25,6 +28,7 @@ mod evaluate;
 mod experiments;
 mod export;
 mod keys;
+mod learner;
 mod machine;
 mod open;
 pub mod picture;
@@ -40,7 +44,7 @@ mod weights;
 
 pub use config::{
     DataSettings, DncSettings, EvaluationSettings, Experiment, HybridSettings,
-    IntrospectionSettings, LikelihoodName, LruSettings, MemoryName, MemorySettings, ModelSettings,
+    IntrospectionSettings, LikelihoodName, LruSettings, LstmSettings, MemoryName, MemorySettings, ModelSettings,
     NtmSettings, Schedule, TaskName, TaskSettings, TrainingSettings, VisualName, VrnnSettings,
 };
 pub use digit_classifier::{DigitClassifier, DigitTraining, box_blur};

@@ -4,12 +4,13 @@ use crate::{
     Experiment, LabError,
     checkpoint::{self, State},
     config::TaskName,
-    evaluate::{EVALUATION, Evaluation, evaluate},
+    copy::CopyLearner,
+    evaluate::{EVALUATION, Evaluation},
+    learner::Learner,
     run::read_experiment,
-    trainer::{Model, model, task},
-    weights::{parameter_count, restore},
+    trainer::{FrameLearner, task},
 };
-use burn::{module::Module, tensor::Device};
+use burn::tensor::Device;
 use mnemora_worlds::{DATA_VARIABLE, DataSet, Mnist, Omniglot, Task};
 use std::{path::Path, sync::Arc};
 
@@ -55,7 +56,7 @@ fn resolve_data(
     Ok(Arc::new(found))
 }
 
-/// The task of an experiment, over its data.
+/// The task of an experiment of frames, over its data.
 pub(crate) fn resolve_task(
     experiment: &mut Experiment,
     data: Option<&Path>,
@@ -64,34 +65,29 @@ pub(crate) fn resolve_task(
     task(experiment, data)
 }
 
-/// Data, task and fresh model of an experiment.
+/// The data of an experiment in words, and a fresh learner on `device`.
 pub(crate) fn prepare(
     experiment: &mut Experiment,
     data: Option<&Path>,
     device: &Device,
-) -> Result<(String, Arc<dyn Task>, Model), LabError> {
+) -> Result<(String, Box<dyn Learner>), LabError> {
+    if experiment.task.name == TaskName::Copy {
+        let learner = CopyLearner::new(experiment, device)?;
+        return Ok(("random bits".into(), Box::new(learner)));
+    }
     let data = resolve_data(experiment, data)?;
     let words = format!("{}: {}", data.name(), data.origin());
-    let task = task(experiment, data)?;
-    let model = model(experiment, task.as_ref(), device)?;
-    Ok((words, task, model))
+    let learner = FrameLearner::new(experiment, data, device)?;
+    Ok((words, Box::new(learner)))
 }
 
 /// Says what would be trained.
 pub fn plan(mut experiment: Experiment, data: Option<&Path>) -> Result<Plan, LabError> {
     let device = Device::default().autodiff();
-    let (words, _, model) = prepare(&mut experiment, data, &device)?;
-    let parameters = vec![
-        ("model".into(), parameter_count(&model)),
-        ("memory".into(), parameter_count(&model.memory)),
-        ("encoder".into(), parameter_count(&model.encoder)),
-        ("posterior".into(), parameter_count(&model.posterior)),
-        ("prior".into(), parameter_count(&model.prior)),
-        ("decoder".into(), parameter_count(&model.decoder)),
-    ];
+    let (words, learner) = prepare(&mut experiment, data, &device)?;
     Ok(Plan {
+        parameters: learner.parameters(),
         experiment,
-        parameters,
         data: words,
     })
 }
@@ -114,16 +110,12 @@ pub(crate) fn report_damage(problems: &[String], step: u64) {
     }
 }
 
-/// A run opened for looking: its configuration, task and trained model, out of training mode.
+/// A run opened for looking.
 pub struct Trained {
     /// As resolved when the run was made.
     pub experiment: Experiment,
-    /// Its task.
-    pub task: Arc<dyn Task>,
-    /// What the task draws from.
-    pub data: Arc<DataSet>,
-    /// From one of its checkpoints.
-    pub model: Model,
+    /// Its task, and its model from one of its checkpoints.
+    pub(crate) learner: Box<dyn Learner>,
     /// What that checkpoint says.
     pub state: State,
 }
@@ -131,10 +123,8 @@ pub struct Trained {
 impl Trained {
     /// Held-out numbers of the model, on as many sequences as the experiment says.
     pub fn evaluate(&self) -> Result<Evaluation, LabError> {
-        evaluate(
+        self.learner.evaluate(
             &self.experiment,
-            &self.model,
-            self.task.as_ref(),
             self.state.step,
             self.experiment.evaluation.batches,
             EVALUATION,
@@ -184,9 +174,7 @@ pub fn open(
     }
     use_threads(&experiment);
     let device = Device::default();
-    let data = resolve_data(&mut experiment, data)?;
-    let task = task(&experiment, data.clone())?;
-    let model = model(&experiment, task.as_ref(), &device)?;
+    let (_, mut learner) = prepare(&mut experiment, data, &device)?;
     let (last, problems) = checkpoint::load_latest(directory)?;
     if which == Which::Last {
         report_damage(&problems, last.state.step);
@@ -212,12 +200,10 @@ pub fn open(
     };
     found.state.check(directory, &experiment)?;
     let weights = checkpoint::weights_file(directory, step);
-    let model = restore(model, found.weights, &weights)?.valid();
+    learner.restore(found.weights, None, &weights)?;
     Ok(Trained {
         experiment,
-        task,
-        data,
-        model,
+        learner,
         state: found.state,
     })
 }

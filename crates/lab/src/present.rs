@@ -2,14 +2,16 @@
 
 use crate::{
     Evaluation, Experiment, LabError, Trained,
-    chart::{self, Layout, Series, number},
+    chart::{self, Chart, Layout, Series, number},
     checkpoint::State,
-    config::MemoryName,
+    config::{MemoryName, TaskName},
+    copy,
     curves::{
         bound_chart, bound_series, kl_per_step_chart, kl_per_step_series, last_kl_chart,
         last_kl_series,
     },
     evaluate::generation,
+    learner::{Learner, Shown},
     open::resolve_task,
     picture::{
         Group, HeatMap, Image, MapOverlay, MapRow, PictureError, Row, Sequence, Sheet, heat_map,
@@ -17,9 +19,10 @@ use crate::{
     },
     report::{Content, Figure, Number, Report, html},
     run::{EVALUATION_FILE, REPORT_FILE, read_json, read_metrics, read_origin, write_atomically},
-    trainer::{BatchTensors, Model, noise, task},
+    trainer::{BatchTensors, Model, noise},
     weights::host,
 };
+use mnemora_memory::Attention;
 use mnemora_models::{FilteringModel, filter};
 use mnemora_worlds::{Batch, Split, Stream, Task};
 use std::{
@@ -38,32 +41,50 @@ pub fn numbers(evaluation: &Evaluation) -> Vec<Number> {
         unit: unit.into(),
         meaning: meaning.into(),
     };
-    let mut rows = vec![
-        row(
-            "bound",
-            format!("{:.1} ± {:.1}", evaluation.bound, evaluation.bound_stderr),
-            "nats per sequence",
-            "reconstruction less KL, higher is better; ± standard error over sequences",
-        ),
-        row(
+    let bound = match evaluation.bit_error {
+        None => "reconstruction less KL, higher is better; ± standard error over sequences",
+        Some(_) => {
+            "log likelihood of the answers, higher is better; ± standard error over sequences"
+        }
+    };
+    let mut rows = vec![row(
+        "bound",
+        format!("{:.1} ± {:.1}", evaluation.bound, evaluation.bound_stderr),
+        "nats per sequence",
+        bound,
+    )];
+    if let Some(error) = evaluation.bit_error {
+        rows.push(row(
+            "bit error",
+            format!("{:.3}", 100.0 * error),
+            "% of bits",
+            "of the answers, each read at a probability of 1/2; 50 is chance",
+        ));
+    }
+    if let Some(reconstruction) = evaluation.reconstruction {
+        rows.push(row(
             "reconstruction",
-            format!("{:.1}", evaluation.reconstruction),
+            format!("{reconstruction:.1}"),
             "nats per sequence",
             "log likelihood of the frames given the latents",
-        ),
-        row(
+        ));
+    }
+    if let Some(kl) = evaluation.kl {
+        rows.push(row(
             "KL",
-            format!("{:.1}", evaluation.kl),
+            format!("{kl:.1}"),
             "nats per sequence",
             "what the frames said that the predictions had not",
-        ),
-        row(
+        ));
+    }
+    if let Some(kl) = evaluation.kl_last {
+        rows.push(row(
             "KL of the last frame",
-            format!("{:.2}", evaluation.kl_last),
+            format!("{kl:.2}"),
             "nats",
             "near zero if memory predicts it",
-        ),
-    ];
+        ));
+    }
     if let (Some(unpredictable), Some(predictable), Some(ratio)) = (
         evaluation.kl_unpredictable,
         evaluation.kl_predictable,
@@ -136,6 +157,9 @@ pub fn write_training_sequences(
     data: Option<&Path>,
     out: &Path,
 ) -> Result<(), LabError> {
+    if experiment.task.name == TaskName::Copy {
+        return write_picture(&copy::training_picture(&experiment)?, out);
+    }
     let task = resolve_task(&mut experiment, data)?;
     let stream = Stream::new(experiment.seed, "data");
     let batch = task.batch(Split::Train, &stream, 0, experiment.evaluation.pictures);
@@ -169,20 +193,10 @@ pub fn write_generated(
     steps: Option<usize>,
     out: &Path,
 ) -> Result<Option<String>, LabError> {
-    let trained_time = trained.experiment.time();
-    let Some(steps) = steps else {
-        let picture = generated_picture(&trained.model, trained.task.as_ref(), sequences, seed)?;
-        write_picture(&picture, out)?;
-        return Ok(None);
-    };
-    let mut experiment = trained.experiment.clone();
-    // Frames before the recall interval stay; a similarity cue is one of its frames.
-    let cue = trained.task.prompt() - experiment.task.length;
-    experiment.task.recall = steps + cue;
-    let task = task(&experiment, trained.data.clone())?;
-    let picture = generated_picture(&trained.model, task.as_ref(), sequences, seed)?;
+    let experiment = &trained.experiment;
+    let (picture, time) = trained.learner.draw(experiment, sequences, seed, steps)?;
     write_picture(&picture, out)?;
-    let time = task.time();
+    let trained_time = experiment.time();
     Ok((time > trained_time).then(|| {
         let memory = experiment.model.memory;
         let dropped = match memory {
@@ -201,63 +215,123 @@ pub fn write_generated(
 /// Writes a run's report again. Numbers come from the run's evaluation if it is of this
 /// checkpoint, and are measured otherwise.
 pub fn rewrite_report(run: &Path, trained: &Trained) -> Result<PathBuf, LabError> {
-    let (experiment, model, task) = (&trained.experiment, &trained.model, trained.task.as_ref());
+    let (experiment, learner) = (&trained.experiment, trained.learner.as_ref());
     let evaluation = match read_json::<Evaluation>(&run.join(EVALUATION_FILE)) {
         Ok(evaluation) if evaluation.step == trained.state.step => evaluation,
         _ => trained.evaluate()?,
     };
-    write_report(run, experiment, model, task, &evaluation, &trained.state)?;
+    write_report(run, experiment, learner, &evaluation, &trained.state)?;
     Ok(run.join(REPORT_FILE))
 }
 
-/// Draws the pictures of a run and writes its report; gives the picture of generated sequences.
-pub fn write_report(
-    run: &Path,
-    experiment: &Experiment,
+/// What a report shows of a model.
+pub struct Figures {
+    /// Sequences that it made, for the event file.
+    pub generated: Image,
+    /// The same for the report, and further pictures.
+    pub pictures: Vec<Figure>,
+    /// Curves but for the bound's.
+    pub charts: Vec<Figure>,
+    /// Where its memory was read and written.
+    pub memory: Vec<Figure>,
+}
+
+/// Draws the pictures of a temporal VAE's run.
+pub(crate) fn frame_figures(
     model: &Model,
     task: &dyn Task,
-    evaluation: &Evaluation,
-    state: &State,
-) -> Result<Image, LabError> {
-    let samples = run.join("samples");
+    shown: &Shown,
+) -> Result<Figures, LabError> {
+    let Shown {
+        experiment,
+        evaluation,
+        metrics,
+        samples,
+        ..
+    } = shown;
     let generated = generated_picture(model, task, experiment.evaluation.pictures, 1)?;
-    write_picture(&generated, &samples.join("generated.png"))?;
-    let pictures = vec![Figure {
-        title: String::new(),
-        caption: format!(
+    let mut pictures = vec![drawn(
+        &generated,
+        &samples.join("generated.png"),
+        format!(
             "The model sees the first {} frames of a held-out sequence, then generates the rest. \
              Truth above, generated frames below.",
             task.prompt()
         ),
-        content: Content::Png(generated.png_bytes()?),
-    }];
-    let mut pictures = pictures;
+    )?];
     if let Some(picture) = map_picture(model, task, experiment.task.grid)? {
-        write_picture(&picture, &samples.join("map.png"))?;
-        pictures.push(Figure {
-            title: String::new(),
-            caption: format!(
-                "A walk over a held-out map. 'After {0}': the first {0} frames were seen, the rest \
-                 generated. 'Made up': all frames generated from the actions alone; a coherent map \
-                 turns yellow and white.",
-                task.prompt()
-            ),
-            content: Content::Png(picture.png_bytes()?),
-        });
+        let caption = format!(
+            "A walk over a held-out map. 'After {0}': the first {0} frames were seen, the rest \
+             generated. 'Made up': all frames generated from the actions alone; a coherent map \
+             turns yellow and white.",
+            task.prompt()
+        );
+        pictures.push(drawn(&picture, &samples.join("map.png"), caption)?);
     }
-    let memory = match attention_picture(model, task)? {
-        None => Vec::new(),
-        Some(picture) => {
-            write_picture(&picture, &samples.join("attention.png"))?;
-            vec![Figure {
-                title: String::new(),
-                caption: attention_caption(experiment.model.memory).into(),
-                content: Content::Png(picture.png_bytes()?),
-            }]
-        }
-    };
+    let mut memory = Vec::new();
+    if let Some(picture) = attention_picture(model, task)? {
+        let caption = attention_caption(experiment.model.memory).into();
+        memory.push(drawn(&picture, &samples.join("attention.png"), caption)?);
+    }
+    let kl_per_step = vec![kl_per_step_series("held-out", &evaluation.kl_per_step)];
+    let charts = vec![
+        charted(
+            last_kl_chart(vec![last_kl_series("training batch", metrics)]),
+            "KL of the last frame over training: it falls when the memory becomes useful.",
+        )?,
+        charted(
+            kl_per_step_chart(kl_per_step, task.recall_interval()),
+            "KL of each frame after training, mean over held-out sequences.",
+        )?,
+    ];
+    Ok(Figures {
+        generated,
+        pictures,
+        charts,
+        memory,
+    })
+}
 
+/// Writes a picture's file and makes a figure of it.
+pub(crate) fn drawn(picture: &Image, path: &Path, caption: String) -> Result<Figure, LabError> {
+    write_picture(picture, path)?;
+    Ok(Figure {
+        title: String::new(),
+        caption,
+        content: Content::Png(picture.png_bytes()?),
+    })
+}
+
+/// Makes a figure of a chart.
+pub(crate) fn charted(chart: Chart, caption: &str) -> Result<Figure, LabError> {
+    Ok(Figure {
+        title: String::new(),
+        caption: caption.into(),
+        content: Content::Svg(chart::svg(&[chart], &Layout::default())?),
+    })
+}
+
+/// Draws the pictures of a run and writes its report; gives the picture of generated sequences.
+pub(crate) fn write_report(
+    run: &Path,
+    experiment: &Experiment,
+    learner: &dyn Learner,
+    evaluation: &Evaluation,
+    state: &State,
+) -> Result<Image, LabError> {
     let metrics = read_metrics(run)?;
+    let Figures {
+        generated,
+        pictures,
+        charts: further,
+        memory,
+    } = learner.figures(&Shown {
+        experiment,
+        evaluation,
+        metrics: &metrics,
+        held_out: &state.held_out,
+        samples: &run.join("samples"),
+    })?;
     let held_out = Series {
         label: "held-out".into(),
         points: state
@@ -267,30 +341,11 @@ pub fn write_report(
             .collect(),
         band: None,
     };
-    let mut charts = Vec::new();
-    for (chart, caption) in [
-        (
-            bound_chart(vec![bound_series("training batch", &metrics), held_out]),
-            "Bound over training.",
-        ),
-        (
-            last_kl_chart(vec![last_kl_series("training batch", &metrics)]),
-            "KL of the last frame over training: it falls when the memory becomes useful.",
-        ),
-        (
-            kl_per_step_chart(
-                vec![kl_per_step_series("held-out", &evaluation.kl_per_step)],
-                task,
-            ),
-            "KL of each frame after training, mean over held-out sequences.",
-        ),
-    ] {
-        charts.push(Figure {
-            title: String::new(),
-            caption: caption.into(),
-            content: Content::Svg(chart::svg(&[chart], &Layout::default())?),
-        });
-    }
+    let mut charts = vec![charted(
+        bound_chart(vec![bound_series("training batch", &metrics), held_out]),
+        "Bound over training.",
+    )?];
+    charts.extend(further);
 
     let origin = read_origin(run)?;
     let seconds = state.elapsed_seconds;
@@ -324,7 +379,8 @@ pub fn write_report(
     Ok(generated)
 }
 
-fn generated_picture(
+/// Draws held-out sequences and how the model goes on with them after a prompt.
+pub(crate) fn generated_picture(
     model: &Model,
     task: &dyn Task,
     sequences: usize,
@@ -393,9 +449,17 @@ fn attention_picture(model: &Model, task: &dyn Task) -> Result<Option<Image>, La
     let shape = [time, 1, model.latent_size()];
     let noise = noise(&Stream::new(1, "picture samples"), 1, shape, &device);
     let filtered = filter(model, tensors.observations, tensors.conditions, noise, None);
+    attention_maps(filtered.attention, &marked)
+}
 
-    let slots = filtered
-        .attention
+/// Weights `[slots, time]` of each head from the attention of each step of one sequence; `None`
+/// without heads.
+pub(crate) fn attention_maps(
+    attention: Vec<Vec<Attention>>,
+    marked: &[usize],
+) -> Result<Option<Image>, LabError> {
+    let time = attention.len();
+    let slots = attention
         .iter()
         .flatten()
         .map(|attention| attention.weights().dims()[2])
@@ -403,7 +467,7 @@ fn attention_picture(model: &Model, task: &dyn Task) -> Result<Option<Image>, La
     let Some(slots) = slots else { return Ok(None) };
     // By what they do and by head; zero where a slot was not filled yet.
     let mut heads: BTreeMap<(&str, usize), Vec<f32>> = BTreeMap::new();
-    for (step, attention) in filtered.attention.into_iter().enumerate() {
+    for (step, attention) in attention.into_iter().enumerate() {
         for attention in attention {
             let weights = attention.weights();
             let filled = weights.dims()[2];
@@ -434,7 +498,7 @@ fn attention_picture(model: &Model, task: &dyn Task) -> Result<Option<Image>, La
                 31..=60 => 10,
                 _ => 5,
             },
-            marked: marked.clone(),
+            marked: marked.to_vec(),
         })?);
     }
     Ok(Some(grid(&images, 3)?))
@@ -479,7 +543,7 @@ fn map_picture(model: &Model, task: &dyn Task, grid: usize) -> Result<Option<Ima
 }
 
 /// Pictures of one size in rows of `columns`.
-fn grid(images: &[Image], columns: usize) -> Result<Image, PictureError> {
+pub(crate) fn grid(images: &[Image], columns: usize) -> Result<Image, PictureError> {
     let width = images.iter().map(Image::width).max().unwrap_or(1);
     let rows: Vec<Image> = images
         .chunks(columns)

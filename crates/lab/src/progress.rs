@@ -60,7 +60,13 @@ impl Progress {
 
     /// After a step.
     pub fn step(&self, row: &Metrics) {
-        let message = format!("bound {:.1}  last KL {:.2}", row.bound, row.kl_last);
+        let mut message = format!("bound {:.1}", row.bound);
+        if let Some(kl) = row.kl_last {
+            message.push_str(&format!("  last KL {kl:.2}"));
+        }
+        if let Some(error) = row.bit_error {
+            message.push_str(&format!("  bit error {error:.4}"));
+        }
         match &self.kind {
             Kind::Quiet => {}
             Kind::Bar(bar) => {
@@ -89,11 +95,13 @@ impl Progress {
 
     /// After the evaluation at a checkpoint.
     pub fn checkpoint(&self, step: u64, held_out: &Evaluation) {
-        let ratio = match held_out.kl_ratio {
-            Some(ratio) => format!("  KL ratio {ratio:.3}"),
-            None => String::new(),
-        };
-        let line = format!("step {step}: held-out bound {:.1}{ratio}", held_out.bound);
+        let mut line = format!("step {step}: held-out bound {:.1}", held_out.bound);
+        if let Some(ratio) = held_out.kl_ratio {
+            line.push_str(&format!("  KL ratio {ratio:.3}"));
+        }
+        if let Some(error) = held_out.bit_error {
+            line.push_str(&format!("  bit error {error:.4}"));
+        }
         match &self.kind {
             Kind::Quiet => {}
             Kind::Bar(bar) => bar.println(line),

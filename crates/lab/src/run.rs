@@ -26,14 +26,20 @@ pub const REPORT_FILE: &str = "report.html";
 pub struct Metrics {
     /// Updates made, this one counted.
     pub step: u64,
-    /// Reconstruction less KL, in nats per sequence.
+    /// Reconstruction less KL, in nats per sequence; the log likelihood of the answers for `copy`.
     pub bound: f32,
     /// `log p(x | z)` in nats per sequence.
-    pub reconstruction: f32,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reconstruction: Option<f32>,
     /// KL in nats per sequence.
-    pub kl: f32,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub kl: Option<f32>,
     /// KL of the last frame, in nats.
-    pub kl_last: f32,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub kl_last: Option<f32>,
+    /// Share of the bits to be answered that are wrong.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub bit_error: Option<f32>,
     /// Euclidean norm of the gradient before clipping.
     pub gradient_norm: f32,
     /// Adam's rate.

@@ -2,29 +2,23 @@
 
 use crate::{
     Experiment, LabError,
-    adam::Adam,
     checkpoint::{self, Checkpoint, HeldOut, State},
-    evaluate::{CHECKPOINT_EVALUATION, EVALUATION, Evaluation, evaluate},
+    evaluate::{CHECKPOINT_EVALUATION, EVALUATION, Evaluation},
+    learner::{Learner, StepFailure},
     open::{prepare, report_damage, use_threads},
     present,
     progress::Progress,
     run::{EVALUATION_FILE, Metrics, MetricsWriter, Origin, Run, read_experiment, write_json},
     tensorboard::EventWriter,
-    trainer::{StepFailure, Trainer},
-    weights::{collect, parameter_count, restore},
 };
-use burn::{module::Module, tensor::Device};
-use mnemora_worlds::{Prefetch, Split, Stream, Task};
+use burn::tensor::Device;
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
     time::{Instant, SystemTime},
 };
 
 /// Autodiff walks the tape of a whole sequence recursively.
 const STACK: usize = 512 << 20;
-/// Batches made ahead of training.
-const AHEAD: usize = 8;
 
 /// What the surroundings of a training say and hear.
 pub struct Surroundings<'a> {
@@ -61,31 +55,20 @@ pub fn train(
 ) -> Result<Outcome, LabError> {
     use_threads(&experiment);
     let device = Device::default().autodiff();
-    let (words, task, model) = prepare(&mut experiment, data, &device)?;
+    let (words, learner) = prepare(&mut experiment, data, &device)?;
     let run = Run::create(directory)?;
     let origin = Origin {
         command: surroundings.command.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         commit: surroundings.commit.clone(),
         machine: crate::machine::describe(),
-        parameters: parameter_count(&model),
+        parameters: learner.parameters().first().map_or(0, |(_, count)| *count),
         data: words,
     };
     run.describe(&experiment, &origin)?;
     let state = State::start(&experiment);
-    let trainer = Trainer::new(&experiment, model, Adam::default(), device);
     let metrics = run.metrics(|_| true)?;
-    on_large_stack(|| {
-        go_on(
-            &run,
-            &experiment,
-            task,
-            trainer,
-            state,
-            metrics,
-            surroundings,
-        )
-    })
+    on_large_stack(|| go_on(&run, &experiment, learner, state, metrics, surroundings))
 }
 
 /// Goes on with a run from its newest whole checkpoint. `overrides` may change what a training
@@ -109,9 +92,9 @@ pub fn resume(
     }
     use_threads(&experiment);
     let device = Device::default().autodiff();
-    let (_, task, model) = prepare(&mut experiment, data, &device)?;
+    let (_, mut learner) = prepare(&mut experiment, data, &device)?;
     let run = Run::open(directory)?;
-    let (state, trainer) = match checkpoint::load_latest(directory) {
+    let state = match checkpoint::load_latest(directory) {
         Ok((found, problems)) => {
             let step = found.state.step;
             found.state.check(directory, &experiment)?;
@@ -124,16 +107,12 @@ pub fn resume(
             }
             report_damage(&problems, step);
             let weights = checkpoint::weights_file(directory, step);
-            let model = restore(model, found.weights, &weights)?;
-            let adam = Adam::restore(found.optimizer, &device.clone().inner(), &weights)?;
-            let trainer = Trainer::new(&experiment, model, adam, device);
-            (found.state, trainer)
+            learner.restore(found.weights, Some(found.optimizer), &weights)?;
+            found.state
         }
         // Stopped before its first checkpoint: from the start again.
         Err(LabError::NoCheckpoint { .. }) if checkpoint::steps(directory).is_empty() => {
-            let state = State::start(&experiment);
-            let trainer = Trainer::new(&experiment, model, Adam::default(), device);
-            (state, trainer)
+            State::start(&experiment)
         }
         Err(error) => return Err(error),
     };
@@ -159,17 +138,7 @@ pub fn resume(
     .then_some(old.steps);
     let metrics = run.metrics(|row| row.step <= state.step && Some(row.step) != extra)?;
     run.write_experiment(&experiment)?;
-    on_large_stack(|| {
-        go_on(
-            &run,
-            &experiment,
-            task,
-            trainer,
-            state,
-            metrics,
-            surroundings,
-        )
-    })
+    on_large_stack(|| go_on(&run, &experiment, learner, state, metrics, surroundings))
 }
 
 /// Runs `work` on a thread whose stack holds the backward pass of long sequences.
@@ -203,14 +172,13 @@ fn wall_time() -> f64 {
 fn go_on(
     run: &Run,
     experiment: &Experiment,
-    task: Arc<dyn Task>,
-    trainer: Trainer,
+    learner: Box<dyn Learner>,
     state: State,
     metrics: MetricsWriter,
     surroundings: &Surroundings,
 ) -> Result<Outcome, LabError> {
-    make_steps(run, experiment, task, trainer, state, metrics, surroundings).map_err(|error| {
-        match error {
+    make_steps(run, experiment, learner, state, metrics, surroundings).map_err(
+        |error| match error {
             LabError::Write { path, source, .. } => {
                 let hint = match checkpoint::steps(run.directory()).last() {
                     Some(step) => format!("; checkpoint step-{step} is intact"),
@@ -219,15 +187,14 @@ fn go_on(
                 LabError::Write { path, source, hint }
             }
             other => other,
-        }
-    })
+        },
+    )
 }
 
 fn make_steps(
     run: &Run,
     experiment: &Experiment,
-    task: Arc<dyn Task>,
-    mut trainer: Trainer,
+    mut learner: Box<dyn Learner>,
     mut state: State,
     mut metrics: MetricsWriter,
     surroundings: &Surroundings,
@@ -238,26 +205,18 @@ fn make_steps(
     state.threads = rayon::current_num_threads();
     let mut events = EventWriter::create(directory, start + u64::from(start > 0), wall_time())
         .map_err(|error| LabError::write(directory, error))?;
-    let data = Stream::new(experiment.seed, "data");
-    let mut batches = Prefetch::new(
-        task.clone(),
-        Split::Train,
-        data,
-        start,
-        settings.batch,
-        AHEAD,
-    )?;
     let progress = Progress::new(start, settings.steps, surroundings.quiet);
     let clock = Instant::now();
     let elapsed_before = state.elapsed_seconds;
 
     while state.step < settings.steps {
         let step = state.step + 1;
-        let batch = batches.next_batch()?;
-        let row = match trainer.step(experiment, step, batch) {
+        let row = match learner.step(experiment, step) {
             Ok(row) => row,
+            Err(StepFailure::Batch(error)) => return Err(error),
             Err(StepFailure::NonFinite(what)) => {
-                let checkpoint = checkpoint::save_failed(directory, &snapshot(&trainer, &state))?;
+                let checkpoint =
+                    checkpoint::save_failed(directory, &snapshot(learner.as_ref(), &state))?;
                 return Err(LabError::NonFinite {
                     step,
                     what,
@@ -276,10 +235,8 @@ fn make_steps(
         let signal = (surroundings.interrupted)();
         let due = step.is_multiple_of(settings.checkpoint_every) || step == settings.steps;
         if due {
-            let held_out = evaluate(
+            let held_out = learner.evaluate(
                 experiment,
-                &trainer.model.valid(),
-                task.as_ref(),
                 step,
                 experiment.evaluation.checkpoint_batches,
                 CHECKPOINT_EVALUATION,
@@ -290,6 +247,7 @@ fn make_steps(
                 state.held_out.push(HeldOut {
                     step,
                     bound: held_out.bound,
+                    bit_error: held_out.bit_error,
                 });
             }
         }
@@ -298,7 +256,7 @@ fn make_steps(
             events
                 .flush()
                 .map_err(|error| LabError::write(directory, error))?;
-            let checkpoint = checkpoint::save(directory, &snapshot(&trainer, &state))?;
+            let checkpoint = checkpoint::save(directory, &snapshot(learner.as_ref(), &state))?;
             checkpoint::prune(directory, &state, settings.keep);
             if let Some(signal) = signal
                 && step < settings.steps
@@ -310,10 +268,8 @@ fn make_steps(
     }
     progress.finish();
 
-    let evaluation = evaluate(
+    let evaluation = learner.evaluate(
         experiment,
-        &trainer.model.valid(),
-        task.as_ref(),
         state.step,
         experiment.evaluation.batches,
         EVALUATION,
@@ -326,14 +282,8 @@ fn make_steps(
         });
     }
     write_json(&directory.join(EVALUATION_FILE), &evaluation)?;
-    let generated = present::write_report(
-        directory,
-        experiment,
-        &trainer.model.valid(),
-        task.as_ref(),
-        &evaluation,
-        &state,
-    )?;
+    let generated =
+        present::write_report(directory, experiment, learner.as_ref(), &evaluation, &state)?;
     let size = (generated.width(), generated.height());
     events
         .image_png(
@@ -348,25 +298,28 @@ fn make_steps(
     Ok(Outcome::Finished(Box::new(evaluation)))
 }
 
-fn snapshot(trainer: &Trainer, state: &State) -> Checkpoint {
+fn snapshot(learner: &dyn Learner, state: &State) -> Checkpoint {
     Checkpoint {
         state: state.clone(),
-        weights: collect(&trainer.model),
-        optimizer: trainer.adam.collect(),
+        weights: learner.weights(),
+        optimizer: learner.optimizer(),
     }
 }
 
 fn log_events(events: &mut EventWriter, row: &Metrics) -> std::io::Result<()> {
     let now = wall_time();
     for (tag, value) in [
-        ("bound", row.bound),
+        ("bound", Some(row.bound)),
         ("reconstruction", row.reconstruction),
         ("kl", row.kl),
         ("kl_last", row.kl_last),
-        ("gradient_norm", row.gradient_norm),
-        ("learning_rate", row.learning_rate as f32),
+        ("bit_error", row.bit_error),
+        ("gradient_norm", Some(row.gradient_norm)),
+        ("learning_rate", Some(row.learning_rate as f32)),
     ] {
-        events.scalar(tag, row.step, value, now)?;
+        if let Some(value) = value {
+            events.scalar(tag, row.step, value, now)?;
+        }
     }
     Ok(())
 }

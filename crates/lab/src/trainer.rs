@@ -1,30 +1,42 @@
-//! One training step, and what it needs.
+//! Temporal VAEs on tasks of frames: their training step, and what it needs.
 
 use crate::{
-    Experiment, LabError,
-    adam::{Adam, ParameterGradients},
-    config::{Schedule, TaskName, TaskSettings},
+    Evaluation, Experiment, LabError,
+    adam::Adam,
+    config::{TaskName, TaskSettings},
+    evaluate::evaluate,
+    learner::{Learner, Shown, StepFailure, update},
+    picture::Image,
+    present::{Figures, frame_figures, generated_picture},
     run::Metrics,
+    weights::{Arrays, collect, parameter_count, restore},
 };
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::{
+    module::Module,
+    tensor::{Device, Tensor, TensorData},
+};
 use mnemora_memory::{AnyMemory, Initializer};
 use mnemora_models::{Filtered, FilteringModel, FrameShape, Gtmm, filter};
 use mnemora_worlds::{
-    Batch, DataSet, DynamicDependency, MnistMap, ParityRecall, PerfectRecall, SimilarityCuedRecall,
-    Stream, Task,
+    Batch, DataSet, DynamicDependency, MnistMap, ParityRecall, PerfectRecall, Prefetch,
+    SimilarityCuedRecall, Split, Stream, Task,
 };
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
+
+/// Batches made ahead of training.
+const AHEAD: usize = 8;
 
 /// The model that experiments train.
 pub type Model = Gtmm<AnyMemory>;
 
-/// The task of an experiment over given data.
+/// The task of an experiment over given data; one of frames.
 pub fn task(experiment: &Experiment, data: Arc<DataSet>) -> Result<Arc<dyn Task>, LabError> {
     let TaskSettings {
         name,
         length,
         recall,
         grid,
+        ..
     } = experiment.task;
     Ok(match name {
         TaskName::PerfectRecall => Arc::new(PerfectRecall::new(data, length, recall)?),
@@ -35,6 +47,11 @@ pub fn task(experiment: &Experiment, data: Arc<DataSet>) -> Result<Arc<dyn Task>
             Arc::new(SimilarityCuedRecall::new(data, length, recall)?)
         }
         TaskName::MnistMap => Arc::new(MnistMap::new(data, grid, length, recall)?),
+        TaskName::Copy => {
+            return Err(LabError::Configuration(
+                "the task copy has no frames".to_owned(),
+            ));
+        }
     })
 }
 
@@ -48,7 +65,7 @@ pub fn model(experiment: &Experiment, task: &dyn Task, device: &Device) -> Resul
     };
     let stream = Stream::new(experiment.seed, "parameters").at(0);
     let mut init = Initializer::new(stream, device.clone());
-    let config = experiment.model_config(frame, task.condition_width());
+    let config = experiment.model_config(frame, task.condition_width())?;
     Ok(config.init(&mut init)?)
 }
 
@@ -90,12 +107,6 @@ pub struct Trainer {
     device: Device,
 }
 
-/// Why a step was not made.
-pub enum StepFailure {
-    /// The named term or parameter is not finite; the model is as it was.
-    NonFinite(String),
-}
-
 impl Trainer {
     /// A trainer for a model on the autodiff `device`.
     pub fn new(experiment: &Experiment, model: Model, adam: Adam, device: Device) -> Self {
@@ -130,95 +141,183 @@ impl Trainer {
             warmup => (step as f64 / warmup as f64).min(1.0),
         };
         let loss = filtered.bound(kl_weight).mean().neg();
-        let gradients = ParameterGradients::of(&self.model, loss.backward());
-        let gradient_norm = gradients.global_norm();
-        let learning_rate = learning_rate(experiment, step);
-        let metrics = metrics(&filtered, step, gradient_norm, learning_rate);
-        if let Some(what) = non_finite(&metrics, &gradients) {
-            return Err(StepFailure::NonFinite(what));
-        }
-
-        let norm = f64::from(gradient_norm);
-        let scale = match settings.clip {
-            clip if clip > 0.0 && norm > clip => clip / norm,
-            _ => 1.0,
-        };
-        // A module is moved through its update; a clone of the handles stands in meanwhile.
-        let model = self.model.clone();
-        self.model = self.adam.step(model, gradients, scale, learning_rate, step);
-        Ok(metrics)
+        let names = ["reconstruction", "KL divergence", "last frame's KL"];
+        let made = update(
+            &mut self.model,
+            &mut self.adam,
+            experiment,
+            step,
+            loss,
+            &names,
+            terms(&filtered),
+        )?;
+        let (reconstruction, kl, kl_last) = (made.terms[0], made.terms[1], made.terms[2]);
+        Ok(Metrics {
+            step,
+            bound: reconstruction - kl,
+            reconstruction: Some(reconstruction),
+            kl: Some(kl),
+            kl_last: Some(kl_last),
+            bit_error: None,
+            gradient_norm: made.gradient_norm,
+            learning_rate: made.learning_rate,
+        })
     }
 }
 
-fn metrics<S>(
-    filtered: &Filtered<S>,
-    step: u64,
-    gradient_norm: f32,
-    learning_rate: f64,
-) -> Metrics {
+/// Means over the batch in nats: reconstruction, KL, KL of the last frame.
+fn terms<S>(filtered: &Filtered<S>) -> Tensor<1> {
     let [time, batch] = filtered.kl.dims();
     let kl_last = filtered.kl.clone().slice([time - 1..time, 0..batch]);
-    let means = Tensor::cat(
+    Tensor::cat(
         vec![
             filtered.reconstruction.clone().inner().sum() / batch as f64,
             filtered.kl.clone().inner().sum() / batch as f64,
             kl_last.inner().mean(),
         ],
         0,
-    );
-    let means = crate::weights::host(means.into_data());
-    let (reconstruction, kl, kl_last) = (means[0], means[1], means[2]);
-    Metrics {
-        step,
-        bound: reconstruction - kl,
-        reconstruction,
-        kl,
-        kl_last,
-        gradient_norm,
-        learning_rate,
+    )
+}
+
+/// A temporal VAE that learns a task of frames.
+pub struct FrameLearner {
+    task: Arc<dyn Task>,
+    /// What the task draws from.
+    data: Arc<DataSet>,
+    trainer: Trainer,
+    /// Made at the first step.
+    batches: Option<Prefetch>,
+}
+
+impl FrameLearner {
+    /// A fresh one, its model on `device`.
+    pub fn new(
+        experiment: &Experiment,
+        data: Arc<DataSet>,
+        device: &Device,
+    ) -> Result<Self, LabError> {
+        let task = task(experiment, data.clone())?;
+        let model = model(experiment, task.as_ref(), device)?;
+        Ok(Self {
+            task,
+            data,
+            trainer: Trainer::new(experiment, model, Adam::default(), device.clone()),
+            batches: None,
+        })
+    }
+
+    fn next_batch(&mut self, experiment: &Experiment, step: u64) -> Result<Batch, LabError> {
+        let batches = match &mut self.batches {
+            Some(batches) => batches,
+            none => none.insert(Prefetch::new(
+                self.task.clone(),
+                Split::Train,
+                Stream::new(experiment.seed, "data"),
+                step - 1,
+                experiment.training.batch,
+                AHEAD,
+            )?),
+        };
+        Ok(batches.next_batch()?)
     }
 }
 
-/// The first thing of a step that is not finite.
-fn non_finite(metrics: &Metrics, gradients: &ParameterGradients) -> Option<String> {
-    if !metrics.reconstruction.is_finite() {
-        return Some("the reconstruction".into());
+impl Learner for FrameLearner {
+    fn parameters(&self) -> Vec<(String, usize)> {
+        let model = &self.trainer.model;
+        vec![
+            ("model".into(), parameter_count(model)),
+            ("memory".into(), parameter_count(&model.memory)),
+            ("encoder".into(), parameter_count(&model.encoder)),
+            ("posterior".into(), parameter_count(&model.posterior)),
+            ("prior".into(), parameter_count(&model.prior)),
+            ("decoder".into(), parameter_count(&model.decoder)),
+        ]
     }
-    if !metrics.kl.is_finite() {
-        return Some("the KL divergence".into());
-    }
-    if !metrics.gradient_norm.is_finite() {
-        return Some(match gradients.non_finite() {
-            Some(name) => format!("the gradient of '{name}'"),
-            None => "the norm of the gradient".into(),
-        });
-    }
-    None
-}
 
-/// Adam's rate at a step.
-fn learning_rate(experiment: &Experiment, step: u64) -> f64 {
-    let settings = &experiment.training;
-    let (first, last) = (settings.learning_rate, settings.final_learning_rate);
-    let done = (step - 1) as f64 / (settings.steps.max(2) - 1) as f64;
-    match settings.schedule {
-        Schedule::Constant => first,
-        Schedule::Linear => first + (last - first) * done,
-        Schedule::Cosine => {
-            last + (first - last) * 0.5 * (1.0 + (std::f64::consts::PI * done).cos())
+    fn weights(&self) -> Arrays {
+        collect(&self.trainer.model)
+    }
+
+    fn optimizer(&self) -> Arrays {
+        self.trainer.adam.collect()
+    }
+
+    fn restore(
+        &mut self,
+        weights: Arrays,
+        optimizer: Option<Arrays>,
+        path: &Path,
+    ) -> Result<(), LabError> {
+        let Trainer {
+            model,
+            adam,
+            device,
+            ..
+        } = &mut self.trainer;
+        *model = restore(model.clone(), weights, path)?;
+        if let Some(optimizer) = optimizer {
+            *adam = Adam::restore(optimizer, &device.clone().inner(), path)?;
         }
+        Ok(())
+    }
+
+    fn step(&mut self, experiment: &Experiment, step: u64) -> Result<Metrics, StepFailure> {
+        let batch = self.next_batch(experiment, step);
+        let batch = batch.map_err(StepFailure::Batch)?;
+        self.trainer.step(experiment, step, batch)
+    }
+
+    fn evaluate(
+        &self,
+        experiment: &Experiment,
+        step: u64,
+        batches: u64,
+        purpose: &str,
+    ) -> Result<Evaluation, LabError> {
+        let model = self.trainer.model.valid();
+        evaluate(
+            experiment,
+            &model,
+            self.task.as_ref(),
+            step,
+            batches,
+            purpose,
+        )
+    }
+
+    fn draw(
+        &self,
+        experiment: &Experiment,
+        sequences: usize,
+        seed: u64,
+        steps: Option<usize>,
+    ) -> Result<(Image, usize), LabError> {
+        let task = match steps {
+            None => self.task.clone(),
+            Some(steps) => {
+                let mut experiment = experiment.clone();
+                // Frames before the recall interval stay; a similarity cue is one of its frames.
+                let cue = self.task.prompt() - experiment.task.length;
+                experiment.task.recall = steps + cue;
+                task(&experiment, self.data.clone())?
+            }
+        };
+        let model = self.trainer.model.valid();
+        let picture = generated_picture(&model, task.as_ref(), sequences, seed)?;
+        Ok((picture, task.time()))
+    }
+
+    fn figures(&self, shown: &Shown) -> Result<Figures, LabError> {
+        frame_figures(&self.trainer.model.valid(), self.task.as_ref(), shown)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        load_experiment,
-        weights::{collect, restore},
-    };
-    use mnemora_worlds::{Mnist, Split};
-    use std::path::Path;
+    use crate::load_experiment;
+    use mnemora_worlds::Mnist;
 
     fn small(overrides: &[&str]) -> (Experiment, Arc<dyn Task>, Model, Device) {
         let sizes = [
@@ -269,27 +368,11 @@ mod tests {
             let batch = task.batch(Split::Train, &stream, step, 16);
             match trainer.step(&experiment, step, batch) {
                 Ok(metrics) => metrics.bound,
-                Err(StepFailure::NonFinite(what)) => panic!("{what}"),
+                Err(failure) => panic!("{failure:?}"),
             }
         };
         let first = bound(1);
         let last = (2..60).map(&mut bound).last().unwrap();
         assert!(last > first + 500.0, "{first} {last}");
-    }
-
-    #[test]
-    fn schedules_start_and_end_where_they_say() {
-        let mut experiment = small(&["training.steps=101"]).0;
-        experiment.training.final_learning_rate = 1e-4;
-        for (schedule, middle, last) in [
-            (Schedule::Constant, 1e-3, 1e-3),
-            (Schedule::Linear, 5.5e-4, 1e-4),
-            (Schedule::Cosine, 5.5e-4, 1e-4),
-        ] {
-            experiment.training.schedule = schedule;
-            for (step, expected) in [(1, 1e-3), (51, middle), (101, last)] {
-                assert!((learning_rate(&experiment, step) - expected).abs() < 1e-12);
-            }
-        }
     }
 }

@@ -52,8 +52,9 @@ fn main() -> Result<(), MemoryError> {
         });
         let heads = match context.attention.first() {
             Some(read) => {
-                let filled = read.weights.dims()[2];
-                line(read.weights.to_data(), |w| shade(w).to_string(), filled)
+                let weights = read.weights();
+                let filled = weights.dims()[2];
+                line(weights.to_data(), |w| shade(w).to_string(), filled)
             }
             None => vec!["nothing stored yet".into()],
         };

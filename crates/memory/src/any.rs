@@ -1,13 +1,13 @@
-//! Any memory system behind one type, chosen by name at run time.
+//! Any memory system, and any recurrent core, behind one type, chosen by name at run time.
 
 // One value a model or a step: the size of the largest variant costs nothing that matters.
 #![allow(clippy::large_enum_variant)]
 
 use crate::{
-    CoreMemory, CoreMemoryState, Dnc, DncConfig, DncState, Hybrid, HybridConfig, HybridState,
-    Initializer, Introspection, IntrospectionConfig, IntrospectionState, Lru, LruConfig, LruState,
-    LstmState, Memory, MemoryContext, MemoryError, Ntm, NtmConfig, NtmState, Previous, Vrnn,
-    VrnnConfig,
+    CoreMemory, CoreMemoryState, CoreOutput, Dnc, DncConfig, DncState, Hybrid, HybridConfig,
+    HybridState, Initializer, Introspection, IntrospectionConfig, IntrospectionState, Lru,
+    LruConfig, LruState, Lstm, LstmState, Memory, MemoryContext, MemoryError, Ntm, NtmConfig,
+    NtmState, Previous, RecurrentCore, Vrnn, VrnnConfig, error::require_positive,
 };
 use burn::{
     module::Module,
@@ -21,12 +21,8 @@ pub enum MemoryConfig {
     Vrnn(VrnnConfig),
     /// The Introspection network.
     Introspection(IntrospectionConfig),
-    /// A Neural Turing Machine and the size of `z`; its input is a latent and a condition wide.
-    Ntm(NtmConfig, usize),
-    /// A least-recently-used memory and the size of `z`.
-    Lru(LruConfig, usize),
-    /// A Differentiable Neural Computer and the size of `z`.
-    Dnc(DncConfig, usize),
+    /// A recurrent core and the size of `z`; its input is a latent and a condition wide.
+    Core(CoreConfig, usize),
     /// The hybrid of direct storage and content addressing.
     Hybrid(HybridConfig),
 }
@@ -86,12 +82,8 @@ memories! {
     Vrnn(Vrnn) has LstmState;
     /// The Introspection network.
     Introspection(Introspection) has IntrospectionState;
-    /// A Neural Turing Machine.
-    Ntm(CoreMemory<Ntm>) has CoreMemoryState<NtmState>;
-    /// A least-recently-used memory.
-    Lru(CoreMemory<Lru>) has CoreMemoryState<LruState>;
-    /// A Differentiable Neural Computer.
-    Dnc(CoreMemory<Dnc>) has CoreMemoryState<DncState>;
+    /// A recurrent core.
+    Core(CoreMemory<AnyCore>) has CoreMemoryState<AnyCoreState>;
     /// The hybrid of direct storage and content addressing.
     Hybrid(Hybrid) has HybridState;
 }
@@ -102,16 +94,105 @@ impl MemoryConfig {
         Ok(match self {
             Self::Vrnn(config) => AnyMemory::Vrnn(config.init(init)?),
             Self::Introspection(config) => AnyMemory::Introspection(config.init(init)?),
-            Self::Ntm(config, latent) => {
-                AnyMemory::Ntm(CoreMemory::new(config.init(init)?, *latent))
-            }
-            Self::Lru(config, latent) => {
-                AnyMemory::Lru(CoreMemory::new(config.init(init)?, *latent))
-            }
-            Self::Dnc(config, latent) => {
-                AnyMemory::Dnc(CoreMemory::new(config.init(init)?, *latent))
+            Self::Core(config, latent) => {
+                AnyMemory::Core(CoreMemory::new(config.init(init)?, *latent))
             }
             Self::Hybrid(config) => AnyMemory::Hybrid(config.init(init)?),
+        })
+    }
+}
+
+/// Configuration of an [`AnyCore`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CoreConfig {
+    /// An LSTM alone.
+    Lstm {
+        /// Width of the input.
+        input: usize,
+        /// Size of the state.
+        hidden: usize,
+    },
+    /// A Neural Turing Machine.
+    Ntm(NtmConfig),
+    /// A least-recently-used memory.
+    Lru(LruConfig),
+    /// A Differentiable Neural Computer.
+    Dnc(DncConfig),
+}
+
+/// Writes what is the same for every core: `Name(module) has the state StateOf`.
+macro_rules! cores {
+    ($($(#[$doc:meta])* $name:ident($module:ty) has $state:ty;)+) => {
+        /// A recurrent core of the house.
+        #[derive(Module, Debug)]
+        pub enum AnyCore {
+            $($(#[$doc])* $name($module),)+
+        }
+
+        /// State of an [`AnyCore`].
+        #[derive(Clone, Debug)]
+        pub enum AnyCoreState {
+            $($(#[$doc])* $name($state),)+
+        }
+
+        impl RecurrentCore for AnyCore {
+            type State = AnyCoreState;
+
+            fn input_size(&self) -> usize {
+                match self {
+                    $(Self::$name(core) => RecurrentCore::input_size(core),)+
+                }
+            }
+
+            fn output_size(&self) -> usize {
+                match self {
+                    $(Self::$name(core) => RecurrentCore::output_size(core),)+
+                }
+            }
+
+            fn initial_state(&self, batch: usize, device: &Device) -> AnyCoreState {
+                match self {
+                    $(Self::$name(core) => {
+                        AnyCoreState::$name(RecurrentCore::initial_state(core, batch, device))
+                    })+
+                }
+            }
+
+            fn forward(&self, input: Tensor<2>, state: AnyCoreState) -> (CoreOutput, AnyCoreState) {
+                match (self, state) {
+                    $((Self::$name(core), AnyCoreState::$name(state)) => {
+                        let (output, state) = core.forward(input, state);
+                        (output, AnyCoreState::$name(state))
+                    })+
+                    (core, _) => unreachable!("a state of another core was given to {core}"),
+                }
+            }
+        }
+    };
+}
+
+cores! {
+    /// An LSTM alone.
+    Lstm(Lstm) has LstmState;
+    /// A Neural Turing Machine.
+    Ntm(Ntm) has NtmState;
+    /// A least-recently-used memory.
+    Lru(Lru) has LruState;
+    /// A Differentiable Neural Computer.
+    Dnc(Dnc) has DncState;
+}
+
+impl CoreConfig {
+    /// Builds the core; refuses sizes that make none.
+    pub fn init(&self, init: &mut Initializer) -> Result<AnyCore, MemoryError> {
+        Ok(match self {
+            Self::Lstm { input, hidden } => {
+                require_positive("lstm", &[("input", *input), ("hidden", *hidden)])?;
+                AnyCore::Lstm(Lstm::new(*input, *hidden, init))
+            }
+            Self::Ntm(config) => AnyCore::Ntm(config.init(init)?),
+            Self::Lru(config) => AnyCore::Lru(config.init(init)?),
+            Self::Dnc(config) => AnyCore::Dnc(config.init(init)?),
         })
     }
 }

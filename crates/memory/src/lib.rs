@@ -11,7 +11,7 @@
 //!   [`RecurrentCore`] of its own (input and state in, output and state out), and by
 //!   [`CoreMemory`] the memory of a generative model.
 //! - [`vrnn`]: an LSTM alone, which keeps all dependencies in its state.
-//! - [`any`]: any of them behind one type, chosen by name at run time.
+//! - [`any`]: any of them, and any core, behind one type, chosen by name at run time.
 //! - [`core`], [`lstm`], [`init`]: recurrent cores, the controller, how parameters start.
 
 pub mod any;
@@ -29,7 +29,7 @@ pub mod ntm;
 pub mod vrnn;
 
 pub use crate::core::{CoreMemory, CoreMemoryState, CoreOutput, RecurrentCore};
-pub use any::{AnyMemory, AnyMemoryState, MemoryConfig};
+pub use any::{AnyCore, AnyCoreState, AnyMemory, AnyMemoryState, CoreConfig, MemoryConfig};
 pub use dnc::{Dnc, DncConfig, DncState};
 pub use error::MemoryError;
 pub use hybrid::{Hybrid, HybridConfig, HybridState};

@@ -6,8 +6,8 @@ use burn::{
     tensor::{Device, Gradients, Tensor, TensorData},
 };
 use mnemora_memory::{
-    AnyMemory, DncConfig, HybridConfig, Initializer, IntrospectionConfig, LruConfig, Memory,
-    MemoryConfig, NtmConfig, Previous, VrnnConfig,
+    AnyMemory, CoreConfig, DncConfig, HybridConfig, Initializer, IntrospectionConfig, LruConfig,
+    Memory, MemoryConfig, NtmConfig, Previous, VrnnConfig,
 };
 use rand::RngExt;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
@@ -43,56 +43,56 @@ fn memories(slots: usize) -> Vec<(&'static str, MemoryConfig)> {
         ),
         (
             "ntm",
-            MemoryConfig::Ntm(
-                NtmConfig {
+            MemoryConfig::Core(
+                CoreConfig::Ntm(NtmConfig {
                     input: INPUT,
                     hidden,
                     reads,
                     writes: 2,
                     width,
                     slots,
-                },
+                }),
                 latent,
             ),
         ),
         (
             "lru",
-            MemoryConfig::Lru(
-                LruConfig {
+            MemoryConfig::Core(
+                CoreConfig::Lru(LruConfig {
                     input: INPUT,
                     hidden,
                     reads,
                     width,
                     slots,
                     nearest: 0,
-                },
+                }),
                 latent,
             ),
         ),
         (
             "lru of the nearest",
-            MemoryConfig::Lru(
-                LruConfig {
+            MemoryConfig::Core(
+                CoreConfig::Lru(LruConfig {
                     input: INPUT,
                     hidden,
                     reads,
                     width,
                     slots,
                     nearest: 3,
-                },
+                }),
                 latent,
             ),
         ),
         (
             "dnc",
-            MemoryConfig::Dnc(
-                DncConfig {
+            MemoryConfig::Core(
+                CoreConfig::Dnc(DncConfig {
                     input: INPUT,
                     hidden,
                     reads,
                     width,
                     slots,
-                },
+                }),
                 latent,
             ),
         ),
@@ -224,7 +224,7 @@ impl burn::module::ModuleMapper for Scale {
 #[cfg(feature = "range-checks")]
 mod range_checks {
     use super::*;
-    use mnemora_memory::{AnyMemoryState, lru::ReadWeights};
+    use mnemora_memory::{AnyCoreState, AnyMemoryState, lru::ReadWeights};
 
     fn step_from(name: &str, spoil: impl Fn(&mut AnyMemoryState)) -> String {
         let device = Device::default();
@@ -241,44 +241,51 @@ mod range_checks {
         panic.downcast_ref::<String>().unwrap().clone()
     }
 
+    fn core(state: &mut AnyMemoryState) -> &mut AnyCoreState {
+        let AnyMemoryState::Core(state) = state else {
+            unreachable!()
+        };
+        &mut state.core
+    }
+
     #[test]
     fn usage_links_and_weights_out_of_range_are_named() {
         let message = step_from("dnc", |state| {
-            let AnyMemoryState::Dnc(dnc) = state else {
+            let AnyCoreState::Dnc(dnc) = core(state) else {
                 unreachable!()
             };
-            dnc.core.usage = dnc.core.usage.clone() + 5.0;
+            dnc.usage = dnc.usage.clone() + 5.0;
         });
         assert!(message.starts_with("dnc: usage out of range"), "{message}");
         let message = step_from("dnc", |state| {
-            let AnyMemoryState::Dnc(dnc) = state else {
+            let AnyCoreState::Dnc(dnc) = core(state) else {
                 unreachable!()
             };
-            dnc.core.links = dnc.core.links.clone() + 5.0;
+            dnc.links = dnc.links.clone() + 5.0;
         });
         assert!(message.starts_with("dnc: links"), "{message}");
         let message = step_from("ntm", |state| {
-            let AnyMemoryState::Ntm(ntm) = state else {
+            let AnyCoreState::Ntm(ntm) = core(state) else {
                 unreachable!()
             };
-            ntm.core.write_weights = ntm.core.write_weights.clone() * 0.0 - 9.0;
+            ntm.write_weights = ntm.write_weights.clone() * 0.0 - 9.0;
         });
         assert!(message.contains("ntm"), "{message}");
         let message = step_from("lru", |state| {
-            let AnyMemoryState::Lru(lru) = state else {
+            let AnyCoreState::Lru(lru) = core(state) else {
                 unreachable!()
             };
-            let ReadWeights::Dense(weights) = lru.core.read_weights.clone() else {
+            let ReadWeights::Dense(weights) = lru.read_weights.clone() else {
                 unreachable!()
             };
-            lru.core.read_weights = ReadWeights::Dense(weights * 9.0);
+            lru.read_weights = ReadWeights::Dense(weights * 9.0);
         });
         assert!(message.starts_with("lru: write weights"), "{message}");
         let message = step_from("lru", |state| {
-            let AnyMemoryState::Lru(lru) = state else {
+            let AnyCoreState::Lru(lru) = core(state) else {
                 unreachable!()
             };
-            lru.core.usage = lru.core.usage.clone() - 9.0;
+            lru.usage = lru.usage.clone() - 9.0;
         });
         assert!(message.starts_with("lru: usage"), "{message}");
     }

@@ -9,7 +9,7 @@ use std::f32::consts::TAU;
 
 use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Device, Distribution, Gradients, Tensor};
-use mnemora_memory::{Core, MemoryConfig, Initializer, IntrospectionConfig};
+use mnemora_memory::{AnyMemory, Initializer, IntrospectionConfig, MemoryConfig};
 use mnemora_models::{
     FilteringModel, FrameShape, Gtmm, GtmmConfig, LikelihoodConfig, ModelError, VisualConfig,
     filter, generate,

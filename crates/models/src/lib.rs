@@ -4,6 +4,7 @@
 //!   ([`FilteringModel`]), and the filtering pass that turns them into free energies.
 //! - [`generation`]: sequences sampled from a model, after a prompt or from nothing.
 //! - [`gtmm`]: the temporal VAE over any memory (Gemici et al. 2017).
+//! - [`sequence`]: a recurrent core alone, that answers with bits.
 //! - [`visual`]: encoders and decoders of frames; [`maps`]: prior and posterior maps.
 //! - [`distributions`]: diagonal Gaussians and likelihoods.
 
@@ -13,6 +14,7 @@ pub mod filtering;
 pub mod generation;
 pub mod gtmm;
 pub mod maps;
+pub mod sequence;
 pub mod visual;
 
 pub use distributions::{DiagonalGaussian, Likelihood, LikelihoodConfig};
@@ -20,4 +22,5 @@ pub use error::ModelError;
 pub use filtering::{Filtered, FilteringModel, filter};
 pub use generation::{Generated, generate};
 pub use gtmm::{Gtmm, GtmmConfig};
+pub use sequence::{Answers, SequenceConfig, SequenceModel};
 pub use visual::{FrameShape, VisualConfig};

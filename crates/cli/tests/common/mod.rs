@@ -39,6 +39,29 @@ pub const TINY: [&str; 21] = [
     "training.keep=2",
 ];
 
+/// Settings under which a training of `copy` takes a fraction of a second.
+pub const TINY_COPY: [&str; 19] = [
+    "training.steps=12",
+    "training.log_every=1",
+    "training.checkpoint_every=4",
+    "training.batch=2",
+    "task.bits=3",
+    "task.longest=4",
+    "memory.lstm.hidden=6",
+    "memory.ntm.hidden=6",
+    "memory.ntm.width=4",
+    "memory.ntm.slots=0",
+    "memory.dnc.hidden=6",
+    "memory.dnc.width=4",
+    "memory.dnc.slots=0",
+    "evaluation.batches=2",
+    "evaluation.batch=4",
+    "evaluation.checkpoint_batches=1",
+    "evaluation.pictures=1",
+    "training.threads=1",
+    "training.keep=2",
+];
+
 /// Frames of a sequence of [`TINY`].
 pub const TINY_TIME: usize = 5;
 
@@ -65,6 +88,14 @@ pub fn train(out: &Path, settings: &[&str]) -> Command {
     let mut command = mnemora(["train", "perfect-recall-small", "--out"]);
     command.arg(out);
     with_settings(with_settings(command, &TINY), settings)
+}
+
+/// A tiny training of the copy task in the new directory `out`, with `settings` over
+/// [`TINY_COPY`].
+pub fn train_copy(out: &Path, settings: &[&str]) -> Command {
+    let mut command = mnemora(["train", "copy", "--out"]);
+    command.arg(out);
+    with_settings(with_settings(command, &TINY_COPY), settings)
 }
 
 /// `mnemora resume RUN`.

@@ -4,8 +4,8 @@ use super::{BenchRow, median};
 use crate::{LabError, train::on_large_stack};
 use burn::tensor::{Device, Tensor};
 use mnemora_memory::{
-    AnyMemory, AnyMemoryState, DncConfig, HybridConfig, Initializer, IntrospectionConfig,
-    LruConfig, Memory, MemoryConfig, NtmConfig, Previous, hybrid::Stored,
+    AnyMemory, AnyMemoryState, CoreConfig, DncConfig, HybridConfig, Initializer,
+    IntrospectionConfig, LruConfig, Memory, MemoryConfig, NtmConfig, Previous, hybrid::Stored,
 };
 use mnemora_worlds::Stream;
 use std::time::Instant;
@@ -43,7 +43,7 @@ fn memories(slots: usize) -> Vec<(&'static str, MemoryConfig)> {
             slots,
             nearest,
         };
-        MemoryConfig::Lru(config, LATENT)
+        MemoryConfig::Core(CoreConfig::Lru(config), LATENT)
     };
     vec![
         (
@@ -71,15 +71,15 @@ fn memories(slots: usize) -> Vec<(&'static str, MemoryConfig)> {
         ),
         (
             "ntm",
-            MemoryConfig::Ntm(
-                NtmConfig {
+            MemoryConfig::Core(
+                CoreConfig::Ntm(NtmConfig {
                     input: LATENT,
                     hidden: HIDDEN,
                     reads: READS,
                     writes: 1,
                     width: LATENT,
                     slots,
-                },
+                }),
                 LATENT,
             ),
         ),
@@ -87,14 +87,14 @@ fn memories(slots: usize) -> Vec<(&'static str, MemoryConfig)> {
         ("lru-nearest-8", lru(NEAREST)),
         (
             "dnc",
-            MemoryConfig::Dnc(
-                DncConfig {
+            MemoryConfig::Core(
+                CoreConfig::Dnc(DncConfig {
                     input: LATENT,
                     hidden: HIDDEN,
                     reads: READS,
                     width: LATENT,
                     slots,
-                },
+                }),
                 LATENT,
             ),
         ),

@@ -1,0 +1,62 @@
+//! One pass of Adam over a parameter's memory.
+
+use super::{Loop, Raw, contiguous, run, slice};
+use crate::adam::{BETA_1, BETA_2, EPSILON};
+
+struct Step<'a> {
+    value: &'a mut [f32],
+    gradient: &'a [f32],
+    first: &'a mut [f32],
+    second: &'a mut [f32],
+    scalars: [f32; 3],
+}
+
+impl Loop for Step<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let [scale, rate, correction] = self.scalars;
+        let (beta_1, beta_2) = (BETA_1 as f32, BETA_2 as f32);
+        let (fresh_1, fresh_2) = ((1.0 - BETA_1) as f32, (1.0 - BETA_2) as f32);
+        let moments = self.first.iter_mut().zip(self.second);
+        for ((value, gradient), (first, second)) in
+            self.value.iter_mut().zip(self.gradient).zip(moments)
+        {
+            let gradient = gradient * scale;
+            *first = *first * beta_1 + gradient * fresh_1;
+            *second = *second * beta_2 + gradient * gradient * fresh_2;
+            *value -= *first * rate / (second.sqrt() * correction + EPSILON as f32);
+        }
+    }
+}
+
+/// In place where nothing else holds the tensors.
+pub(super) fn step(
+    value: Raw,
+    gradient: Raw,
+    first: Raw,
+    second: Raw,
+    scalars: [f32; 3],
+) -> (Raw, Raw, Raw) {
+    let [mut value, mut first, mut second] = [value, first, second].map(exact);
+    let gradient = contiguous(&gradient);
+    run(Step {
+        value: value.storage_mut(),
+        gradient: slice(&gradient),
+        first: first.storage_mut(),
+        second: second.storage_mut(),
+        scalars,
+    });
+    (value, first, second)
+}
+
+/// A tensor whose storage holds its elements in order and nothing else.
+fn exact(tensor: Raw) -> Raw {
+    let elements = tensor.layout().num_elements();
+    let whole = tensor.as_slice::<f32>().is_some() && tensor.storage::<f32>().len() == elements;
+    match whole {
+        true => tensor,
+        false => tensor.to_contiguous(),
+    }
+}

@@ -1,0 +1,137 @@
+//! Bernoulli log likelihood from logits.
+
+use super::{Loop, Raw, contiguous, for_rows, math, raw, run, slice};
+use burn::backend::{
+    Autodiff, Flex,
+    autodiff::{
+        checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
+        grads::Gradients,
+        ops::{Backward, Ops, OpsKind},
+    },
+    tensor::FloatTensor,
+};
+
+/// Partial sums of a row, in a fixed order whatever the instruction set.
+const LANES: usize = 16;
+
+struct Forward<'a> {
+    x: &'a [f32],
+    logits: &'a [f32],
+    size: usize,
+    output: &'a mut [f32],
+}
+
+impl Loop for Forward<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let rows = self.x.chunks_exact(self.size);
+        let rows = rows.zip(self.logits.chunks_exact(self.size));
+        for ((x, logits), output) in rows.zip(self.output) {
+            let mut sums = [0.0_f32; LANES];
+            let (x_lanes, x_rest) = x.as_chunks::<LANES>();
+            let (logit_lanes, logit_rest) = logits.as_chunks::<LANES>();
+            for (x, logits) in x_lanes.iter().zip(logit_lanes) {
+                for lane in 0..LANES {
+                    sums[lane] += x[lane] * logits[lane] - math::softplus(logits[lane]);
+                }
+            }
+            for (lane, (x, logit)) in x_rest.iter().zip(logit_rest).enumerate() {
+                sums[lane] += x * logit - math::softplus(*logit);
+            }
+            *output = sums.iter().sum();
+        }
+    }
+}
+
+struct Gradient<'a> {
+    x: &'a [f32],
+    logits: &'a [f32],
+    size: usize,
+    gradient: &'a [f32],
+    output: &'a mut [f32],
+}
+
+impl Loop for Gradient<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let rows = self.x.chunks_exact(self.size);
+        let rows = rows.zip(self.logits.chunks_exact(self.size));
+        let outputs = self.output.chunks_exact_mut(self.size);
+        for (((x, logits), output), gradient) in rows.zip(outputs).zip(self.gradient) {
+            for ((output, x), logit) in output.iter_mut().zip(x).zip(logits) {
+                *output = gradient * (x - math::sigmoid(*logit));
+            }
+        }
+    }
+}
+
+/// `sum_i x_i l_i - softplus(l_i)`, `[rows]`.
+pub(super) fn forward(x: &Raw, logits: &Raw) -> Raw {
+    let (x, logits) = (contiguous(x), contiguous(logits));
+    let [rows, size] = logits.layout().shape().dims();
+    let (x, logits) = (slice(&x), slice(&logits));
+    let mut output = vec![0.0; rows];
+    for_rows(&mut output, 1, size, |first, output| {
+        let range = first * size..(first + output.len()) * size;
+        run(Forward {
+            x: &x[range.clone()],
+            logits: &logits[range],
+            size,
+            output,
+        });
+    });
+    raw(output, [rows])
+}
+
+/// `g (x - sig(l))` for the logits.
+fn gradient(x: &Raw, logits: &Raw, gradient: &Raw) -> Raw {
+    let gradient = contiguous(gradient);
+    let [rows, size] = logits.layout().shape().dims();
+    let (x, logits, gradient) = (slice(x), slice(logits), slice(&gradient));
+    let mut output = vec![0.0; rows * size];
+    for_rows(&mut output, size, size, |first, output| {
+        let last = first + output.len() / size;
+        run(Gradient {
+            x: &x[first * size..last * size],
+            logits: &logits[first * size..last * size],
+            size,
+            gradient: &gradient[first..last],
+            output,
+        });
+    });
+    raw(output, [rows, size])
+}
+
+/// No gradient flows to `x`, which is data.
+pub(super) fn tracked<C: CheckpointStrategy>(
+    x: FloatTensor<Autodiff<Flex, C>>,
+    logits: FloatTensor<Autodiff<Flex, C>>,
+) -> FloatTensor<Autodiff<Flex, C>> {
+    #[derive(Debug)]
+    struct Bernoulli;
+
+    impl Backward<Flex, 1> for Bernoulli {
+        type State = (Raw, Raw);
+
+        fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Gradients, _: &mut Checkpointer) {
+            let (x, logits) = ops.state;
+            let outer = grads.consume::<Flex>(&ops.node);
+            if let [Some(node)] = ops.parents {
+                grads.register::<Flex>(node.id, gradient(&x, &logits, &outer));
+            }
+        }
+    }
+
+    let x = contiguous(&x.into_primitive());
+    let (logits, guard) = logits.into_parts();
+    let logits = contiguous(&logits);
+    let output = forward(&x, &logits);
+    match Bernoulli.prepare::<C>([guard]).compute_bound().stateful() {
+        OpsKind::Tracked(prep) => prep.finish((x, logits), output),
+        OpsKind::UnTracked(prep) => prep.finish(output),
+    }
+}

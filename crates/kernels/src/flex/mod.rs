@@ -1,0 +1,193 @@
+//! Kernels for the CPU backend: fused operations with hand-written gradients.
+//!
+//! Each takes the place of a plain composition in this crate where its tensors are on `flex`;
+//! `MNEMORA_KERNELS=plain` in the environment switches all of them off. Loops are plain Rust over
+//! slices, compiled for several instruction sets of which the best is chosen at run time (`pulp`).
+
+mod adam;
+mod bernoulli;
+mod lstm;
+mod math;
+
+use burn::{
+    backend::{
+        Autodiff, Backend, Dispatch, Flex, autodiff::checkpoint::strategy::CheckpointStrategy,
+        backend_extension, tensor::FloatTensor,
+    },
+    tensor::{Device, Tensor, TensorData},
+};
+use pulp::{Arch, Simd, WithSimd};
+use std::sync::OnceLock;
+
+/// What Burn dispatches to our kernels.
+#[backend_extension(Flex, Autodiff)]
+pub(crate) trait FusedOps: Backend {
+    /// `[rows, size]` twice; returns `[rows]`.
+    fn bernoulli(x: FloatTensor<Self>, logits: FloatTensor<Self>) -> FloatTensor<Self>;
+
+    /// `[batch, 4 * hidden]` and `[batch, hidden]`; returns `[batch, 2 * hidden]`: hidden, cell.
+    fn lstm(gates: FloatTensor<Self>, cell: FloatTensor<Self>) -> FloatTensor<Self>;
+
+    /// Value, gradient, moments, all of one length; returns value and moments.
+    #[allow(clippy::too_many_arguments)]
+    fn adam(
+        value: FloatTensor<Self>,
+        gradient: FloatTensor<Self>,
+        first: FloatTensor<Self>,
+        second: FloatTensor<Self>,
+        scale: f32,
+        rate: f32,
+        correction: f32,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>);
+}
+
+impl FusedOps for Flex {
+    fn bernoulli(x: Raw, logits: Raw) -> Raw {
+        bernoulli::forward(&x, &logits)
+    }
+
+    fn lstm(gates: Raw, cell: Raw) -> Raw {
+        lstm::forward(&gates, &cell).0
+    }
+
+    fn adam(
+        value: Raw,
+        gradient: Raw,
+        first: Raw,
+        second: Raw,
+        scale: f32,
+        rate: f32,
+        correction: f32,
+    ) -> (Raw, Raw, Raw) {
+        adam::step(value, gradient, first, second, [scale, rate, correction])
+    }
+}
+
+impl<C: CheckpointStrategy> FusedOps for Autodiff<Flex, C> {
+    fn bernoulli(x: FloatTensor<Self>, logits: FloatTensor<Self>) -> FloatTensor<Self> {
+        bernoulli::tracked::<C>(x, logits)
+    }
+
+    fn lstm(gates: FloatTensor<Self>, cell: FloatTensor<Self>) -> FloatTensor<Self> {
+        lstm::tracked::<C>(gates, cell)
+    }
+
+    fn adam(
+        _: FloatTensor<Self>,
+        _: FloatTensor<Self>,
+        _: FloatTensor<Self>,
+        _: FloatTensor<Self>,
+        _: f32,
+        _: f32,
+        _: f32,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
+        unreachable!("an update of parameters is not differentiated")
+    }
+}
+
+/// A tensor of the CPU backend.
+pub(crate) type Raw = FloatTensor<Flex>;
+
+/// Whether kernels take the place of plain compositions for tensors on `device`.
+pub(crate) fn fused(device: &Device) -> bool {
+    static ON: OnceLock<bool> = OnceLock::new();
+    *ON.get_or_init(|| std::env::var_os("MNEMORA_KERNELS").is_none_or(|value| value != "plain"))
+        && device.clone().inner() == Device::flex()
+}
+
+/// [`crate::bernoulli::log_likelihood`]
+pub(crate) fn bernoulli(x: Tensor<2>, logits: Tensor<2>) -> Tensor<1> {
+    let output = <Dispatch as FusedOps>::bernoulli(x.into_dispatch(), logits.into_dispatch());
+    Tensor::from_dispatch(output)
+}
+
+/// [`crate::lstm::lstm_cell`], hidden and cell side by side.
+pub(crate) fn lstm(gates: Tensor<2>, cell: Tensor<2>) -> Tensor<2> {
+    let output = <Dispatch as FusedOps>::lstm(gates.into_dispatch(), cell.into_dispatch());
+    Tensor::from_dispatch(output)
+}
+
+/// [`crate::adam::step`]
+pub(crate) fn adam(
+    value: Tensor<1>,
+    gradient: Tensor<1>,
+    first: Tensor<1>,
+    second: Tensor<1>,
+    [scale, rate, correction]: [f32; 3],
+) -> [Tensor<1>; 3] {
+    let (value, first, second) = <Dispatch as FusedOps>::adam(
+        value.into_dispatch(),
+        gradient.into_dispatch(),
+        first.into_dispatch(),
+        second.into_dispatch(),
+        scale,
+        rate,
+        correction,
+    );
+    [value, first, second].map(Tensor::from_dispatch)
+}
+
+/// The elements of a tensor in order; a copy where they do not lie so.
+fn contiguous(tensor: &Raw) -> Raw {
+    match tensor.as_slice::<f32>() {
+        Some(_) => tensor.clone(),
+        None => tensor.to_contiguous(),
+    }
+}
+
+fn slice(tensor: &Raw) -> &[f32] {
+    tensor
+        .as_slice()
+        .expect("the tensor was made contiguous and holds 32-bit floats")
+}
+
+fn raw<const D: usize>(values: Vec<f32>, shape: [usize; D]) -> Raw {
+    Raw::from_data(TensorData::new(values, shape))
+}
+
+/// A loop to be compiled for each instruction set.
+trait Loop {
+    type Output;
+    /// Must be `inline(always)`, as all that it calls.
+    fn run(self) -> Self::Output;
+}
+
+struct Vectorised<L>(L);
+
+impl<L: Loop> WithSimd for Vectorised<L> {
+    type Output = L::Output;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> L::Output {
+        self.0.run()
+    }
+}
+
+/// Runs a loop with the best instructions that this machine has.
+fn run<L: Loop>(work: L) -> L::Output {
+    static ARCH: OnceLock<Arch> = OnceLock::new();
+    ARCH.get_or_init(Arch::new).dispatch(Vectorised(work))
+}
+
+/// Runs `work` on equal shares of rows, in parallel where there is enough to do. How rows are
+/// shared out changes no result: each row is worked on alone.
+fn for_rows(
+    output: &mut [f32],
+    width: usize,
+    cost: usize,
+    work: impl Fn(usize, &mut [f32]) + Sync,
+) {
+    use rayon::prelude::*;
+    /// Elements under which a second thread costs more than it saves.
+    const SERIAL: usize = 1 << 16;
+    let rows = output.len() / width.max(1);
+    let threads = rayon::current_num_threads();
+    if threads == 1 || rows * cost < SERIAL {
+        return work(0, output);
+    }
+    let share = rows.div_ceil(threads);
+    output
+        .par_chunks_mut(share * width)
+        .enumerate()
+        .for_each(|(index, rows)| work(index * share, rows));
+}
