@@ -3,7 +3,7 @@
 use crate::{
     Evaluation, Experiment, LabError, MemoryName,
     chart::{self, Layout, Series},
-    checkpoint,
+    checkpoint::{self, HeldOut},
     config::TaskName,
     curves::{bit_error_chart, bound_chart, kl_per_step_chart, last_kl_chart},
     open::{Which, open, resolve_task},
@@ -30,6 +30,8 @@ struct Replicas {
     experiment: Experiment,
     metrics: Vec<Vec<Metrics>>,
     evaluations: Vec<Evaluation>,
+    /// Of the copy task, whose training batches vary in length.
+    held_out: Vec<Vec<HeldOut>>,
     seeds: Vec<u64>,
 }
 
@@ -159,6 +161,10 @@ pub fn compare(paths: &[PathBuf]) -> Result<Comparison, LabError> {
         let experiment = read_experiment(run, &[])?;
         let metrics = read_metrics(run)?;
         let evaluation = evaluation_of(run)?;
+        let held_out = match experiment.task.name {
+            TaskName::Copy => checkpoint::load_latest(run)?.0.state.held_out,
+            _ => Vec::new(),
+        };
         let same = |replicas: &&mut Replicas| {
             let seedless = |e: &Experiment| Experiment {
                 seed: 0,
@@ -171,6 +177,7 @@ pub fn compare(paths: &[PathBuf]) -> Result<Comparison, LabError> {
                 replicas.seeds.push(experiment.seed);
                 replicas.metrics.push(metrics);
                 replicas.evaluations.push(evaluation);
+                replicas.held_out.push(held_out);
             }
             None => models.push(Replicas {
                 label: String::new(),
@@ -178,6 +185,7 @@ pub fn compare(paths: &[PathBuf]) -> Result<Comparison, LabError> {
                 experiment,
                 metrics: vec![metrics],
                 evaluations: vec![evaluation],
+                held_out: vec![held_out],
             }),
         }
     }
@@ -281,6 +289,9 @@ type Column = fn(&ModelRow) -> Option<Estimate>;
 /// A value of one logged step.
 type Value = fn(&Metrics) -> Option<f32>;
 
+/// A value of one evaluation at a checkpoint.
+type HeldOutValue = fn(&HeldOut) -> Option<f64>;
+
 impl Comparison {
     /// One row a model.
     pub fn rows(&self) -> &[ModelRow] {
@@ -322,8 +333,8 @@ impl Comparison {
         text
     }
 
-    /// Draws bound, last-frame KL and KL per step of all models, or bit error and bound, into one
-    /// picture. Bands are standard errors over replicas.
+    /// Draws bound, last-frame KL and KL per step of all models into one picture; for the copy task
+    /// bit error and bound of held-out strings. Bands are standard errors over replicas.
     pub fn draw(&self, out: &Path) -> Result<(), LabError> {
         let over_training = |value: Value| -> Vec<Series> {
             self.models
@@ -331,7 +342,21 @@ impl Comparison {
                 .map(|model| replica_series(&model.label, &training_curves(model, value)))
                 .collect()
         };
-        let bound = bound_chart(over_training(|row| Some(row.bound)));
+        let held_out = |value: HeldOutValue| -> Vec<Series> {
+            let curve = |rows: &Vec<HeldOut>| -> Vec<(f64, f64)> {
+                let points = rows.iter();
+                points
+                    .filter_map(|row| Some((row.step as f64, value(row)?)))
+                    .collect()
+            };
+            self.models
+                .iter()
+                .map(|model| {
+                    let curves: Vec<_> = model.held_out.iter().map(curve).collect();
+                    replica_series(&model.label, &curves)
+                })
+                .collect()
+        };
         let per_step = || {
             self.models
                 .iter()
@@ -351,11 +376,14 @@ impl Comparison {
                 .collect()
         };
         let charts = match self.rows.iter().any(|row| row.bit_error.is_some()) {
-            true => vec![bit_error_chart(over_training(|row| row.bit_error)), bound],
+            true => vec![
+                bit_error_chart(held_out(|row| row.bit_error)),
+                bound_chart(held_out(|row| Some(row.bound))),
+            ],
             false => vec![
                 kl_per_step_chart(per_step(), self.recall.clone()),
                 last_kl_chart(over_training(|row| row.kl_last)),
-                bound,
+                bound_chart(over_training(|row| Some(row.bound))),
             ],
         };
         let layout = Layout {

@@ -51,7 +51,7 @@ pub fn export(run: &Path, which: Which, data: Option<&Path>, out: &Path) -> Resu
     );
     let _ = write!(
         card,
-        "Weights after {} updates, seed {}, {} parameters. Data: {} (SHA-256 of the images {}).\n\
+        "Weights after {} updates, seed {}, {} parameters. Data: {}{}.\n\
          Trained by `{}`, mnemora {} at commit {}, in {:.0} s on {}.\n\n\
          Measured on {} held-out sequences:\n\n| number | value | unit | meaning |\n\
          | --- | --- | --- | --- |\n",
@@ -59,7 +59,7 @@ pub fn export(run: &Path, which: Which, data: Option<&Path>, out: &Path) -> Resu
         experiment.seed,
         origin.parameters,
         origin.data,
-        short(&experiment),
+        fingerprint(&experiment),
         origin.command,
         origin.version,
         origin.commit,
@@ -82,7 +82,10 @@ pub fn export(run: &Path, which: Which, data: Option<&Path>, out: &Path) -> Resu
     write_atomically(&out.join(CARD_FILE), card.as_bytes())
 }
 
-fn short(experiment: &Experiment) -> &str {
-    let fingerprint = &experiment.data.fingerprint;
-    fingerprint.get(..12).unwrap_or(fingerprint)
+/// The fingerprint of the data, where there is one.
+fn fingerprint(experiment: &Experiment) -> String {
+    match experiment.data.fingerprint.get(..12) {
+        Some(short) => format!(" (SHA-256 of the images {short})"),
+        None => String::new(),
+    }
 }
