@@ -17,14 +17,18 @@ from pathlib import Path
 CLAIMS = [
     # claim, unit, where it is in evaluation.json, decimals in the table
     ("bound", "nats per sequence", ("bound",), 1),
-    ("KL before recall", "nats per frame", ("kl_before_recall",), 2),
-    ("KL in recall", "nats per frame", ("kl_recall",), 2),
-    ("recall KL ratio", "", ("recall_kl_ratio",), 3),
+    ("KL unpredictable", "nats per frame", ("kl_unpredictable",), 2),
+    ("KL predictable", "nats per frame", ("kl_predictable",), 2),
+    ("KL ratio", "", ("kl_ratio",), 3),
     ("KL of the last frame", "nats", ("kl_last",), 2),
-    ("generated recall nearest", "share of frames", ("generated_recall", "nearest"), 3),
-    ("generated error to the remembered", "mean square", ("generated_recall", "error_remembered"), 4),
-    ("generated error to the others", "mean square", ("generated_recall", "error_others"), 4),
+    ("generated nearest", "share of frames", ("generated_recall", "nearest"), 3),
+    ("error to the remembered", "mean square", ("generated_recall", "error_remembered"), 4),
+    ("right digit", "share of frames", ("generated_digits", "accuracy"), 3),
+    ("map coherence", "share of returns", ("map_coherence",), 3),
 ]
+
+
+MODELS = ["vrnn", "introspection", "ntm", "lru", "dnc", "hybrid"]
 
 
 def read_run(directory: Path) -> dict:
@@ -36,9 +40,9 @@ def read_run(directory: Path) -> dict:
     return {"experiment": experiment, "evaluation": evaluation, "origin": origin, "seconds": state["elapsed_seconds"], "seed": seed}
 
 
-def pick(value: dict, path: tuple[str, ...]) -> float:
+def pick(value: dict, path: tuple[str, ...]) -> float | None:
     for key in path:
-        value = value[key]
+        value = value.get(key) if value is not None else None
     return value
 
 
@@ -67,25 +71,32 @@ def rows_of(replicas: list[dict]) -> list[dict]:
     rows = []
     for claim, unit, path, _ in CLAIMS:
         values = [pick(run["evaluation"], path) for run in replicas]
+        if None in values:
+            continue
         spread = statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else None
         rows.append({"claim": claim, **common, "value": statistics.fmean(values), "stderr": spread, "unit": unit, "replicas": values})
     return rows
 
 
 def table(rows: list[dict]) -> str:
-    settings = defaultdict(dict)
+    """One table a setting; numbers that no model of it has are left out."""
+    settings = defaultdict(lambda: defaultdict(dict))
     for row in rows:
-        settings[row["setting"], row["model"]][row["claim"]] = row
-    lines = ["| setting | model | parameters | seeds | updates | " + " | ".join(claim for claim, *_ in CLAIMS) + " |"]
-    lines.append("| --- " * (5 + len(CLAIMS)) + "|")
-    for (setting, model), claims in settings.items():
-        any_row = next(iter(claims.values()))
-        cells = [setting, model, f"{any_row['parameters']:,}", ", ".join(map(str, any_row["seeds"])), f"{any_row['budget']['steps']:,}"]
-        for claim, _, _, decimals in CLAIMS:
-            row = claims[claim]
-            cell = f"{row['value']:.{decimals}f}"
-            cells.append(cell if row["stderr"] is None else f"{cell} ± {row['stderr']:.{decimals}f}")
-        lines.append("| " + " | ".join(cells) + " |")
+        settings[row["setting"]][row["model"]][row["claim"]] = row
+    lines = []
+    for setting, models in settings.items():
+        present = [(claim, decimals) for claim, _, _, decimals in CLAIMS if any(claim in claims for claims in models.values())]
+        lines.append(f"\n### {setting}\n")
+        lines.append("| model | parameters | seeds | updates | " + " | ".join(claim for claim, _ in present) + " |")
+        lines.append("| --- " * (4 + len(present)) + "|")
+        for model, claims in sorted(models.items(), key=lambda item: MODELS.index(item[0])):
+            any_row = next(iter(claims.values()))
+            cells = [model, f"{any_row['parameters']:,}", ", ".join(map(str, any_row["seeds"])), f"{any_row['budget']['steps']:,}"]
+            for claim, decimals in present:
+                row = claims.get(claim)
+                cell = "-" if row is None else f"{row['value']:.{decimals}f}"
+                cells.append(cell if row is None or row["stderr"] is None else f"{cell} ± {row['stderr']:.{decimals}f}")
+            lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 

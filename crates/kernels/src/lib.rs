@@ -7,6 +7,7 @@
 //! - [`adam`]: the arithmetic of the optimiser.
 //! - [`lstm`]: the gates of one LSTM step.
 //! - [`attention`]: softplus-normalised attention and the read it weighs.
+//! - [`conv`]: convolutions and transposed convolutions.
 //! - [`content`]: cosine similarity and the weights it gives.
 //! - [`gaussian`]: Kullback-Leibler divergence and density of diagonal Gaussians.
 //! - [`bernoulli`]: log likelihood from logits.
@@ -15,6 +16,7 @@ pub mod adam;
 pub mod attention;
 pub mod bernoulli;
 pub mod content;
+pub mod conv;
 #[cfg(feature = "flex")]
 mod flex;
 pub mod gaussian;

@@ -10,7 +10,7 @@ use burn::{
     module::Module,
     tensor::{Device, Tensor},
 };
-use mnemora_memory::{Attention, MemoryConfig, Initializer, Memory, MemoryContext, Previous};
+use mnemora_memory::{Attention, Initializer, Memory, MemoryConfig, MemoryContext, Previous};
 
 /// Sizes and choices of a [`Gtmm`].
 #[derive(Clone, Debug, PartialEq)]
@@ -77,7 +77,10 @@ pub struct GtmmFeatures {
 
 impl GtmmConfig {
     /// Builds the model with a memory chosen at run time.
-    pub fn init(&self, init: &mut Initializer) -> Result<Gtmm<mnemora_memory::AnyMemory>, ModelError> {
+    pub fn init(
+        &self,
+        init: &mut Initializer,
+    ) -> Result<Gtmm<mnemora_memory::AnyMemory>, ModelError> {
         let memory = self.memory.init(init)?;
         self.init_with(memory, init)
     }

@@ -6,6 +6,8 @@
 
 mod adam;
 mod bernoulli;
+mod conv;
+mod correlate;
 mod lstm;
 mod math;
 
@@ -27,6 +29,14 @@ pub(crate) trait FusedOps: Backend {
 
     /// `[batch, 4 * hidden]` and `[batch, hidden]`; returns `[batch, 2 * hidden]`: hidden, cell.
     fn lstm(gates: FloatTensor<Self>, cell: FloatTensor<Self>) -> FloatTensor<Self>;
+
+    /// Image, weight, bias; `[images, channels, height, width]`.
+    fn convolution(
+        input: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        options: conv::Options,
+    ) -> FloatTensor<Self>;
 
     /// Value, gradient, moments, all of one length; returns value and moments.
     #[allow(clippy::too_many_arguments)]
@@ -50,6 +60,10 @@ impl FusedOps for Flex {
         lstm::forward(&gates, &cell).0
     }
 
+    fn convolution(input: Raw, weight: Raw, bias: Raw, options: conv::Options) -> Raw {
+        conv::forward(&input, &weight, &bias, options)
+    }
+
     fn adam(
         value: Raw,
         gradient: Raw,
@@ -70,6 +84,15 @@ impl<C: CheckpointStrategy> FusedOps for Autodiff<Flex, C> {
 
     fn lstm(gates: FloatTensor<Self>, cell: FloatTensor<Self>) -> FloatTensor<Self> {
         lstm::tracked::<C>(gates, cell)
+    }
+
+    fn convolution(
+        input: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        options: conv::Options,
+    ) -> FloatTensor<Self> {
+        conv::tracked::<C>(input, weight, bias, options)
     }
 
     fn adam(
@@ -104,6 +127,29 @@ pub(crate) fn bernoulli(x: Tensor<2>, logits: Tensor<2>) -> Tensor<1> {
 /// [`crate::lstm::lstm_cell`], hidden and cell side by side.
 pub(crate) fn lstm(gates: Tensor<2>, cell: Tensor<2>) -> Tensor<2> {
     let output = <Dispatch as FusedOps>::lstm(gates.into_dispatch(), cell.into_dispatch());
+    Tensor::from_dispatch(output)
+}
+
+/// [`crate::conv`]
+pub(crate) fn conv(
+    input: Tensor<4>,
+    weight: Tensor<4>,
+    bias: Tensor<1>,
+    stride: usize,
+    padding: usize,
+    transposed: Option<usize>,
+) -> Tensor<4> {
+    let options = conv::Options {
+        stride,
+        padding,
+        transposed,
+    };
+    let output = <Dispatch as FusedOps>::convolution(
+        input.into_dispatch(),
+        weight.into_dispatch(),
+        bias.into_dispatch(),
+        options,
+    );
     Tensor::from_dispatch(output)
 }
 
@@ -165,8 +211,13 @@ impl<L: Loop> WithSimd for Vectorised<L> {
 
 /// Runs a loop with the best instructions that this machine has.
 fn run<L: Loop>(work: L) -> L::Output {
+    simd(Vectorised(work))
+}
+
+/// The same for work that names its vectors.
+fn simd<W: WithSimd>(work: W) -> W::Output {
     static ARCH: OnceLock<Arch> = OnceLock::new();
-    ARCH.get_or_init(Arch::new).dispatch(Vectorised(work))
+    ARCH.get_or_init(Arch::new).dispatch(work)
 }
 
 /// Runs `work` on equal shares of rows, in parallel where there is enough to do. How rows are

@@ -14,6 +14,7 @@ use burn::{
     },
     tensor::{Tensor, activation, ops::PadMode},
 };
+use mnemora_kernels::conv::{conv2d, transposed_conv2d};
 use mnemora_memory::Initializer;
 
 /// Side of the canvas that frames are padded to.
@@ -112,6 +113,19 @@ fn doubling([inputs, outputs]: [usize; 2], init: &mut Initializer) -> ConvTransp
     layer
 }
 
+/// A square convolution that keeps the size, divided by its stride.
+fn convolve(layer: &Conv2d, maps: Tensor<4>) -> Tensor<4> {
+    let weight = layer.weight.val();
+    let half = weight.dims()[2] / 2;
+    let bias = layer.bias.as_ref().expect("these layers have a bias").val();
+    conv2d(maps, weight, bias, layer.stride[0], half)
+}
+
+fn double(layer: &ConvTranspose2d, maps: Tensor<4>) -> Tensor<4> {
+    let bias = layer.bias.as_ref().expect("these layers have a bias").val();
+    transposed_conv2d(maps, layer.weight.val(), bias, 2, 1, 1)
+}
+
 fn batch_norm(channels: usize, init: &Initializer) -> BatchNorm {
     BatchNormConfig::new(channels)
         .with_momentum(MOMENTUM)
@@ -133,7 +147,7 @@ impl Streams {
         let streams = self
             .convolutions
             .iter()
-            .map(|convolution| convolution.forward(maps.clone()))
+            .map(|convolution| convolve(convolution, maps.clone()))
             .collect();
         activation::relu(self.norm.forward(Tensor::cat(streams, 1)))
     }
@@ -180,9 +194,9 @@ impl InceptionEncoder {
             .sub_scalar(1.0)
             .reshape([rows, self.channels, self.height, self.width])
             .pad([(top, bottom), (left, right)], PadMode::Constant(-1.0));
-        let maps = self.halve_1.forward(self.streams_1.forward(canvas));
+        let maps = convolve(&self.halve_1, self.streams_1.forward(canvas));
         let maps = activation::relu(self.norm_1.forward(maps));
-        let maps = self.halve_2.forward(self.streams_2.forward(maps));
+        let maps = convolve(&self.halve_2, self.streams_2.forward(maps));
         self.features
             .forward(maps.reshape([rows, TOP * TOP_SIDE * TOP_SIDE]))
     }
@@ -218,10 +232,10 @@ impl InceptionDecoder {
             .top
             .forward(input)
             .reshape([rows, TOP, TOP_SIDE, TOP_SIDE]);
-        let maps = activation::relu(self.norm_1.forward(self.double_1.forward(maps)));
+        let maps = activation::relu(self.norm_1.forward(double(&self.double_1, maps)));
         let maps = self.streams_1.forward(maps);
-        let maps = activation::relu(self.norm_2.forward(self.double_2.forward(maps)));
-        let maps = self.output.forward(self.streams_2.forward(maps));
+        let maps = activation::relu(self.norm_2.forward(double(&self.double_2, maps)));
+        let maps = convolve(&self.output, self.streams_2.forward(maps));
         let (top, left) = margins(self.height, self.width);
         maps.slice([
             0..rows,
