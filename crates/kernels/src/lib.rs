@@ -8,12 +8,14 @@
 //! - [`lstm`]: the gates of one LSTM step.
 //! - [`attention`]: softplus-normalised attention and the read it weighs.
 //! - [`conv`]: convolutions and transposed convolutions.
+//! - [`batch_norm`]: batch norm over images, with ReLU.
 //! - [`content`]: cosine similarity and the weights it gives.
 //! - [`gaussian`]: Kullback-Leibler divergence and density of diagonal Gaussians.
 //! - [`bernoulli`]: log likelihood from logits.
 
 pub mod adam;
 pub mod attention;
+pub mod batch_norm;
 pub mod bernoulli;
 pub mod content;
 pub mod conv;

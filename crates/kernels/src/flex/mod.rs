@@ -5,6 +5,7 @@
 //! slices, compiled for several instruction sets of which the best is chosen at run time (`pulp`).
 
 mod adam;
+mod batch_norm;
 mod bernoulli;
 mod conv;
 mod correlate;
@@ -13,8 +14,8 @@ mod math;
 
 use burn::{
     backend::{
-        Autodiff, Backend, Dispatch, Flex, autodiff::checkpoint::strategy::CheckpointStrategy,
-        backend_extension, tensor::FloatTensor,
+        Autodiff, AutodiffBackend, Backend, Dispatch, Flex,
+        autodiff::checkpoint::strategy::CheckpointStrategy, backend_extension, tensor::FloatTensor,
     },
     tensor::{Device, Tensor, TensorData},
 };
@@ -29,6 +30,18 @@ pub(crate) trait FusedOps: Backend {
 
     /// `[batch, 4 * hidden]` and `[batch, hidden]`; returns `[batch, 2 * hidden]`: hidden, cell.
     fn lstm(gates: FloatTensor<Self>, cell: FloatTensor<Self>) -> FloatTensor<Self>;
+
+    /// `[images, channels, height, width]`; returns means and variances, `[2 * channels]`.
+    fn moments(x: FloatTensor<Self>) -> FloatTensor<Self>;
+
+    /// Images, scale, shift, and the moments of the images.
+    fn batch_norm(
+        x: FloatTensor<Self>,
+        gamma: FloatTensor<Self>,
+        beta: FloatTensor<Self>,
+        moments: FloatTensor<Self>,
+        epsilon: f32,
+    ) -> FloatTensor<Self>;
 
     /// Image, weight, bias; `[images, channels, height, width]`.
     fn convolution(
@@ -60,6 +73,14 @@ impl FusedOps for Flex {
         lstm::forward(&gates, &cell).0
     }
 
+    fn moments(x: Raw) -> Raw {
+        batch_norm::moments(&x)
+    }
+
+    fn batch_norm(x: Raw, gamma: Raw, beta: Raw, moments: Raw, epsilon: f32) -> Raw {
+        batch_norm::forward(&x, &gamma, &beta, &moments, epsilon)
+    }
+
     fn convolution(input: Raw, weight: Raw, bias: Raw, options: conv::Options) -> Raw {
         conv::forward(&input, &weight, &bias, options)
     }
@@ -84,6 +105,22 @@ impl<C: CheckpointStrategy> FusedOps for Autodiff<Flex, C> {
 
     fn lstm(gates: FloatTensor<Self>, cell: FloatTensor<Self>) -> FloatTensor<Self> {
         lstm::tracked::<C>(gates, cell)
+    }
+
+    fn moments(x: FloatTensor<Self>) -> FloatTensor<Self> {
+        // Nothing is recorded: the gradient through the moments is batch norm's own.
+        let moments = batch_norm::moments(&x.into_primitive());
+        <Self as AutodiffBackend>::from_inner(moments)
+    }
+
+    fn batch_norm(
+        x: FloatTensor<Self>,
+        gamma: FloatTensor<Self>,
+        beta: FloatTensor<Self>,
+        moments: FloatTensor<Self>,
+        epsilon: f32,
+    ) -> FloatTensor<Self> {
+        batch_norm::tracked::<C>(x, gamma, beta, moments, epsilon)
     }
 
     fn convolution(
@@ -127,6 +164,29 @@ pub(crate) fn bernoulli(x: Tensor<2>, logits: Tensor<2>) -> Tensor<1> {
 /// [`crate::lstm::lstm_cell`], hidden and cell side by side.
 pub(crate) fn lstm(gates: Tensor<2>, cell: Tensor<2>) -> Tensor<2> {
     let output = <Dispatch as FusedOps>::lstm(gates.into_dispatch(), cell.into_dispatch());
+    Tensor::from_dispatch(output)
+}
+
+/// Means and variances of channels.
+pub(crate) fn moments(x: Tensor<4>) -> Tensor<1> {
+    Tensor::from_dispatch(<Dispatch as FusedOps>::moments(x.into_dispatch()))
+}
+
+/// [`crate::batch_norm::batch_norm_relu`]
+pub(crate) fn batch_norm(
+    x: Tensor<4>,
+    gamma: Tensor<1>,
+    beta: Tensor<1>,
+    moments: Tensor<1>,
+    epsilon: f32,
+) -> Tensor<4> {
+    let output = <Dispatch as FusedOps>::batch_norm(
+        x.into_dispatch(),
+        gamma.into_dispatch(),
+        beta.into_dispatch(),
+        moments.into_dispatch(),
+        epsilon,
+    );
     Tensor::from_dispatch(output)
 }
 

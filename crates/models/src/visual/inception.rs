@@ -14,7 +14,10 @@ use burn::{
     },
     tensor::{Tensor, activation, ops::PadMode},
 };
-use mnemora_kernels::conv::{conv2d, transposed_conv2d};
+use mnemora_kernels::{
+    batch_norm::batch_norm_relu,
+    conv::{conv2d, transposed_conv2d},
+};
 use mnemora_memory::Initializer;
 
 /// Side of the canvas that frames are padded to.
@@ -113,6 +116,23 @@ fn doubling([inputs, outputs]: [usize; 2], init: &mut Initializer) -> ConvTransp
     layer
 }
 
+/// Batch norm and ReLU, with the statistics of the batch in training, running ones otherwise.
+fn normalise(norm: &BatchNorm, maps: Tensor<4>) -> Tensor<4> {
+    if !maps.device().is_autodiff() {
+        return activation::relu(norm.forward(maps));
+    }
+    let epsilon = norm.epsilon;
+    let found = batch_norm_relu(maps, norm.gamma.val(), norm.beta.val(), epsilon);
+    for (running, fresh) in [
+        (&norm.running_mean, found.mean),
+        (&norm.running_var, found.variance),
+    ] {
+        let kept = running.value_sync().mul_scalar(1.0 - norm.momentum);
+        running.update((kept + fresh.mul_scalar(norm.momentum)).detach());
+    }
+    found.output
+}
+
 /// A square convolution that keeps the size, divided by its stride.
 fn convolve(layer: &Conv2d, maps: Tensor<4>) -> Tensor<4> {
     let weight = layer.weight.val();
@@ -149,7 +169,7 @@ impl Streams {
             .iter()
             .map(|convolution| convolve(convolution, maps.clone()))
             .collect();
-        activation::relu(self.norm.forward(Tensor::cat(streams, 1)))
+        normalise(&self.norm, Tensor::cat(streams, 1))
     }
 }
 
@@ -195,7 +215,7 @@ impl InceptionEncoder {
             .reshape([rows, self.channels, self.height, self.width])
             .pad([(top, bottom), (left, right)], PadMode::Constant(-1.0));
         let maps = convolve(&self.halve_1, self.streams_1.forward(canvas));
-        let maps = activation::relu(self.norm_1.forward(maps));
+        let maps = normalise(&self.norm_1, maps);
         let maps = convolve(&self.halve_2, self.streams_2.forward(maps));
         self.features
             .forward(maps.reshape([rows, TOP * TOP_SIDE * TOP_SIDE]))
@@ -232,9 +252,9 @@ impl InceptionDecoder {
             .top
             .forward(input)
             .reshape([rows, TOP, TOP_SIDE, TOP_SIDE]);
-        let maps = activation::relu(self.norm_1.forward(double(&self.double_1, maps)));
+        let maps = normalise(&self.norm_1, double(&self.double_1, maps));
         let maps = self.streams_1.forward(maps);
-        let maps = activation::relu(self.norm_2.forward(double(&self.double_2, maps)));
+        let maps = normalise(&self.norm_2, double(&self.double_2, maps));
         let maps = convolve(&self.output, self.streams_2.forward(maps));
         let (top, left) = margins(self.height, self.width);
         maps.slice([
