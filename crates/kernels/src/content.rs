@@ -13,6 +13,14 @@ pub const NORM_EPSILON: f64 = 1e-6;
 /// - `memory`: `[batch, slots, width]`
 /// - returns `[batch, heads, slots]`
 pub fn cosine_similarity(keys: Tensor<3>, memory: Tensor<3>) -> Tensor<3> {
+    #[cfg(feature = "flex")]
+    if crate::flex::fused(&memory.device()) {
+        return crate::flex::cosine(keys, memory);
+    }
+    plain_cosine(keys, memory)
+}
+
+fn plain_cosine(keys: Tensor<3>, memory: Tensor<3>) -> Tensor<3> {
     let norm = |rows: &Tensor<3>| {
         let squares = rows.clone() * rows.clone();
         squares.sum_dim(2).add_scalar(NORM_EPSILON).sqrt()
@@ -33,7 +41,15 @@ pub fn cosine_similarity(keys: Tensor<3>, memory: Tensor<3>) -> Tensor<3> {
 /// Graves et al. 2016 (DNC), Methods, "Content-based addressing"; Graves et al. 2014 (NTM),
 /// equations 5 and 6.
 pub fn content_weights(keys: Tensor<3>, strengths: Tensor<2>, memory: Tensor<3>) -> Tensor<3> {
-    let similarity = cosine_similarity(keys, memory);
+    #[cfg(feature = "flex")]
+    if crate::flex::fused(&memory.device()) {
+        return crate::flex::content(keys, strengths, memory);
+    }
+    plain_weights(keys, strengths, memory)
+}
+
+fn plain_weights(keys: Tensor<3>, strengths: Tensor<2>, memory: Tensor<3>) -> Tensor<3> {
+    let similarity = plain_cosine(keys, memory);
     activation::softmax(similarity * strengths.unsqueeze_dim::<3>(2), 2)
 }
 
@@ -262,5 +278,56 @@ mod tests {
             .count();
         assert!(touched <= 6, "{touched} of 16 rows have a gradient");
         assert!(touched >= 2);
+    }
+
+    /// Weights, and gradients of keys, strengths and memory; cosines where `f` has no strengths.
+    fn all_of(
+        [batch, heads, slots, width]: [usize; 4],
+        f: impl Fn(Tensor<3>, Tensor<2>, Tensor<3>) -> Tensor<3>,
+    ) -> Vec<f32> {
+        let device = Device::default().autodiff();
+        let keys = tensor::<3>([batch, heads, width], 3, &device).require_grad();
+        let strengths = (tensor::<2>([batch, heads], 4, &device) + 3.0).require_grad();
+        // The first row of each memory is empty.
+        let rows = tensor::<3>([batch, slots, width], 5, &device);
+        let rows = match slots {
+            1 => rows,
+            _ => {
+                let empty = Tensor::zeros([batch, 1, width], &device);
+                Tensor::cat(vec![empty, rows.narrow(1, 1, slots - 1)], 1)
+            }
+        };
+        let memory = rows.detach().require_grad();
+        let output = f(keys.clone(), strengths.clone(), memory.clone());
+        let probe = tensor([batch, heads, slots], 6, &device);
+        let gradients = (output.clone() * probe).sum().backward();
+        let mut all = values(output);
+        all.extend(values(keys.grad(&gradients).unwrap()));
+        all.extend(values(memory.grad(&gradients).unwrap()));
+        if let Some(gradient) = strengths.grad(&gradients) {
+            all.extend(gradient.into_data().try_into_vec::<f32>().unwrap());
+        }
+        all
+    }
+
+    #[test]
+    fn kernels_agree_with_the_plain_compositions() {
+        for shape in [[1, 1, 1, 1], [2, 3, 5, 4], [3, 2, 17, 37], [16, 5, 60, 32]] {
+            let pairs = [
+                (all_of(shape, content_weights), all_of(shape, plain_weights)),
+                (
+                    all_of(shape, |keys, _, memory| cosine_similarity(keys, memory)),
+                    all_of(shape, |keys, _, memory| plain_cosine(keys, memory)),
+                ),
+            ];
+            for (found, expected) in pairs {
+                assert_eq!(found.len(), expected.len());
+                let scale = expected.iter().fold(1.0_f32, |m, e| m.max(e.abs()));
+                for (found, expected) in found.iter().zip(expected) {
+                    let error = (found - expected).abs();
+                    assert!(error <= 1e-5 * scale, "{shape:?}: {found} {expected}");
+                }
+            }
+        }
     }
 }

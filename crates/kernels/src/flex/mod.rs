@@ -7,6 +7,7 @@
 mod adam;
 mod batch_norm;
 mod bernoulli;
+mod content;
 mod conv;
 mod correlate;
 mod lstm;
@@ -30,6 +31,16 @@ pub(crate) trait FusedOps: Backend {
 
     /// `[batch, 4 * hidden]` and `[batch, hidden]`; returns `[batch, 2 * hidden]`: hidden, cell.
     fn lstm(gates: FloatTensor<Self>, cell: FloatTensor<Self>) -> FloatTensor<Self>;
+
+    /// `[batch, heads, width]` and `[batch, slots, width]`; returns `[batch, heads, slots]`.
+    fn cosine(keys: FloatTensor<Self>, memory: FloatTensor<Self>) -> FloatTensor<Self>;
+
+    /// Also strengths, `[batch, heads]`.
+    fn content(
+        keys: FloatTensor<Self>,
+        strengths: FloatTensor<Self>,
+        memory: FloatTensor<Self>,
+    ) -> FloatTensor<Self>;
 
     /// `[images, channels, height, width]`; returns means and variances, `[2 * channels]`.
     fn moments(x: FloatTensor<Self>) -> FloatTensor<Self>;
@@ -73,6 +84,14 @@ impl FusedOps for Flex {
         lstm::forward(&gates, &cell).0
     }
 
+    fn cosine(keys: Raw, memory: Raw) -> Raw {
+        content::forward(&keys, None, &memory).0
+    }
+
+    fn content(keys: Raw, strengths: Raw, memory: Raw) -> Raw {
+        content::forward(&keys, Some(&strengths), &memory).0
+    }
+
     fn moments(x: Raw) -> Raw {
         batch_norm::moments(&x)
     }
@@ -105,6 +124,18 @@ impl<C: CheckpointStrategy> FusedOps for Autodiff<Flex, C> {
 
     fn lstm(gates: FloatTensor<Self>, cell: FloatTensor<Self>) -> FloatTensor<Self> {
         lstm::tracked::<C>(gates, cell)
+    }
+
+    fn cosine(keys: FloatTensor<Self>, memory: FloatTensor<Self>) -> FloatTensor<Self> {
+        content::tracked_cosine::<C>(keys, memory)
+    }
+
+    fn content(
+        keys: FloatTensor<Self>,
+        strengths: FloatTensor<Self>,
+        memory: FloatTensor<Self>,
+    ) -> FloatTensor<Self> {
+        content::tracked_weights::<C>(keys, strengths, memory)
     }
 
     fn moments(x: FloatTensor<Self>) -> FloatTensor<Self> {
@@ -164,6 +195,22 @@ pub(crate) fn bernoulli(x: Tensor<2>, logits: Tensor<2>) -> Tensor<1> {
 /// [`crate::lstm::lstm_cell`], hidden and cell side by side.
 pub(crate) fn lstm(gates: Tensor<2>, cell: Tensor<2>) -> Tensor<2> {
     let output = <Dispatch as FusedOps>::lstm(gates.into_dispatch(), cell.into_dispatch());
+    Tensor::from_dispatch(output)
+}
+
+/// [`crate::content::cosine_similarity`]
+pub(crate) fn cosine(keys: Tensor<3>, memory: Tensor<3>) -> Tensor<3> {
+    let output = <Dispatch as FusedOps>::cosine(keys.into_dispatch(), memory.into_dispatch());
+    Tensor::from_dispatch(output)
+}
+
+/// [`crate::content::content_weights`]
+pub(crate) fn content(keys: Tensor<3>, strengths: Tensor<2>, memory: Tensor<3>) -> Tensor<3> {
+    let output = <Dispatch as FusedOps>::content(
+        keys.into_dispatch(),
+        strengths.into_dispatch(),
+        memory.into_dispatch(),
+    );
     Tensor::from_dispatch(output)
 }
 
