@@ -191,10 +191,7 @@ fn evaluation_after_training_and_again() {
     assert!(kl.iter().all(|kl| *kl > 0.0), "{kl:?}");
     assert_close(number(&again["kl"]), kl.iter().sum());
     assert_close(number(&again["kl_last"]), kl[TINY_TIME - 1]);
-    assert_close(
-        number(&again["kl_ratio"]),
-        mean(&kl[3..]) / mean(&kl[..3]),
-    );
+    assert_close(number(&again["kl_ratio"]), mean(&kl[3..]) / mean(&kl[..3]));
     assert_close(
         number(&again["bound"]),
         number(&again["reconstruction"]) - number(&again["kl"]),

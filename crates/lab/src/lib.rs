@@ -44,8 +44,9 @@ mod weights;
 
 pub use config::{
     DataSettings, DncSettings, EvaluationSettings, Experiment, HybridSettings,
-    IntrospectionSettings, LikelihoodName, LruSettings, LstmSettings, MemoryName, MemorySettings, ModelSettings,
-    NtmSettings, Schedule, TaskName, TaskSettings, TrainingSettings, VisualName, VrnnSettings,
+    IntrospectionSettings, LikelihoodName, LruSettings, LstmSettings, MemoryName, MemorySettings,
+    ModelSettings, NtmSettings, Schedule, TaskName, TaskSettings, TrainingSettings, VisualName,
+    VrnnSettings,
 };
 pub use digit_classifier::{DigitClassifier, DigitTraining, box_blur};
 pub use error::LabError;

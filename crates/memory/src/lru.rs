@@ -73,6 +73,8 @@ pub struct LruState {
 }
 
 /// `w^r` over all slots, or over those that were read.
+// One value a step: the size of the largest variant costs nothing that matters.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug)]
 pub enum ReadWeights {
     /// `[batch, reads, slots]`

@@ -2,7 +2,7 @@
 //! gtmm, Table 1 within 0.12%.
 
 use burn::{module::Module, tensor::Device};
-use mnemora_memory::{MemoryConfig, Initializer, IntrospectionConfig, VrnnConfig};
+use mnemora_memory::{Initializer, IntrospectionConfig, MemoryConfig, VrnnConfig};
 use mnemora_models::{FrameShape, GtmmConfig, LikelihoodConfig, ModelError, VisualConfig};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 

@@ -14,9 +14,6 @@ use burn::backend::{
 use rayon::prelude::*;
 
 const LANES: usize = 16;
-/// Multiplications under which a second thread costs more than it saves.
-const SERIAL: usize = 1 << 17;
-
 #[inline(always)]
 fn dot(a: &[f32], b: &[f32]) -> f32 {
     let mut sums = [0.0_f32; LANES];
@@ -167,6 +164,33 @@ impl Loop for Gradient<'_> {
     }
 }
 
+/// Works on sequences one by one, in parallel where there is enough to do. Each is worked on alone,
+/// so the number of threads changes no result.
+fn each<T: Send>(sequences: Vec<T>, cost: usize, work: impl Fn(usize, T) + Sync) {
+    /// Multiplications under which a second thread costs more than it saves.
+    const SERIAL: usize = 1 << 17;
+    let pair = |(index, sequence)| work(index, sequence);
+    match cost < SERIAL {
+        true => sequences.into_iter().enumerate().for_each(pair),
+        false => sequences.into_par_iter().enumerate().for_each(pair),
+    }
+}
+
+/// Where one sequence's forward pass writes.
+struct Outputs<'a> {
+    cosines: &'a mut [f32],
+    weights: &'a mut [f32],
+    key_norms: &'a mut [f32],
+    row_norms: &'a mut [f32],
+}
+
+/// Where one sequence's backward pass writes.
+struct GradientOutputs<'a> {
+    keys: &'a mut [f32],
+    strengths: &'a mut [f32],
+    memory: &'a mut [f32],
+}
+
 /// What the gradient needs of the forward pass.
 #[derive(Clone, Debug)]
 pub(super) struct Saved {
@@ -200,39 +224,31 @@ pub(super) fn forward(keys: &Raw, strengths: Option<&Raw>, memory: &Raw) -> (Raw
     let mut key_norms = vec![0.0; batch * heads];
     let mut row_norms = vec![0.0; batch * slots];
     let given = strengths.as_ref().map(slice);
-    let work = |(index, (((cosines, weights), key_norms), row_norms)): (
-        usize,
-        (((&mut [f32], &mut [f32]), &mut [f32]), &mut [f32]),
-    )| {
-        run(Similarity {
-            keys: &slice(&keys)[index * heads * width..][..heads * width],
-            memory: &slice(&memory)[index * slots * width..][..slots * width],
-            width,
-            strengths: given.map(|given| &given[index * heads..][..heads]),
+    let share = weights.len() / batch.max(1);
+    let outputs = cosines
+        .chunks_exact_mut(heads * slots)
+        .zip(weights.chunks_exact_mut(share))
+        .zip(key_norms.chunks_exact_mut(heads))
+        .zip(row_norms.chunks_exact_mut(slots))
+        .map(|(((cosines, weights), key_norms), row_norms)| Outputs {
             cosines,
             weights,
             key_norms,
             row_norms,
         });
-    };
-    let share = weights.len() / batch.max(1);
-    if batch * heads * slots * width < SERIAL {
-        cosines
-            .chunks_exact_mut(heads * slots)
-            .zip(weights.chunks_exact_mut(share))
-            .zip(key_norms.chunks_exact_mut(heads))
-            .zip(row_norms.chunks_exact_mut(slots))
-            .enumerate()
-            .for_each(work);
-    } else {
-        cosines
-            .par_chunks_exact_mut(heads * slots)
-            .zip(weights.par_chunks_exact_mut(share))
-            .zip(key_norms.par_chunks_exact_mut(heads))
-            .zip(row_norms.par_chunks_exact_mut(slots))
-            .enumerate()
-            .for_each(work);
-    }
+    let cost = batch * heads * slots * width;
+    each(outputs.collect(), cost, |index, outputs| {
+        run(Similarity {
+            keys: &slice(&keys)[index * heads * width..][..heads * width],
+            memory: &slice(&memory)[index * slots * width..][..slots * width],
+            width,
+            strengths: given.map(|given| &given[index * heads..][..heads]),
+            cosines: outputs.cosines,
+            weights: outputs.weights,
+            key_norms: outputs.key_norms,
+            row_norms: outputs.row_norms,
+        });
+    });
     let cosines = raw(cosines, [batch, heads, slots]);
     let weights = strengths
         .is_some()
@@ -257,10 +273,17 @@ fn gradients(saved: &Saved, outer: &Raw) -> [Vec<f32>; 3] {
     let mut keys_out = vec![0.0; batch * heads * width];
     let mut strengths_out = vec![0.0; batch * heads];
     let mut memory_out = vec![0.0; batch * slots * width];
-    let work = |(index, ((keys_out, strengths_out), memory_out)): (
-        usize,
-        ((&mut [f32], &mut [f32]), &mut [f32]),
-    )| {
+    let outputs = keys_out
+        .chunks_exact_mut(heads * width)
+        .zip(strengths_out.chunks_exact_mut(heads))
+        .zip(memory_out.chunks_exact_mut(slots * width))
+        .map(|((keys, strengths), memory)| GradientOutputs {
+            keys,
+            strengths,
+            memory,
+        });
+    let cost = batch * heads * slots * width;
+    each(outputs.collect(), cost, |index, outputs| {
         let matrix = index * heads * slots..(index + 1) * heads * slots;
         let cosines = &slice(&saved.cosines)[matrix.clone()];
         run(Gradient {
@@ -280,26 +303,11 @@ fn gradients(saved: &Saved, outer: &Raw) -> [Vec<f32>; 3] {
             row_norms: &slice(&saved.row_norms)[index * slots..][..slots],
             gradient: &slice(&outer)[matrix],
             scratch: &mut vec![0.0; slots],
-            keys_out,
-            strengths_out,
-            memory_out,
+            keys_out: outputs.keys,
+            strengths_out: outputs.strengths,
+            memory_out: outputs.memory,
         });
-    };
-    if batch * heads * slots * width < SERIAL {
-        keys_out
-            .chunks_exact_mut(heads * width)
-            .zip(strengths_out.chunks_exact_mut(heads))
-            .zip(memory_out.chunks_exact_mut(slots * width))
-            .enumerate()
-            .for_each(work);
-    } else {
-        keys_out
-            .par_chunks_exact_mut(heads * width)
-            .zip(strengths_out.par_chunks_exact_mut(heads))
-            .zip(memory_out.par_chunks_exact_mut(slots * width))
-            .enumerate()
-            .for_each(work);
-    }
+    });
     [keys_out, strengths_out, memory_out]
 }
 

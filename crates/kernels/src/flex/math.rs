@@ -46,7 +46,7 @@ pub(crate) fn tanh(x: f32) -> f32 {
     // Near zero the difference above cancels: an odd polynomial (Cephes).
     let s = x * x;
     let mut p = -5.704_988_7e-3_f32;
-    p = p * s + 2.063_908_9e-2;
+    p = p * s + 2.063_908_8e-2;
     p = p * s - 5.373_971_5e-2;
     p = p * s + 1.333_144_2e-1;
     p = p * s - 3.333_328e-1;

@@ -10,7 +10,7 @@ use burn::{
 };
 use file::{Golden, assert_close};
 use mnemora_kernels::{bernoulli, gaussian};
-use mnemora_memory::{MemoryConfig, Initializer, IntrospectionConfig, VrnnConfig};
+use mnemora_memory::{Initializer, IntrospectionConfig, MemoryConfig, VrnnConfig};
 use mnemora_models::{FrameShape, GtmmConfig, Likelihood, LikelihoodConfig, VisualConfig, filter};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
