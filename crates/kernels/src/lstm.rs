@@ -1,31 +1,86 @@
-//! The elementwise part of an LSTM step.
+//! LSTM steps.
 
 use burn::tensor::{Tensor, activation};
 
-/// Hidden and cell state of one LSTM step from its pre-activations.
+/// Weights of an LSTM, prepared for the steps of one sequence.
 ///
-/// `c' = sig(f) c + sig(i) tanh(g)`, `h' = sig(o) tanh(c')`
-///
-/// # Shapes
-/// - `gates`: `[batch, 4 * hidden]`, in the order `i, f, g, o`
-/// - `cell`: `[batch, hidden]`
-/// - returns `(h', c')`, both `[batch, hidden]`
-///
-/// Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000.
-pub fn lstm_cell(gates: Tensor<2>, cell: Tensor<2>) -> (Tensor<2>, Tensor<2>) {
+/// Preparing is once a sequence, so that the gradient of the weights can be one matrix product over
+/// all of its steps.
+#[derive(Clone, Debug)]
+pub struct LstmWeights(Prepared);
+
+#[derive(Clone, Debug)]
+enum Prepared {
+    Plain {
+        input: Tensor<2>,
+        hidden: Tensor<2>,
+        bias: Tensor<1>,
+    },
     #[cfg(feature = "flex")]
-    if crate::flex::fused(&cell.device()) {
-        let hidden = cell.dims()[1];
-        let both = crate::flex::lstm(gates, cell);
-        return (
-            both.clone().narrow(1, 0, hidden),
-            both.narrow(1, hidden, hidden),
-        );
-    }
-    plain(gates, cell)
+    Fused {
+        joined: Tensor<2>,
+        uses: crate::flex::Uses,
+    },
 }
 
-fn plain(gates: Tensor<2>, cell: Tensor<2>) -> (Tensor<2>, Tensor<2>) {
+impl LstmWeights {
+    /// Prepares weights for a sequence.
+    ///
+    /// # Shapes
+    /// `input`: `[inputs, 4 * hidden]`, `hidden`: `[hidden, 4 * hidden]`, `bias`: `[4 * hidden]`; gates
+    /// in the order `i, f, g, o`
+    pub fn new(input: Tensor<2>, hidden: Tensor<2>, bias: Tensor<1>) -> Self {
+        #[cfg(feature = "flex")]
+        if crate::flex::fused(&bias.device()) {
+            let uses = crate::flex::Uses::default();
+            let both = Tensor::cat(vec![input, hidden], 0);
+            let joined = crate::flex::step_weights(both, bias, uses.clone());
+            return Self(Prepared::Fused { joined, uses });
+        }
+        Self(Prepared::Plain {
+            input,
+            hidden,
+            bias,
+        })
+    }
+}
+
+/// One LSTM step: `(h_t, c_t)` from `x_t`, `h_{t-1}` and `c_{t-1}`.
+///
+/// `[i f g o] = W_x x + W_h h + b`, `c' = sig(f) c + sig(i) tanh(g)`, `h' = sig(o) tanh(c')`
+///
+/// # Shapes
+/// `x`: `[batch, inputs]`; `hidden`, `cell` and both results: `[batch, hidden]`
+///
+/// Hochreiter and Schmidhuber 1997, with the forget gate of Gers et al. 2000.
+pub fn lstm_step(
+    x: Tensor<2>,
+    hidden: Tensor<2>,
+    cell: Tensor<2>,
+    weights: &LstmWeights,
+) -> (Tensor<2>, Tensor<2>) {
+    match &weights.0 {
+        Prepared::Plain {
+            input,
+            hidden: recurrent,
+            bias,
+        } => {
+            let gates = x.matmul(input.clone())
+                + hidden.matmul(recurrent.clone())
+                + bias.clone().unsqueeze::<2>();
+            cell_of(gates, cell)
+        }
+        #[cfg(feature = "flex")]
+        Prepared::Fused { joined, uses } => {
+            let size = cell.dims()[1];
+            let both = crate::flex::lstm_step(x, hidden, cell, joined.clone(), uses.clone());
+            (both.clone().narrow(1, 0, size), both.narrow(1, size, size))
+        }
+    }
+}
+
+/// Hidden and cell state from pre-activations.
+fn cell_of(gates: Tensor<2>, cell: Tensor<2>) -> (Tensor<2>, Tensor<2>) {
     let hidden = cell.dims()[1];
     let gate = |index: usize| gates.clone().narrow(1, index * hidden, hidden);
     let input = activation::sigmoid(gate(0));
@@ -45,8 +100,13 @@ mod tests {
     fn agrees_with_the_equations() {
         let device = Device::default();
         let (i, f, g, o, c) = (0.3_f64, -1.2_f64, 0.7_f64, 2.0_f64, -0.4_f64);
-        let gates = Tensor::<2>::from_floats([[i as f32, f as f32, g as f32, o as f32]], &device);
-        let (h, c_new) = lstm_cell(gates, Tensor::from_floats([[c as f32]], &device));
+        // The input is 0, so that the bias is the gates.
+        let bias = Tensor::<1>::from_floats([i as f32, f as f32, g as f32, o as f32], &device);
+        let ones = Tensor::<2>::ones([1, 4], &device);
+        let weights = LstmWeights::new(ones.clone(), ones, bias);
+        let zero = Tensor::<2>::zeros([1, 1], &device);
+        let cell = Tensor::from_floats([[c as f32]], &device);
+        let (h, c_new) = lstm_step(zero.clone(), zero, cell, &weights);
         let sig = |u: f64| 1.0 / (1.0 + (-u).exp());
         let expected_cell = sig(f) * c + sig(i) * g.tanh();
         let expected_hidden = sig(o) * expected_cell.tanh();
@@ -54,30 +114,58 @@ mod tests {
         assert!((f64::from(h.into_scalar::<f32>()) - expected_hidden).abs() < 1e-6);
     }
 
+    /// States of all steps and all gradients, with memory reads around the steps: each input depends
+    /// on the state before.
+    fn sequence([batch, inputs, hidden, time]: [usize; 4], fused: bool) -> Vec<f32> {
+        let device = Device::default().autodiff();
+        let tensor = |rows: usize, columns: usize, factor: f32| {
+            let values: Vec<f32> = (0..rows * columns)
+                .map(|i| (i as f32 * factor).sin())
+                .collect();
+            let values = Tensor::<1>::from_floats(values.as_slice(), &device);
+            values.reshape([rows, columns]).detach().require_grad()
+        };
+        let input = tensor(inputs, 4 * hidden, 0.7);
+        let recurrent = tensor(hidden, 4 * hidden, 0.31);
+        let bias = tensor(1, 4 * hidden, 1.1);
+        let flat = bias.clone().squeeze_dim::<1>(0);
+        let weights = match fused {
+            true => LstmWeights::new(input.clone(), recurrent.clone(), flat),
+            false => LstmWeights(Prepared::Plain {
+                input: input.clone(),
+                hidden: recurrent.clone(),
+                bias: flat,
+            }),
+        };
+        let x = tensor(batch, inputs, 0.9);
+        let start = tensor(batch, hidden, 1.7);
+        let (mut h, mut c) = (start.clone(), start.clone() * 0.5);
+        let mut outputs = Vec::new();
+        for step in 0..time {
+            let read = h.clone().mean_dim(1) * (step as f32 * 0.1);
+            (h, c) = lstm_step(x.clone() + read, h, c, &weights);
+            outputs.push(h.clone());
+        }
+        let outputs = Tensor::cat(outputs, 1) * tensor(batch, hidden * time, 0.37).detach();
+        let gradients = (outputs.clone().sum() + c.sum()).backward();
+        let values = |t: Tensor<2>| t.into_data().try_into_vec::<f32>().unwrap();
+        let mut all = values(outputs);
+        for leaf in [input, recurrent, bias, x, start] {
+            all.extend(values(leaf.grad(&gradients).unwrap()));
+        }
+        all
+    }
+
     #[test]
     fn the_kernel_agrees_with_the_plain_composition() {
-        let device = Device::default().autodiff();
-        for [batch, hidden] in [[1, 1], [2, 5], [16, 72]] {
-            let tensor = |width: usize, factor: f32| {
-                let count = batch * width;
-                let values: Vec<f32> = (0..count)
-                    .map(|i| (i as f32 * factor).sin() * 3.0)
-                    .collect();
-                let values = Tensor::<1>::from_floats(values.as_slice(), &device);
-                values.reshape([batch, width])
-            };
-            let run = |f: fn(Tensor<2>, Tensor<2>) -> (Tensor<2>, Tensor<2>)| {
-                let gates = tensor(4 * hidden, 0.7).detach().require_grad();
-                let cell = tensor(hidden, 1.1).detach().require_grad();
-                let (h, c) = f(gates.clone(), cell.clone());
-                let loss = h.clone() * tensor(hidden, 0.3) + c.clone() * tensor(hidden, 0.9);
-                let gradients = loss.sum().backward();
-                let gates = gates.grad(&gradients).unwrap();
-                let cell = cell.grad(&gradients).unwrap();
-                Tensor::cat(vec![h.inner(), c.inner(), gates, cell], 1)
-            };
-            let error: f32 = (run(lstm_cell) - run(plain)).abs().max().into_scalar();
-            assert!(error < 3e-6, "{batch} x {hidden}: {error}");
+        for shape in [[1, 1, 1, 1], [2, 3, 5, 4], [3, 7, 17, 9], [16, 32, 72, 6]] {
+            let (found, expected) = (sequence(shape, true), sequence(shape, false));
+            assert_eq!(found.len(), expected.len());
+            let scale = expected.iter().fold(1.0_f32, |m, e| m.max(e.abs()));
+            for (found, expected) in found.iter().zip(&expected) {
+                let error = (found - expected).abs();
+                assert!(error <= 1e-5 * scale, "{shape:?}: {found} {expected}");
+            }
         }
     }
 }

@@ -433,7 +433,7 @@ mod tests {
         for slots in [6, 40] {
             let core = core(slots, 0, &device);
             let dense = core.initial_state(2, &device);
-            let mut sparse = dense.clone();
+            let mut sparse = core.initial_state(2, &device);
             let ReadWeights::Dense(weights) = dense.read_weights.clone() else {
                 unreachable!("it reads all slots");
             };

@@ -3,9 +3,9 @@
 use crate::Initializer;
 use burn::{
     module::{Module, Param},
-    tensor::{Device, Tensor, module::linear},
+    tensor::{Device, Tensor},
 };
-use mnemora_kernels::lstm::lstm_cell;
+use mnemora_kernels::lstm::{LstmWeights, lstm_step};
 
 /// A single-layer LSTM with one bias vector; gates in the order `i, f, g, o`.
 #[derive(Module, Debug)]
@@ -25,6 +25,8 @@ pub struct LstmState {
     pub hidden: Tensor<2>,
     /// `c`
     pub cell: Tensor<2>,
+    /// The module's weights as prepared for this sequence.
+    weights: LstmWeights,
 }
 
 impl Lstm {
@@ -55,20 +57,33 @@ impl Lstm {
         self.weight_input.shape()[0]
     }
 
-    /// The zero state.
+    /// The zero state, with the weights prepared for the steps of a sequence: weights that change
+    /// later do not change its steps.
     pub fn initial_state(&self, batch: usize, device: &Device) -> LstmState {
         let zeros = Tensor::zeros([batch, self.hidden_size()], device);
         LstmState {
             hidden: zeros.clone(),
             cell: zeros,
+            weights: LstmWeights::new(
+                self.weight_input.val(),
+                self.weight_hidden.val(),
+                self.bias.val(),
+            ),
         }
     }
 
     /// One step on `input` `[batch, inputs]`.
     pub fn step(&self, input: Tensor<2>, state: LstmState) -> LstmState {
-        let gates = linear(input, self.weight_input.val(), Some(self.bias.val()))
-            + state.hidden.matmul(self.weight_hidden.val());
-        let (hidden, cell) = lstm_cell(gates, state.cell);
-        LstmState { hidden, cell }
+        let LstmState {
+            hidden,
+            cell,
+            weights,
+        } = state;
+        let (hidden, cell) = lstm_step(input, hidden, cell, &weights);
+        LstmState {
+            hidden,
+            cell,
+            weights,
+        }
     }
 }

@@ -1,15 +1,7 @@
-//! The elementwise part of an LSTM step, forward and backward in one pass each.
+//! The elementwise part of an LSTM step, forward and backward in one pass each; `steps.rs` has the
+//! rest.
 
 use super::{Loop, Raw, contiguous, math, raw, run, slice};
-use burn::backend::{
-    Autodiff, Flex,
-    autodiff::{
-        checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
-        grads::Gradients,
-        ops::{Backward, Ops, OpsKind},
-    },
-    tensor::FloatTensor,
-};
 
 struct Forward<'a> {
     gates: &'a [f32],
@@ -127,47 +119,18 @@ pub(super) fn forward(gates: &Raw, cell: &Raw) -> (Raw, Raw) {
     )
 }
 
-pub(super) fn tracked<C: CheckpointStrategy>(
-    gates: FloatTensor<Autodiff<Flex, C>>,
-    cell: FloatTensor<Autodiff<Flex, C>>,
-) -> FloatTensor<Autodiff<Flex, C>> {
-    #[derive(Debug)]
-    struct Lstm;
-
-    impl Backward<Flex, 2> for Lstm {
-        type State = (Raw, Raw);
-
-        fn backward(self, ops: Ops<Self::State, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
-            let (cell, saved) = ops.state;
-            let outer = contiguous(&grads.consume::<Flex>(&ops.node));
-            let [batch, hidden] = cell.layout().shape().dims();
-            let mut gates_out = vec![0.0; batch * 4 * hidden];
-            let mut cell_out = vec![0.0; batch * hidden];
-            run(Gradient {
-                cell: slice(&cell),
-                saved: slice(&saved),
-                gradient: slice(&outer),
-                hidden,
-                gates_out: &mut gates_out,
-                cell_out: &mut cell_out,
-            });
-            let [gates, cell] = ops.parents;
-            if let Some(node) = gates {
-                grads.register::<Flex>(node.id, raw(gates_out, [batch, 4 * hidden]));
-            }
-            if let Some(node) = cell {
-                grads.register::<Flex>(node.id, raw(cell_out, [batch, hidden]));
-            }
-        }
-    }
-
-    let (gates, gates_guard) = gates.into_parts();
-    let (cell, cell_guard) = cell.into_parts();
-    let cell = contiguous(&cell);
-    let (output, saved) = forward(&gates, &cell);
-    let guards = [gates_guard, cell_guard];
-    match Lstm.prepare::<C>(guards).compute_bound().stateful() {
-        OpsKind::Tracked(prep) => prep.finish((cell, saved), output),
-        OpsKind::UnTracked(prep) => prep.finish(output),
-    }
+/// Gradients of gates and cell, from that of hidden state and cell side by side.
+pub(super) fn gradients(cell: &Raw, saved: &Raw, outer: &Raw) -> (Vec<f32>, Vec<f32>) {
+    let [batch, hidden] = cell.layout().shape().dims();
+    let mut gates_out = vec![0.0; batch * 4 * hidden];
+    let mut cell_out = vec![0.0; batch * hidden];
+    run(Gradient {
+        cell: slice(cell),
+        saved: slice(saved),
+        gradient: slice(outer),
+        hidden,
+        gates_out: &mut gates_out,
+        cell_out: &mut cell_out,
+    });
+    (gates_out, cell_out)
 }

@@ -12,6 +12,9 @@ mod conv;
 mod correlate;
 mod lstm;
 mod math;
+mod steps;
+
+pub(crate) use steps::Uses;
 
 use burn::{
     backend::{
@@ -29,8 +32,21 @@ pub(crate) trait FusedOps: Backend {
     /// `[rows, size]` twice; returns `[rows]`.
     fn bernoulli(x: FloatTensor<Self>, logits: FloatTensor<Self>) -> FloatTensor<Self>;
 
-    /// `[batch, 4 * hidden]` and `[batch, hidden]`; returns `[batch, 2 * hidden]`: hidden, cell.
-    fn lstm(gates: FloatTensor<Self>, cell: FloatTensor<Self>) -> FloatTensor<Self>;
+    /// `[inputs, outputs]` and `[outputs]` for a time loop; returns `[inputs + 1, outputs]`.
+    fn step_weights(
+        weight: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        uses: Uses,
+    ) -> FloatTensor<Self>;
+
+    /// Input, state and step weights; returns `[batch, 2 * hidden]`: hidden, cell.
+    fn lstm_step(
+        x: FloatTensor<Self>,
+        hidden: FloatTensor<Self>,
+        cell: FloatTensor<Self>,
+        weights: FloatTensor<Self>,
+        uses: Uses,
+    ) -> FloatTensor<Self>;
 
     /// `[batch, heads, width]` and `[batch, slots, width]`; returns `[batch, heads, slots]`.
     fn cosine(keys: FloatTensor<Self>, memory: FloatTensor<Self>) -> FloatTensor<Self>;
@@ -80,8 +96,12 @@ impl FusedOps for Flex {
         bernoulli::forward(&x, &logits)
     }
 
-    fn lstm(gates: Raw, cell: Raw) -> Raw {
-        lstm::forward(&gates, &cell).0
+    fn step_weights(weight: Raw, bias: Raw, _: Uses) -> Raw {
+        steps::joined(&weight, &bias)
+    }
+
+    fn lstm_step(x: Raw, hidden: Raw, cell: Raw, weights: Raw, _: Uses) -> Raw {
+        steps::forward(&x, &hidden, &cell, &weights)
     }
 
     fn cosine(keys: Raw, memory: Raw) -> Raw {
@@ -122,8 +142,22 @@ impl<C: CheckpointStrategy> FusedOps for Autodiff<Flex, C> {
         bernoulli::tracked::<C>(x, logits)
     }
 
-    fn lstm(gates: FloatTensor<Self>, cell: FloatTensor<Self>) -> FloatTensor<Self> {
-        lstm::tracked::<C>(gates, cell)
+    fn step_weights(
+        weight: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        uses: Uses,
+    ) -> FloatTensor<Self> {
+        steps::tracked_weights::<C>(weight, bias, uses)
+    }
+
+    fn lstm_step(
+        x: FloatTensor<Self>,
+        hidden: FloatTensor<Self>,
+        cell: FloatTensor<Self>,
+        weights: FloatTensor<Self>,
+        uses: Uses,
+    ) -> FloatTensor<Self> {
+        steps::tracked_step::<C>(x, hidden, cell, weights, uses)
     }
 
     fn cosine(keys: FloatTensor<Self>, memory: FloatTensor<Self>) -> FloatTensor<Self> {
@@ -192,9 +226,27 @@ pub(crate) fn bernoulli(x: Tensor<2>, logits: Tensor<2>) -> Tensor<1> {
     Tensor::from_dispatch(output)
 }
 
-/// [`crate::lstm::lstm_cell`], hidden and cell side by side.
-pub(crate) fn lstm(gates: Tensor<2>, cell: Tensor<2>) -> Tensor<2> {
-    let output = <Dispatch as FusedOps>::lstm(gates.into_dispatch(), cell.into_dispatch());
+/// [`crate::lstm::LstmWeights`]
+pub(crate) fn step_weights(weight: Tensor<2>, bias: Tensor<1>, uses: Uses) -> Tensor<2> {
+    let (weight, bias) = (weight.into_dispatch(), bias.into_dispatch());
+    Tensor::from_dispatch(<Dispatch as FusedOps>::step_weights(weight, bias, uses))
+}
+
+/// [`crate::lstm::lstm_step`], hidden and cell side by side.
+pub(crate) fn lstm_step(
+    x: Tensor<2>,
+    hidden: Tensor<2>,
+    cell: Tensor<2>,
+    weights: Tensor<2>,
+    uses: Uses,
+) -> Tensor<2> {
+    let output = <Dispatch as FusedOps>::lstm_step(
+        x.into_dispatch(),
+        hidden.into_dispatch(),
+        cell.into_dispatch(),
+        weights.into_dispatch(),
+        uses,
+    );
     Tensor::from_dispatch(output)
 }
 
