@@ -14,6 +14,10 @@ use mnemora_kernels::{attention::read, content::content_weights, softplus};
 /// Keeps the logarithm of usage finite.
 const USAGE_FLOOR: f64 = 1e-6;
 
+/// Added to the biases of the read strengths: content that is found at all is found sharply enough
+/// for the keys to learn from it.
+const INITIAL_STRENGTH: f32 = 4.0;
+
 /// Bound of the controller's cell.
 const CELL_BOUND: f64 = 20.0;
 
@@ -109,7 +113,12 @@ impl DncConfig {
         let interface = self.reads * self.width + 3 * self.width + 5 * self.reads + 3;
         Ok(Dnc {
             lstm: Lstm::new(self.input + self.reads * self.width, self.hidden, init),
-            interface: init.linear(self.hidden, interface),
+            interface: init.linear_with_offset(
+                self.hidden,
+                interface,
+                self.reads * self.width..self.reads * (self.width + 1),
+                INITIAL_STRENGTH,
+            ),
             reads: self.reads,
             width: self.width,
             slots: self.slots,

@@ -62,6 +62,26 @@ impl Initializer {
         }
     }
 
+    /// As [`linear`](Self::linear), with `offset` added to the biases of the outputs in `range`.
+    pub fn linear_with_offset(
+        &mut self,
+        inputs: usize,
+        outputs: usize,
+        range: std::ops::Range<usize>,
+        offset: f32,
+    ) -> Linear {
+        let bound = 1.0 / (inputs as f64).sqrt();
+        let weight = self.uniform([inputs, outputs], bound);
+        let mut bias = self.uniform_values(outputs, bound);
+        for bias in bias.iter_mut().skip(range.start).take(range.len()) {
+            *bias += offset;
+        }
+        Linear {
+            weight,
+            bias: Some(self.parameter(bias, [outputs])),
+        }
+    }
+
     /// A linear map without bias, weight `[inputs, outputs]` uniform within `1 / sqrt(inputs)`.
     pub fn linear_without_bias(&mut self, inputs: usize, outputs: usize) -> Linear {
         let bound = 1.0 / (inputs as f64).sqrt();

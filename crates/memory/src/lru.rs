@@ -18,6 +18,10 @@ use mnemora_kernels::{
 /// What every memory cell holds before the first write.
 const INITIAL_MEMORY: f64 = 1e-6;
 
+/// Added to the biases of the read strengths: content that is found at all is found sharply enough
+/// for the keys to learn from it.
+const INITIAL_STRENGTH: f32 = 4.0;
+
 /// How much of a slot's usage is left after a step.
 const USAGE_DECAY: f64 = 0.99;
 
@@ -116,7 +120,12 @@ impl LruConfig {
         }
         Ok(Lru {
             lstm: Lstm::new(self.input + self.reads * self.width, self.hidden, init),
-            interface: init.linear(self.hidden, self.reads * (2 * self.width + 2)),
+            interface: init.linear_with_offset(
+                self.hidden,
+                self.reads * (2 * self.width + 2),
+                self.reads * (2 * self.width + 1)..self.reads * (2 * self.width + 2),
+                INITIAL_STRENGTH,
+            ),
             reads: self.reads,
             width: self.width,
             slots: self.slots,
