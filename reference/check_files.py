@@ -15,7 +15,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-REQUIRED_SCALARS = ("bound", "reconstruction", "kl", "kl_last")
+REQUIRED_SCALARS = ("bound",)
 
 Scalars = dict[str, dict[int, float]]  # tag -> step -> value; a step written twice counts with its last value
 

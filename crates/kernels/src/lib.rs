@@ -10,6 +10,7 @@
 //! - [`conv`]: convolutions and transposed convolutions.
 //! - [`batch_norm`]: batch norm over images, with ReLU.
 //! - [`content`]: cosine similarity and the weights it gives.
+//! - [`split`]: a sequence's steps.
 //! - [`gaussian`]: Kullback-Leibler divergence and density of diagonal Gaussians.
 //! - [`bernoulli`]: log likelihood from logits.
 
@@ -23,6 +24,7 @@ pub mod conv;
 mod flex;
 pub mod gaussian;
 pub mod lstm;
+pub mod split;
 
 use burn::tensor::{Tensor, activation};
 

@@ -10,6 +10,7 @@ use burn::{
     module::Module,
     tensor::{Device, Tensor},
 };
+use mnemora_kernels::split::split_rows;
 use mnemora_memory::{Attention, Initializer, Memory, MemoryConfig, MemoryContext, Previous};
 
 /// Sizes and choices of a [`Gtmm`].
@@ -155,9 +156,9 @@ impl<M: Memory> FilteringModel for Gtmm<M> {
         let frames = observations.swap_dims(0, 1).reshape([time * batch, pixels]);
         let stem = self.encoder.forward(frames);
         let projected = self.posterior.project(stem.clone());
-        stem.chunk(time, 0)
+        split_rows(stem, time)
             .into_iter()
-            .zip(projected.chunk(time, 0))
+            .zip(split_rows(projected, time))
             .map(|(stem, projected)| GtmmFeatures { stem, projected })
             .collect()
     }

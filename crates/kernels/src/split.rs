@@ -1,0 +1,67 @@
+//! Splitting a sequence into its steps.
+
+use burn::tensor::Tensor;
+
+/// The rows of each of `parts` equal parts, in order.
+///
+/// By halves: Burn's gradient of a slice is as large as what it was cut from, so that cutting each
+/// part off the whole would cost the square of their number in the backward pass. Here it costs its
+/// logarithm for each row.
+///
+/// # Shapes
+/// `[parts * rows, width]` to `parts` times `[rows, width]`
+///
+/// # Panics
+/// If the rows cannot be shared out equally.
+pub fn split_rows(whole: Tensor<2>, parts: usize) -> Vec<Tensor<2>> {
+    let rows = whole.dims()[0];
+    assert!(
+        parts > 0 && rows.is_multiple_of(parts),
+        "{rows} rows cannot be split into {parts} equal parts"
+    );
+    let mut split = Vec::with_capacity(parts);
+    halve(whole, parts, &mut split);
+    split
+}
+
+fn halve(whole: Tensor<2>, parts: usize, split: &mut Vec<Tensor<2>>) {
+    if parts == 1 {
+        return split.push(whole);
+    }
+    let part = whole.dims()[0] / parts;
+    let first = parts / 2;
+    halve(whole.clone().narrow(0, 0, first * part), first, split);
+    let rest = parts - first;
+    halve(whole.narrow(0, first * part, rest * part), rest, split);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use burn::tensor::Device;
+
+    #[test]
+    fn parts_are_in_order_and_gradients_come_back_to_their_rows() {
+        let device = Device::default().autodiff();
+        for (parts, rows) in [(1, 3), (2, 1), (5, 2), (8, 1), (13, 3)] {
+            let count = parts * rows;
+            let values: Vec<f32> = (0..2 * count).map(|value| value as f32).collect();
+            let whole = Tensor::<1>::from_floats(values.as_slice(), &device)
+                .reshape([count, 2])
+                .detach()
+                .require_grad();
+            let split = split_rows(whole.clone(), parts);
+            assert_eq!(split.len(), parts);
+            let again = Tensor::cat(split.clone(), 0).into_data();
+            assert_eq!(again.try_into_vec::<f32>().unwrap(), values);
+            let weighted = split.into_iter().enumerate();
+            let weighted = weighted.map(|(part, rows)| rows.mul_scalar(part as f32 + 1.0).sum());
+            let gradients = Tensor::cat(weighted.collect(), 0).sum().backward();
+            let gradient = whole.grad(&gradients).unwrap().into_data();
+            let gradient = gradient.try_into_vec::<f32>().unwrap();
+            for (index, gradient) in gradient.into_iter().enumerate() {
+                assert_eq!(gradient, (index / (2 * rows)) as f32 + 1.0);
+            }
+        }
+    }
+}
