@@ -17,6 +17,7 @@ from pathlib import Path
 CLAIMS = [
     # claim, unit, where it is in evaluation.json, decimals in the table
     ("bound", "nats per sequence", ("bound",), 1),
+    ("bit error", "share of answered bits", ("bit_error",), 4),
     ("KL unpredictable", "nats per frame", ("kl_unpredictable",), 2),
     ("KL predictable", "nats per frame", ("kl_predictable",), 2),
     ("KL ratio", "", ("kl_ratio",), 3),
@@ -28,7 +29,7 @@ CLAIMS = [
 ]
 
 
-MODELS = ["vrnn", "introspection", "ntm", "lru", "dnc", "hybrid"]
+MODELS = ["lstm", "vrnn", "introspection", "ntm", "lru", "dnc", "hybrid"]
 
 
 def read_run(directory: Path) -> dict:

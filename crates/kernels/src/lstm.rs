@@ -9,6 +9,8 @@ use burn::tensor::{Tensor, activation};
 #[derive(Clone, Debug)]
 pub struct LstmWeights(Prepared);
 
+// One value a sequence: the size of the largest variant costs nothing that matters.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug)]
 enum Prepared {
     Plain {
