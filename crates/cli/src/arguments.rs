@@ -127,7 +127,7 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Time one training step of the paper-size models
+    /// Time one training step of the paper-size Introspective GTMM and of the VRNN
     Bench {
         /// Time a step of each memory alone, at 100, 1,000 and 10,000 slots, instead (needs 12 GB)
         #[arg(long)]

@@ -227,7 +227,7 @@ fn generation_beyond_the_trained_length_says_so() {
     succeed(tiny(&run, "hybrid", &[]));
     let mut command = mnemora(["generate", "--steps", "4"]);
     command.arg(&run);
-    assert_says(&refuse(command), &["task.recall = 4", "3"]);
+    assert_says(&refuse(command), &["--steps 4", "task.recall 4", "3"]);
 }
 
 #[test]

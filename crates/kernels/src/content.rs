@@ -34,7 +34,7 @@ fn plain_cosine(keys: Tensor<3>, memory: Tensor<3>) -> Tensor<3> {
 ///
 /// # Shapes
 /// - `keys`: `[batch, heads, width]`
-/// - `strengths`: `[batch, heads]`
+/// - `strengths`: `[batch, heads]`, at least 0
 /// - `memory`: `[batch, slots, width]`
 /// - returns weights `[batch, heads, slots]`; each row sums to one
 ///

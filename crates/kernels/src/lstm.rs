@@ -31,6 +31,9 @@ impl LstmWeights {
     /// # Shapes
     /// `input`: `[inputs, 4 * hidden]`, `hidden`: `[hidden, 4 * hidden]`, `bias`: `[4 * hidden]`; gates
     /// in the order `i, f, g, o`
+    ///
+    /// One backward pass uses them up: a sequence that goes on after it, its state detached, needs
+    /// them prepared again.
     pub fn new(input: Tensor<2>, hidden: Tensor<2>, bias: Tensor<1>) -> Self {
         #[cfg(feature = "flex")]
         if crate::flex::fused(&bias.device()) {

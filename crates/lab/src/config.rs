@@ -377,7 +377,7 @@ pub struct EvaluationSettings {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DataSettings {
-    /// Folder of the data, empty for the digits that come with mnemora.
+    /// Folder of the data, empty for the images that come with mnemora.
     pub directory: String,
     /// SHA-256 of the data that were used; filled in when a run starts.
     pub fingerprint: String,

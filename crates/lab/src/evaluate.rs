@@ -384,7 +384,7 @@ impl Coherence {
             let cell = |step: usize| cells[row * batch.time + step];
             let nearer = (0..step)
                 .filter(|other| cell(*other) != cell(step))
-                .any(|other| mean_squared_error(now, frame(row, other)) < same);
+                .any(|other| mean_squared_error(now, frame(row, other)) <= same);
             self.returns += 1;
             self.coherent += usize::from(!nearer);
         }

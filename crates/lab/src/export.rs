@@ -21,14 +21,18 @@ pub const CARD_FILE: &str = "README.md";
 /// If `run` is no run with a whole checkpoint, or `out` holds something.
 pub fn export(run: &Path, which: Which, data: Option<&Path>, out: &Path) -> Result<(), LabError> {
     let trained = open(run, which, &[], data)?;
+    let target = Run::create(out)?;
     let evaluation = trained.evaluate()?;
-    let origin = read_origin(run)?;
-    let found = checkpoint::load(run, trained.state.step)?;
+    let mut origin = read_origin(run)?;
+    // Folders mean nothing on another machine.
+    if !trained.experiment.data.directory.is_empty() {
+        let set = origin.data.split(':').next().unwrap_or_default();
+        origin.data = format!("{set}: a folder");
+    }
+    origin.command = without_data(&origin.command);
 
     let mut experiment = trained.experiment.clone();
-    // Of the folder only its fingerprint: it means nothing on another machine.
     experiment.data.directory = String::new();
-    let target = Run::create(out)?;
     target.describe(&experiment, &origin)?;
     let metrics = run.join(METRICS_FILE);
     let rows = std::fs::read(&metrics).map_err(|error| LabError::read(&metrics, error))?;
@@ -36,19 +40,21 @@ pub fn export(run: &Path, which: Which, data: Option<&Path>, out: &Path) -> Resu
     checkpoint::save(
         out,
         &Checkpoint {
-            state: found.state,
-            weights: found.weights,
+            state: trained.state.clone(),
+            weights: trained.learner.weights(),
             optimizer: Arrays::new(),
         },
     )?;
     write_json(&out.join(EVALUATION_FILE), &evaluation)?;
 
     let mut card = format!(
-        "# {}, {}\n\n{}.\n\n",
+        "# {}, {}\n\n",
         experiment.name,
-        experiment.model.memory.as_str(),
-        experiment.description
+        experiment.model.memory.as_str()
     );
+    if !experiment.description.is_empty() {
+        let _ = write!(card, "{}.\n\n", experiment.description);
+    }
     let _ = write!(
         card,
         "Weights after {} updates, seed {}, {} parameters. Data: {}{}.\n\
@@ -88,4 +94,21 @@ fn fingerprint(experiment: &Experiment) -> String {
         Some(short) => format!(" (SHA-256 of the images {short})"),
         None => String::new(),
     }
+}
+
+/// A command with the folder after `--data` left out.
+fn without_data(command: &str) -> String {
+    let mut words = Vec::new();
+    let mut folder = false;
+    for word in command.split(' ') {
+        if std::mem::take(&mut folder) {
+            words.push("DIR");
+        } else if word.starts_with("--data=") {
+            words.push("--data=DIR");
+        } else {
+            folder = word == "--data";
+            words.push(word);
+        }
+    }
+    words.join(" ")
 }

@@ -1,6 +1,6 @@
 //! Keys of an experiment's TOML: merging files, overrides from the command line, misspelt names.
 
-use crate::Experiment;
+use crate::{Experiment, MemoryName, TaskName};
 use toml::{Table, Value};
 
 /// All keys that hold a value, with the value.
@@ -101,40 +101,21 @@ fn coerce(key: &str, slot: &Value, value: Value) -> Result<Value, String> {
     }
 }
 
-/// Values of the keys that are a choice by name.
-const CHOICES: [(&str, &[&str]); 5] = [
-    (
-        "task.name",
-        &[
-            "perfect-recall",
-            "parity-recall",
-            "one-shot-recall",
-            "dynamic-dependency",
-            "similarity-cued-recall",
-            "mnist-map",
-            "copy",
-        ],
-    ),
-    (
-        "model.memory",
-        &[
-            "vrnn",
-            "introspection",
-            "ntm",
-            "lru",
-            "dnc",
-            "hybrid",
-            "lstm",
-        ],
-    ),
-    ("model.visual", &["dense", "inception"]),
-    ("model.likelihood", &["bernoulli", "gaussian"]),
-    ("training.schedule", &["constant", "linear", "cosine"]),
-];
+/// Values of a key that is a choice by name.
+fn choices(key: &str) -> Option<Vec<&'static str>> {
+    Some(match key {
+        "task.name" => TaskName::ALL.iter().map(|name| name.as_str()).collect(),
+        "model.memory" => MemoryName::ALL.iter().map(|name| name.as_str()).collect(),
+        "model.visual" => vec!["dense", "inception"],
+        "model.likelihood" => vec!["bernoulli", "gaussian"],
+        "training.schedule" => vec!["constant", "linear", "cosine"],
+        _ => return None,
+    })
+}
 
 fn check_choice(key: &str, text: &str) -> Result<(), String> {
-    match CHOICES.iter().find(|(name, _)| *name == key) {
-        Some((_, choices)) if !choices.contains(&text) => Err(format!(
+    match choices(key) {
+        Some(choices) if !choices.contains(&text) => Err(format!(
             "{key} is '{text}', it must be one of {}",
             choices.join(", ")
         )),

@@ -199,11 +199,17 @@ pub fn write_generated(
     let trained_time = experiment.time();
     Ok((time > trained_time).then(|| {
         let memory = experiment.model.memory;
-        let dropped = match memory {
-            MemoryName::Introspection | MemoryName::Hybrid => {
-                " and, having a slot for each of those, drops its oldest latents beyond"
+        let slots = match memory {
+            MemoryName::Introspection => Some(experiment.memory.introspection.slots),
+            MemoryName::Hybrid => Some(experiment.memory.hybrid.slots),
+            _ => None,
+        };
+        // 0 stands for as many as in training.
+        let dropped = match slots.map(|slots| slots.max(trained_time)) {
+            Some(slots) if slots < time => {
+                format!(" and, having {slots} slots, drops its oldest latents beyond")
             }
-            _ => "",
+            _ => String::new(),
         };
         format!(
             "generated up to step {time}; the {} was trained on sequences of {trained_time} steps{dropped}",
@@ -452,6 +458,9 @@ fn attention_picture(model: &Model, task: &dyn Task) -> Result<Option<Image>, La
     attention_maps(filtered.attention, &marked)
 }
 
+/// Rows of a picture of weights at most.
+const MOST_ROWS: usize = 128;
+
 /// Weights `[slots, time]` of each head from the attention of each step of one sequence; `None`
 /// without heads.
 pub(crate) fn attention_maps(
@@ -482,18 +491,31 @@ pub(crate) fn attention_maps(
             }
         }
     }
+    // Beyond so many slots a row stands for several, with the largest of their weights.
+    let share = slots.div_ceil(MOST_ROWS);
+    let rows = slots.div_ceil(share);
     let mut images = Vec::new();
     for ((name, head), values) in &heads {
+        let mut shown = vec![0.0_f32; rows * time];
+        for (slot, weights) in values.chunks(time).enumerate() {
+            let row = &mut shown[slot / share * time..][..time];
+            for (shown, weight) in row.iter_mut().zip(weights) {
+                *shown = shown.max(*weight);
+            }
+        }
         images.push(heat_map(&HeatMap {
             title: format!("{name}, head {}", head + 1),
-            values,
-            rows: slots,
+            values: &shown,
+            rows,
             columns: time,
-            row_axis: "slot".into(),
+            row_axis: match share {
+                1 => "slot".into(),
+                share => format!("slot / {share}"),
+            },
             column_axis: "step".into(),
             first_number: 1,
             range: Some((0.0, 1.0)),
-            cell: match slots.max(time) {
+            cell: match rows.max(time) {
                 0..=30 => 18,
                 31..=60 => 10,
                 _ => 5,
@@ -523,7 +545,10 @@ fn map_picture(model: &Model, task: &dyn Task, grid: usize) -> Result<Option<Ima
     let (prompt, time) = (task.prompt(), batch.time);
     let (after_prompt, made_up) = (after(prompt), after(0));
     let row = |label: String, frames| MapRow { label, frames };
-    let mut checkpoints: Vec<usize> = (1..time).filter(|step| step % 5 == 0).collect();
+    // Every five steps, fewer on walks and maps that would make a picture of any size.
+    let most = if grid <= 8 { 10 } else { 3 };
+    let between = time.div_ceil(most).next_multiple_of(5);
+    let mut checkpoints: Vec<usize> = (1..time).filter(|step| step % between == 0).collect();
     checkpoints.push(time);
     let picture = map_overlay(&MapOverlay {
         title: String::new(),

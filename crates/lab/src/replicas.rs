@@ -2,6 +2,7 @@
 
 use crate::{
     Evaluation, Experiment, LabError, Outcome, Surroundings, checkpoint,
+    open::plan,
     run::{EVALUATION_FILE, read_experiment, read_json},
     train::{resume, train},
 };
@@ -33,7 +34,8 @@ pub fn replica(directory: &Path, seed: u64) -> PathBuf {
 /// processes may be given the same directory; each takes the next replica that no other has.
 ///
 /// # Errors
-/// Those of a training; and if the directory holds a replica of another experiment.
+/// Those of a training, a number that is not finite after the other replicas are trained; and if the
+/// directory holds a replica of another experiment or of other data.
 pub fn train_replicas(
     experiment: &Experiment,
     directory: &Path,
@@ -41,8 +43,11 @@ pub fn train_replicas(
     data: Option<&Path>,
     surroundings: &Surroundings,
 ) -> Result<ReplicasOutcome, LabError> {
+    // With the fingerprint of the data, so that replicas on other data are told apart.
+    let experiment = plan(experiment.clone(), data)?.experiment;
     let mut runs = Vec::new();
     let mut elsewhere = Vec::new();
+    let mut failed = None;
     for seed in experiment.seed..experiment.seed.saturating_add(count) {
         let run = replica(directory, seed);
         let experiment = Experiment {
@@ -63,9 +68,17 @@ pub fn train_replicas(
                 return Ok(ReplicasOutcome::Interrupted { signal });
             }
             // Another process was quicker.
-            Err(LabError::RunLocked(run) | LabError::RunExists(run)) => elsewhere.push(run),
+            Err(LabError::RunLocked(_) | LabError::RunExists(_)) => elsewhere.push(run),
+            // One seed that diverges does not keep the others from training.
+            Err(error @ LabError::NonFinite { .. }) => {
+                eprintln!("mnemora: {}: {error}", run.display());
+                failed = failed.or(Some(error));
+            }
             Err(error) => return Err(error),
         }
+    }
+    if let Some(error) = failed {
+        return Err(error);
     }
     Ok(match elsewhere.is_empty() {
         true => ReplicasOutcome::Finished(runs),
@@ -86,8 +99,8 @@ fn begun(experiment: &Experiment, run: &Path) -> Result<Begun, LabError> {
         Err(LabError::NoRun(_)) => return Ok(Begun::Not),
         found => found?,
     };
-    let of_the_data = |key: &str| key.starts_with("data.");
-    if let Some(key) = found.first_change(experiment, of_the_data)? {
+    let may_change = |key: &str| key == "data.directory";
+    if let Some(key) = found.first_change(experiment, may_change)? {
         return Err(LabError::Configuration(format!(
             "{} holds a replica with another {key}; choose another --out",
             run.display()

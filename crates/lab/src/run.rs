@@ -86,7 +86,11 @@ impl Run {
             entries.flatten().all(leftover)
         });
         if !empty {
-            return Err(LabError::NotEmpty(directory.to_owned()));
+            // Another process may have begun the run since the first look.
+            return Err(match directory.join(EXPERIMENT_FILE).exists() {
+                true => LabError::RunExists(directory.to_owned()),
+                false => LabError::NotEmpty(directory.to_owned()),
+            });
         }
         fs::create_dir_all(directory).map_err(|error| {
             LabError::Configuration(format!(
@@ -95,6 +99,9 @@ impl Run {
             ))
         })?;
         let lock = lock(directory)?;
+        if directory.join(EXPERIMENT_FILE).exists() {
+            return Err(LabError::RunExists(directory.to_owned()));
+        }
         Ok(Self {
             directory: directory.to_owned(),
             _lock: lock,

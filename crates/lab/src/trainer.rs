@@ -300,7 +300,15 @@ impl Learner for FrameLearner {
                 // Frames before the recall interval stay; a similarity cue is one of its frames.
                 let cue = self.task.prompt() - experiment.task.length;
                 experiment.task.recall = steps + cue;
-                task(&experiment, self.data.clone())?
+                task(&experiment, self.data.clone()).map_err(|error| match error {
+                    LabError::Worlds(mnemora_worlds::Error::Setting { wanted, .. }) => {
+                        LabError::Configuration(format!(
+                            "--steps {steps} makes task.recall {}: {wanted}",
+                            steps + cue
+                        ))
+                    }
+                    error => error,
+                })?
             }
         };
         let model = self.trainer.model.valid();

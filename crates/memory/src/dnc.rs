@@ -379,8 +379,7 @@ mod tests {
         }
     }
 
-    /// SUPPLEMENT of the paper's Methods: pure allocation writes fill distinct slots, and the links
-    /// walk them in order in both directions.
+    /// Pure allocation writes fill distinct slots, and the links walk them in order.
     #[test]
     fn writes_take_distinct_slots_and_links_remember_their_order() {
         let device = Device::default();

@@ -168,6 +168,7 @@ pub(super) fn moments(x: &Raw) -> Raw {
 }
 
 fn channels_of(gamma: &[f32], beta: &[f32], moments: &[f32], epsilon: f32) -> Vec<Channel> {
+    assert_eq!([beta.len(), moments.len()], [gamma.len(), 2 * gamma.len()]);
     let (means, variances) = moments.split_at(gamma.len());
     (0..gamma.len())
         .map(|c| Channel {
@@ -185,6 +186,7 @@ pub(super) fn forward(x: &Raw, gamma: &Raw, beta: &Raw, moments: &Raw, epsilon: 
     let [images, channels, pixels] = sizes(&x);
     let [_, _, height, width] = x.layout().shape().dims();
     let constants = channels_of(slice(&gamma), slice(&beta), slice(&moments), epsilon);
+    assert_eq!(constants.len(), channels, "channels of images and scales");
     let x = slice(&x);
     let mut output = vec![0.0; images * channels * pixels];
     output

@@ -73,6 +73,7 @@ impl Loop for Gradient<'_> {
 pub(super) fn forward(x: &Raw, logits: &Raw) -> Raw {
     let (x, logits) = (contiguous(x), contiguous(logits));
     let [rows, size] = logits.layout().shape().dims();
+    assert_eq!(x.layout().shape().dims(), [rows, size], "x and logits");
     let (x, logits) = (slice(&x), slice(&logits));
     let mut output = vec![0.0; rows];
     for_rows(&mut output, 1, size, |first, output| {

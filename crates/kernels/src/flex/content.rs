@@ -82,7 +82,6 @@ impl Loop for Similarity<'_> {
             let Some(strengths) = self.strengths else {
                 continue;
             };
-            // Cosines are within 1, so the largest product is known to within the strength.
             let strength = strengths[head];
             let weights = &mut self.weights[head * slots..(head + 1) * slots];
             let largest = cosines
@@ -224,6 +223,10 @@ pub(super) fn forward(keys: &Raw, strengths: Option<&Raw>, memory: &Raw) -> (Raw
     let mut key_norms = vec![0.0; batch * heads];
     let mut row_norms = vec![0.0; batch * slots];
     let given = strengths.as_ref().map(slice);
+    assert!(
+        given.is_none_or(|given| given.len() == batch * heads),
+        "strengths of keys"
+    );
     let share = weights.len() / batch.max(1);
     let outputs = cosines
         .chunks_exact_mut(heads * slots)

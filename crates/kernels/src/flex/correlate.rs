@@ -134,7 +134,8 @@ impl WithSimd for Correlate<'_> {
         let furthest = self.taps.iter().copied().max().unwrap_or(0);
         let last = (self.positions.rows - 1) * self.positions.columns + self.positions.width;
         // What the pointers below rest on.
-        assert!(lanes * 2 <= SLACK);
+        assert!(lanes * 2 <= SLACK && self.positions.width <= self.positions.columns);
+        assert!(last + SLACK <= self.field.len());
         assert_eq!(self.output.len(), TILE * size);
         assert_eq!(self.weights.len(), channels * self.taps.len() * TILE);
         assert!(
@@ -283,6 +284,7 @@ impl WithSimd for WeightGradient<'_> {
         let last = (self.positions.rows - 1) * self.positions.columns + self.positions.width;
         // What the pointers below rest on.
         assert!(lanes <= PARTIAL && lanes * 2 <= SLACK);
+        assert!(self.positions.width <= self.positions.columns);
         assert_eq!(self.gradient.len(), self.outputs * size);
         assert_eq!(self.sums.len(), self.outputs * self.columns.len() * PARTIAL);
         assert!(furthest + last + SLACK <= self.field.len());

@@ -1,7 +1,7 @@
 //! Weights that a time loop uses at every step: their gradient is one matrix product over all
 //! steps, not one a step and a sum.
 //!
-//! The weights enter a sequence through one node of the graph ([`weights`]). Each use leaves its
+//! The weights enter a sequence through one node of the graph ([`tracked_weights`]). Each use leaves its
 //! input and the gradient of its output in a list that the node shares; the node's own backward
 //! step, which comes after those of all uses, multiplies the two.
 
@@ -138,6 +138,9 @@ fn step(x: &Raw, hidden: &Raw, cell: &Raw, weights: &Raw, uses: Uses) -> (Raw, S
     let [batch, x_size] = x.layout().shape().dims();
     let [_, hidden_size] = hidden.layout().shape().dims();
     let width = x_size + hidden_size + 1;
+    assert_eq!(hidden.layout().shape().dims(), [batch, hidden_size]);
+    assert_eq!(cell.layout().shape().dims(), [batch, hidden_size]);
+    assert_eq!(weights.layout().shape().dims(), [width, 4 * hidden_size]);
     let mut rows = vec![0.0; batch * width];
     run(Rowed {
         x: slice(&x),

@@ -118,7 +118,7 @@ fn doubling([inputs, outputs]: [usize; 2], init: &mut Initializer) -> ConvTransp
 
 /// Batch norm and ReLU, with the statistics of the batch in training, running ones otherwise.
 fn normalise(norm: &BatchNorm, maps: Tensor<4>) -> Tensor<4> {
-    if !maps.device().is_autodiff() {
+    if !(maps.device().is_autodiff() && norm.training.is_enabled()) {
         return activation::relu(norm.forward(maps));
     }
     let epsilon = norm.epsilon;
