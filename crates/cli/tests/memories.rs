@@ -274,6 +274,33 @@ fn weights_of_another_memory_name_both() {
     }
 }
 
+/// The trained models that come with the project show something, and are as good as their cards say.
+#[test]
+fn shipped_models_generate_what_they_remember() {
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../pretrained");
+    for name in ["mnist-map-small-hybrid", "perfect-recall-small-hybrid"] {
+        let folder = tempdir().expect("a temporary folder is made");
+        let run = folder.path().join(name);
+        let given = shipped.join(name);
+        for (file, bytes) in files_below(&given) {
+            let target = run.join(file.strip_prefix(&given).expect("it is below"));
+            fs::create_dir_all(target.parent().expect("it is in a folder")).expect("a folder");
+            fs::write(target, bytes).expect("a file is written");
+        }
+        let mut generate = mnemora(["generate"]);
+        generate.arg(&run);
+        succeed(generate);
+        assert!(run.join("samples/generated.png").exists());
+        let mut eval = mnemora(["eval", "--json", "--set", "evaluation.batches=4"]);
+        eval.arg(&run);
+        let evaluation = succeed(eval).json();
+        let number = |value: &serde_json::Value| value.as_f64().expect("a number");
+        assert!(number(&evaluation["kl_ratio"]) < 0.25, "{evaluation}");
+        assert!(number(&evaluation["generated_recall"]["nearest"]) > 0.97);
+        assert!(number(&evaluation["generated_digits"]["accuracy"]) > 0.85);
+    }
+}
+
 #[test]
 fn the_list_names_every_task_and_memory() {
     let list = succeed(mnemora(["list"])).stdout;
