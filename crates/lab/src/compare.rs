@@ -396,11 +396,13 @@ impl Comparison {
 
 /// Curves of the replicas, each smoothed over 1% of its rows so that models can be told apart.
 fn training_curves(model: &Replicas, value: Value) -> Vec<Vec<(f64, f64)>> {
+    // One width for all, so that the replicas' points are of the same updates.
+    let longest = model.metrics.iter().map(Vec::len).max().unwrap_or(0);
+    let width = (longest / 100).max(1);
     model
         .metrics
         .iter()
         .map(|rows| {
-            let width = (rows.len() / 100).max(1);
             rows.chunks(width)
                 .filter_map(|chunk| {
                     let values: Option<Vec<f32>> = chunk.iter().map(value).collect();

@@ -458,3 +458,128 @@ fn mean_squared_error(a: &[f32], b: &[f32]) -> f64 {
     let sum: f64 = a.iter().zip(b).map(|(a, b)| f64::from(a - b).powi(2)).sum();
     sum / a.len() as f64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mnemora_worlds::FrameShape;
+    use std::ops::Range;
+
+    /// A task of which only the prompt is asked for.
+    struct Prompted(usize);
+
+    impl Task for Prompted {
+        fn name(&self) -> &'static str {
+            "prompted"
+        }
+
+        fn time(&self) -> usize {
+            unreachable!("the batch has it")
+        }
+
+        fn frame(&self) -> FrameShape {
+            unreachable!("the batch has it")
+        }
+
+        fn condition_width(&self) -> usize {
+            0
+        }
+
+        fn prompt(&self) -> usize {
+            self.0
+        }
+
+        fn recall_interval(&self) -> Option<Range<usize>> {
+            None
+        }
+
+        fn batch(&self, _: Split, _: &Stream, _: u64, _: usize) -> Batch {
+            unreachable!("made by hand")
+        }
+    }
+
+    /// Two sequences of five frames of one pixel, the frame's number; frames 3 and 4 repeat 1 and,
+    /// by way of 3, 1 again in the first sequence, 0 and 2 in the second.
+    fn batch() -> Batch {
+        let frame = FrameShape {
+            channels: 1,
+            height: 1,
+            width: 1,
+        };
+        Batch {
+            frames: vec![0.0, 1.0, 2.0, 1.0, 1.0, 0.0, 1.0, 2.0, 0.0, 2.0],
+            batch: 2,
+            time: 5,
+            frame,
+            conditions: None,
+            labels: vec![0; 10],
+            predictable: vec![
+                false, false, false, true, true, false, false, false, true, true,
+            ],
+            sources: vec![
+                None,
+                None,
+                None,
+                Some(1),
+                Some(3),
+                None,
+                None,
+                None,
+                Some(0),
+                Some(2),
+            ],
+            cells: Some(vec![0, 1, 2, 1, 1, 0, 1, 2, 0, 2]),
+        }
+    }
+
+    fn recall(generated: [f32; 4]) -> GeneratedRecall {
+        let mut score = RecallScore::default();
+        score.add(&Prompted(3), &batch(), &generated);
+        score.finish().expect("there are frames to recall")
+    }
+
+    #[test]
+    fn generated_frames_are_measured_against_what_they_should_repeat() {
+        let perfect = recall([1.0, 1.0, 0.0, 2.0]);
+        assert_eq!((perfect.frames, perfect.nearest), (4, 1.0));
+        assert_eq!(perfect.error_remembered, 0.0);
+        // To 0 and 2, to 0 and 2, to 1 and 2, to 0 and 1.
+        assert_eq!(perfect.error_others, (4.0 + 5.0 + 5.0) / 8.0);
+        let swapped = recall([1.0, 1.0, 2.0, 0.0]);
+        assert_eq!(swapped.nearest, 0.5);
+        assert_eq!(swapped.error_remembered, 2.0);
+        // A frame between all is nearest to the middle one alone.
+        assert_eq!(recall([1.0; 4]).nearest, 0.5);
+    }
+
+    #[test]
+    fn kl_is_split_by_what_the_past_predicts() {
+        let mut kinds = KlByKind::default();
+        // `[time, batch]`
+        kinds.add(
+            &batch(),
+            &[10.0, 12.0, 10.0, 12.0, 10.0, 12.0, 1.0, 3.0, 5.0, 7.0],
+        );
+        assert_eq!(kinds.means(), (Some(11.0), Some(4.0)));
+    }
+
+    #[test]
+    fn made_up_maps_are_coherent_where_cells_repeat_themselves() {
+        let coherence = |frames: [f32; 10]| {
+            let mut coherence = Coherence::default();
+            coherence.add(&batch(), &frames);
+            coherence.finish().expect("cells are visited again")
+        };
+        assert_eq!(
+            coherence([5.0, 6.0, 7.0, 6.0, 6.0, 8.0, 9.0, 3.0, 8.0, 3.0]),
+            1.0
+        );
+        // The first return shows another cell.
+        assert_eq!(
+            coherence([5.0, 6.0, 7.0, 5.0, 5.0, 8.0, 9.0, 3.0, 8.0, 3.0]),
+            0.5
+        );
+        // One frame for all cells tells none from another.
+        assert_eq!(coherence([1.0; 10]), 0.0);
+    }
+}

@@ -380,3 +380,146 @@ impl WeightGradient<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pulp::{Scalar, Scalar128b, Scalar256b, Scalar512b};
+
+    fn numbers(count: usize, seed: u32) -> Vec<f32> {
+        let mut state = seed;
+        (0..count)
+            .map(|_| {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (state >> 8) as f32 / (1 << 23) as f32 - 1.0
+            })
+            .collect()
+    }
+
+    /// Fields of several shapes with their taps and positions.
+    fn cases() -> Vec<(Field, Vec<usize>, Positions)> {
+        let mut cases = Vec::new();
+        for (stride, kernel, [height, width]) in [
+            (1, 1, [1, 1]),
+            (1, 3, [5, 7]),
+            (2, 3, [8, 8]),
+            (3, 4, [3, 16]),
+            (1, 5, [16, 32]),
+            (2, 2, [4, 37]),
+        ] {
+            let reach = (kernel - 1) / stride;
+            let field = Field {
+                channels: 3,
+                rows: height + reach,
+                columns: width + reach,
+                stride,
+                padding: 0,
+            };
+            let taps = (0..kernel * kernel).map(|tap| field.offset(tap / kernel, tap % kernel));
+            let positions = Positions {
+                rows: height,
+                width,
+                columns: field.columns,
+            };
+            cases.push((field, taps.collect(), positions));
+        }
+        cases
+    }
+
+    fn correlate<S: Simd>(simd: S, case: &(Field, Vec<usize>, Positions)) {
+        let (field, taps, positions) = case;
+        let pixels = numbers(field.size(), 1);
+        let weights = numbers(field.channels * taps.len() * TILE, 2);
+        let mut output = vec![0.0; TILE * positions.size()];
+        let work = Correlate {
+            field: &pixels,
+            channel: field.channel(),
+            taps,
+            weights: &weights,
+            positions: *positions,
+            output: &mut output,
+        };
+        simd.vectorize(work);
+        for k in 0..TILE {
+            for (row, column) in
+                (0..positions.rows).flat_map(|r| (0..positions.width).map(move |c| (r, c)))
+            {
+                let position = row * positions.columns + column;
+                let mut expected = 0.0_f64;
+                for channel in 0..field.channels {
+                    for (tap, offset) in taps.iter().enumerate() {
+                        let weight = weights[(channel * taps.len() + tap) * TILE + k];
+                        let pixel = pixels[channel * field.channel() + offset + position];
+                        expected += f64::from(weight) * f64::from(pixel);
+                    }
+                }
+                let found = f64::from(output[k * positions.size() + position]);
+                assert!(
+                    (found - expected).abs() < 1e-4,
+                    "{} lanes, {field:?}: {found} {expected}",
+                    S::F32_LANES
+                );
+            }
+        }
+    }
+
+    fn weight_gradient<S: Simd>(simd: S, case: &(Field, Vec<usize>, Positions), outputs: usize) {
+        let (field, taps, positions) = case;
+        let pixels = numbers(field.size(), 3);
+        let mut gradient = vec![0.0; outputs * positions.size()];
+        let drawn = numbers(outputs * positions.rows * positions.width, 4);
+        for (index, value) in drawn.into_iter().enumerate() {
+            let (plane, place) = (
+                index / (positions.rows * positions.width),
+                index % (positions.rows * positions.width),
+            );
+            let (row, column) = (place / positions.width, place % positions.width);
+            gradient[plane * positions.size() + row * positions.columns + column] = value;
+        }
+        let columns: Vec<usize> = (0..field.channels)
+            .flat_map(|channel| taps.iter().map(move |tap| channel * field.channel() + tap))
+            .collect();
+        let mut sums = vec![0.0; outputs * columns.len() * PARTIAL];
+        let work = WeightGradient {
+            field: &pixels,
+            columns: &columns,
+            gradient: &gradient,
+            outputs,
+            positions: *positions,
+            sums: &mut sums,
+        };
+        simd.vectorize(work);
+        for output in 0..outputs {
+            let gradient = &gradient[output * positions.size()..][..positions.size() - SLACK];
+            for (index, column) in columns.iter().enumerate() {
+                let pairs = gradient.iter().zip(&pixels[*column..]);
+                let expected: f64 = pairs.map(|(g, x)| f64::from(*g) * f64::from(*x)).sum();
+                let place = (output * columns.len() + index) * PARTIAL;
+                let found: f32 = sums[place..place + PARTIAL].iter().sum();
+                assert!(
+                    (f64::from(found) - expected).abs() < 1e-3,
+                    "{} lanes, {field:?}: {found} {expected}",
+                    S::F32_LANES
+                );
+            }
+        }
+    }
+
+    fn check<S: Simd>(simd: S) {
+        for case in cases() {
+            correlate(simd, &case);
+            for outputs in [1, 4, 7] {
+                weight_gradient(simd, &case, outputs);
+            }
+        }
+    }
+
+    /// The machine's own width is tested through the convolutions; these are all the others.
+    #[test]
+    fn every_width_of_vectors_gives_the_sums() {
+        check(Scalar);
+        check(Scalar128b);
+        check(Scalar256b);
+        check(Scalar512b);
+    }
+}
