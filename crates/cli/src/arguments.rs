@@ -69,7 +69,7 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Generate sequences after a prompt, the truth above them
+    /// Draw sequences generated after a prompt under the truth, or strings copied under their targets
     Generate {
         /// Directory of the run
         run: PathBuf,
@@ -114,7 +114,7 @@ pub enum Command {
         #[command(flatten)]
         data: Data,
     },
-    /// Compare runs: learning curves and KL per step in one picture, replicas averaged
+    /// Compare runs of one task: curves in one picture and a table, replicas averaged
     Compare {
         /// Directories of runs, or folders with runs below them; runs that differ only in their seed
         /// are replicas

@@ -5,8 +5,9 @@ use crate::{
     signals::StopSignal,
 };
 use mnemora_lab::{
-    Evaluation, Experiment, LabError, Outcome, ReplicasOutcome, Surroundings, Which, bench,
-    compare, export, load_experiment, open, plan, present, resume, shipped, train, train_replicas,
+    Evaluation, Experiment, LabError, Outcome, ReplicasOutcome, Surroundings, TaskName, Which,
+    bench, compare, export, load_experiment, open, plan, present, resume, shipped, train,
+    train_replicas,
 };
 use std::{
     fmt::Display,
@@ -146,13 +147,14 @@ fn list(json: bool) -> Result<u8, LabError> {
             experiment.name, experiment.description
         ))?;
     }
-    let memories: Vec<_> = mnemora_lab::MemoryName::ALL
-        .iter()
-        .map(|memory| memory.as_str())
-        .collect();
+    let memories = |task: TaskName| {
+        let names = task.memories().iter().map(|memory| memory.as_str());
+        names.collect::<Vec<_>>().join(", ")
+    };
     say(format_args!(
-        "\nmemories (--memory NAME): {}",
-        memories.join(", ")
+        "\nmemories (--memory NAME): {}; for copy: {}",
+        memories(TaskName::PerfectRecall),
+        memories(TaskName::Copy)
     ))?;
     Ok(0)
 }
