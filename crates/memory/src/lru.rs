@@ -457,12 +457,28 @@ mod tests {
     }
 
     #[test]
-    fn reading_few_is_another_read_but_writes_as_many() {
+    fn reading_few_is_another_read_and_writes_few_rows() {
         let device = Device::default().autodiff();
-        let core = core(40, 4, &device);
-        let state = core.initial_state(2, &device);
-        let (outputs, gradient) = run(&core, state, &device);
-        assert!(outputs.iter().chain(&gradient).all(|v| v.is_finite()));
+        let (dense, nearest) = (core(40, 0, &device), core(40, 4, &device));
+        let (all, _) = run(&dense, dense.initial_state(2, &device), &device);
+        let (few, gradient) = run(&nearest, nearest.initial_state(2, &device), &device);
+        assert!(few.iter().chain(&gradient).all(|v| v.is_finite()));
+        assert!(all.iter().zip(&few).any(|(a, f)| (a - f).abs() > 1e-4));
+
+        // A step touches the rows that its two heads read before and one more for each.
+        let mut state = nearest.initial_state(1, &device);
+        for _ in 0..STEPS {
+            let before = state.memory.clone();
+            let input = Tensor::ones([1, 3], &device);
+            (_, state) = nearest.forward(input, state);
+            let change = (state.memory.clone() - before).abs().sum_dim(2);
+            let rows = change.into_data().try_into_vec::<f32>().unwrap();
+            let changed = rows.iter().filter(|change| **change > 0.0).count();
+            assert!(
+                (1..=2 * (4 + 1)).contains(&changed),
+                "{changed} rows changed"
+            );
+        }
     }
 
     #[test]
