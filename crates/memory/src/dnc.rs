@@ -2,7 +2,7 @@
 
 use crate::{
     Attention, CoreOutput, Initializer, Lstm, LstmState, MemoryError, RecurrentCore, checks,
-    error::require_positive,
+    error::require_positive, init::INITIAL_STRENGTH,
 };
 use burn::{
     module::Module,
@@ -13,10 +13,6 @@ use mnemora_kernels::{attention::read, content::content_weights, softplus};
 
 /// Keeps the logarithm of usage finite.
 const USAGE_FLOOR: f64 = 1e-6;
-
-/// Added to the biases of the read strengths: content that is found at all is found sharply enough
-/// for the keys to learn from it.
-const INITIAL_STRENGTH: f32 = 4.0;
 
 /// Bound of the controller's cell.
 const CELL_BOUND: f64 = 20.0;

@@ -8,6 +8,13 @@ use burn::{
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
+/// What every cell of an NTM or LRU memory holds before the first write.
+pub(crate) const INITIAL_MEMORY: f64 = 1e-6;
+
+/// Added to the biases of the read strengths: content that is found at all is found sharply enough
+/// for the keys to learn from it.
+pub(crate) const INITIAL_STRENGTH: f32 = 4.0;
+
 /// Draws initial parameters from a stream of its own, in order of construction, so that equal
 /// streams give equal models whatever else draws random numbers.
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 use crate::{
     Attention, CoreOutput, Initializer, Lstm, LstmState, MemoryError, RecurrentCore, checks,
     error::require_positive,
+    init::{INITIAL_MEMORY, INITIAL_STRENGTH},
 };
 use burn::{
     module::Module,
@@ -14,13 +15,6 @@ use mnemora_kernels::{
     content::{content_weights, read_nearest, rows_of},
     softplus,
 };
-
-/// What every memory cell holds before the first write.
-const INITIAL_MEMORY: f64 = 1e-6;
-
-/// Added to the biases of the read strengths: content that is found at all is found sharply enough
-/// for the keys to learn from it.
-const INITIAL_STRENGTH: f32 = 4.0;
 
 /// How much of a slot's usage is left after a step.
 const USAGE_DECAY: f64 = 0.99;

@@ -2,7 +2,7 @@
 
 use crate::{
     Attention, CoreOutput, Initializer, Lstm, LstmState, MemoryError, RecurrentCore, checks,
-    error::require_positive,
+    error::require_positive, init::INITIAL_MEMORY,
 };
 use burn::{
     module::{Module, Param},
@@ -10,9 +10,6 @@ use burn::{
     tensor::{Device, Tensor, activation},
 };
 use mnemora_kernels::{attention::read, content::content_weights, softplus};
-
-/// What every memory cell holds before the first write.
-const INITIAL_MEMORY: f64 = 1e-6;
 
 /// Keeps the logarithm in the sharpening finite.
 const SHARPENING_FLOOR: f64 = 1e-8;
