@@ -12,7 +12,17 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// Lets the allocator keep what was freed, too, which it otherwise gives back after some milliseconds.
+#[allow(unsafe_code)]
+fn keep_freed_memory() {
+    /// The allocator's number for the delay in milliseconds; -1 is for ever.
+    const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
+    // SAFETY: sets a number of the allocator's, which reads it when it frees memory.
+    unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, -1) };
+}
+
 fn main() -> ExitCode {
+    keep_freed_memory();
     let arguments = arguments::Arguments::parse();
     match commands::run(arguments.command) {
         Ok(code) => ExitCode::from(code),

@@ -26,7 +26,7 @@ pub fn conv2d(
 ) -> Tensor<4> {
     #[cfg(feature = "flex")]
     if crate::flex::fused(&input.device()) {
-        return crate::flex::conv(input, weight, bias, stride, padding, None);
+        return fused(input, weight, bias, stride, padding, None);
     }
     plain(input, weight, bias, stride, padding, None)
 }
@@ -51,9 +51,84 @@ pub fn transposed_conv2d(
 ) -> Tensor<4> {
     #[cfg(feature = "flex")]
     if crate::flex::fused(&input.device()) {
-        return crate::flex::conv(input, weight, bias, stride, padding, Some(added));
+        return fused(input, weight, bias, stride, padding, Some(added));
     }
     plain(input, weight, bias, stride, padding, Some(added))
+}
+
+/// Several convolutions of one input that keep its size, their outputs side by side: stride 1, kernels
+/// square and odd, padded by half their size.
+///
+/// # Shapes
+/// - `input`: `[images, channels, height, width]`
+/// - each of `kernels`: weight `[outputs, channels, k, k]` and bias `[outputs]`
+/// - returns `[images, sum of outputs, height, width]`
+///
+/// # Panics
+/// If there is no kernel, one is not square and odd, or channels do not agree.
+pub fn conv2d_bank(input: Tensor<4>, kernels: Vec<(Tensor<4>, Tensor<1>)>) -> Tensor<4> {
+    for (weight, _) in &kernels {
+        let [_, _, rows, columns] = weight.dims();
+        assert!(rows == columns && rows % 2 == 1, "{rows}x{columns} kernel");
+    }
+    #[cfg(feature = "flex")]
+    if crate::flex::fused(&input.device()) {
+        let sizes = kernels.iter().map(|(weight, _)| {
+            let half = weight.dims()[2] / 2;
+            kernel(weight, half)
+        });
+        let options = crate::flex::Options {
+            kernels: sizes.collect(),
+            stride: 1,
+            transposed: None,
+        };
+        let (weights, biases): (Vec<_>, Vec<_>) = kernels
+            .into_iter()
+            .map(|(weight, bias)| (weight.flatten::<1>(0, 3), bias))
+            .unzip();
+        return crate::flex::conv(
+            input,
+            Tensor::cat(weights, 0),
+            Tensor::cat(biases, 0),
+            options,
+        );
+    }
+    plain_bank(input, kernels)
+}
+
+fn plain_bank(input: Tensor<4>, kernels: Vec<(Tensor<4>, Tensor<1>)>) -> Tensor<4> {
+    let outputs = kernels.into_iter().map(|(weight, bias)| {
+        let half = weight.dims()[2] / 2;
+        plain(input.clone(), weight, bias, 1, half, None)
+    });
+    Tensor::cat(outputs.collect(), 1)
+}
+
+#[cfg(feature = "flex")]
+fn kernel(weight: &Tensor<4>, padding: usize) -> crate::flex::Kernel {
+    let [channels, _, rows, columns] = weight.dims();
+    crate::flex::Kernel {
+        channels,
+        size: [rows, columns],
+        padding,
+    }
+}
+
+#[cfg(feature = "flex")]
+fn fused(
+    input: Tensor<4>,
+    weight: Tensor<4>,
+    bias: Tensor<1>,
+    stride: usize,
+    padding: usize,
+    transposed: Option<usize>,
+) -> Tensor<4> {
+    let options = crate::flex::Options {
+        kernels: vec![kernel(&weight, padding)],
+        stride,
+        transposed,
+    };
+    crate::flex::conv(input, weight.flatten::<1>(0, 3), bias, options)
 }
 
 fn plain(
@@ -208,6 +283,62 @@ mod tests {
                             }
                         }
                     }
+                }
+            }
+        }
+    }
+
+    /// Output, then gradients for the input and each kernel's weight and bias.
+    fn run_bank(
+        [images, channels, height, width]: [usize; 4],
+        kernels: &[[usize; 2]],
+        bank: fn(Tensor<4>, Vec<(Tensor<4>, Tensor<1>)>) -> Tensor<4>,
+    ) -> Vec<Vec<f32>> {
+        let device = Device::default().autodiff();
+        let input = tensor([images, channels, height, width], 1, &device).require_grad();
+        let layers: Vec<_> = kernels
+            .iter()
+            .zip(2..)
+            .map(|(&[outputs, size], seed)| {
+                let weight = tensor([outputs, channels, size, size], seed, &device);
+                let bias = tensor([outputs], seed + 50, &device);
+                (weight.require_grad(), bias.require_grad())
+            })
+            .collect();
+        let output = bank(input.clone(), layers.clone());
+        let probe = tensor(output.dims(), 100, &device);
+        let gradients = (output.clone() * probe).sum().backward();
+        let values = |data: TensorData| data.try_into_vec::<f32>().unwrap();
+        let mut all = vec![
+            values(output.into_data()),
+            values(input.grad(&gradients).unwrap().into_data()),
+        ];
+        for (weight, bias) in layers {
+            all.push(values(weight.grad(&gradients).unwrap().into_data()));
+            all.push(values(bias.grad(&gradients).unwrap().into_data()));
+        }
+        all
+    }
+
+    #[test]
+    fn a_bank_agrees_with_its_convolutions() {
+        for (shape, kernels) in [
+            ([2, 3, 32, 32], vec![[8, 1], [8, 3], [8, 5], [8, 7]]),
+            ([3, 2, 5, 7], vec![[3, 5], [9, 1], [1, 3]]),
+            ([1, 9, 13, 16], vec![[17, 3]]),
+            ([1, 1, 1, 1], vec![[1, 7], [2, 1]]),
+        ] {
+            let found = run_bank(shape, &kernels, conv2d_bank);
+            let expected = run_bank(shape, &kernels, plain_bank);
+            for (index, (found, expected)) in found.iter().zip(&expected).enumerate() {
+                assert_eq!(found.len(), expected.len());
+                let scale = expected.iter().fold(1.0_f32, |m, e| m.max(e.abs()));
+                for (found, expected) in found.iter().zip(expected) {
+                    let error = (found - expected).abs();
+                    assert!(
+                        error <= 2e-5 * scale,
+                        "{shape:?}, {kernels:?}, result {index}: {found} {expected}"
+                    );
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! One pass of Adam over a parameter's memory.
 
-use super::{Loop, Raw, contiguous, run, slice};
+use super::{Loop, Raw, contiguous, exact, run, slice};
 use crate::adam::{BETA_1, BETA_2, EPSILON};
 
 struct Step<'a> {
@@ -49,14 +49,4 @@ pub(super) fn step(
         scalars,
     });
     (value, first, second)
-}
-
-/// A tensor whose storage holds its elements in order and nothing else.
-fn exact(tensor: Raw) -> Raw {
-    let elements = tensor.layout().num_elements();
-    let whole = tensor.as_slice::<f32>().is_some() && tensor.storage::<f32>().len() == elements;
-    match whole {
-        true => tensor,
-        false => tensor.to_contiguous(),
-    }
 }

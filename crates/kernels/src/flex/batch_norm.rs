@@ -1,6 +1,6 @@
 //! Batch norm with ReLU over images, with the statistics of the batch.
 
-use super::{Loop, Raw, contiguous, raw, run, slice};
+use super::{Loop, Raw, chunks::by_chunks, contiguous, exact, raw, run, slice};
 use burn::backend::{
     Autodiff, Flex,
     autodiff::{
@@ -15,26 +15,33 @@ use rayon::prelude::*;
 /// Partial sums of a plane, in a fixed order whatever the instruction set.
 const LANES: usize = 16;
 
-/// `sum f(x_i)` of a plane.
-struct Sum<'a, F>(&'a [f32], F);
+/// `sum x_i` and `sum (x_i - mean)^2` of a plane, with its own mean.
+struct Moments<'a>(&'a [f32]);
 
-impl<F: Fn(f32) -> f32> Loop for Sum<'_, F> {
-    type Output = f32;
+impl Loop for Moments<'_> {
+    type Output = [f32; 2];
 
     #[inline(always)]
-    fn run(self) -> f32 {
-        let mut sums = [0.0_f32; LANES];
-        let (lanes, rest) = self.0.as_chunks::<LANES>();
-        for chunk in lanes {
-            for (sum, x) in sums.iter_mut().zip(chunk) {
-                *sum += (self.1)(*x);
-            }
-        }
-        for (sum, x) in sums.iter_mut().zip(rest) {
-            *sum += (self.1)(*x);
-        }
-        sums.iter().sum()
+    fn run(self) -> [f32; 2] {
+        let total = sum(self.0, |x| x);
+        let mean = total / self.0.len() as f32;
+        [total, sum(self.0, |x| (x - mean) * (x - mean))]
     }
+}
+
+#[inline(always)]
+fn sum(plane: &[f32], f: impl Fn(f32) -> f32) -> f32 {
+    let mut sums = [0.0_f32; LANES];
+    let (lanes, rest) = plane.as_chunks::<LANES>();
+    for chunk in lanes {
+        for (sum, x) in sums.iter_mut().zip(chunk) {
+            *sum += f(*x);
+        }
+    }
+    for (sum, x) in sums.iter_mut().zip(rest) {
+        *sum += f(*x);
+    }
+    sums.iter().sum()
 }
 
 /// `relu(scale x + shift)` of a plane.
@@ -106,11 +113,11 @@ impl Loop for GradientSums<'_> {
 /// `gamma / sigma (g - mean(g) - xhat mean(g xhat))` of a plane.
 struct GradientInput<'a> {
     x: &'a [f32],
-    gradient: &'a [f32],
     channel: Channel,
     /// Means of `g` and `g xhat` over the channel.
     means: [f32; 2],
-    output: &'a mut [f32],
+    /// `g` before, the result afterwards.
+    gradient: &'a mut [f32],
 }
 
 impl Loop for GradientInput<'_> {
@@ -120,24 +127,13 @@ impl Loop for GradientInput<'_> {
     fn run(self) {
         let c = self.channel;
         let factor = c.gamma * c.inverse;
-        let inputs = self.x.iter().zip(self.gradient);
-        for (output, (x, gradient)) in self.output.iter_mut().zip(inputs) {
+        for (gradient, x) in self.gradient.iter_mut().zip(self.x) {
             let xhat = (x - c.mean) * c.inverse;
             let open = xhat * c.gamma + c.beta > 0.0;
             let g = if open { *gradient } else { 0.0 };
-            *output = factor * (g - self.means[0] - xhat * self.means[1]);
+            *gradient = factor * (g - self.means[0] - xhat * self.means[1]);
         }
     }
-}
-
-/// The planes of a channel in `[images, channels, pixels]`.
-fn planes(
-    values: &[f32],
-    [channels, pixels]: [usize; 2],
-    channel: usize,
-) -> impl Iterator<Item = &[f32]> {
-    let planes = values.chunks_exact(pixels);
-    planes.skip(channel).step_by(channels)
 }
 
 fn sizes(x: &Raw) -> [usize; 3] {
@@ -150,16 +146,26 @@ pub(super) fn moments(x: &Raw) -> Raw {
     let x = contiguous(x);
     let [images, channels, pixels] = sizes(&x);
     let values = slice(&x);
-    let count = (images * pixels) as f64;
+    // Sums and squares of every plane, [images][channels].
+    let planes: Vec<[f32; 2]> = values
+        .par_chunks_exact(pixels)
+        .map(|plane| run(Moments(plane)))
+        .collect();
     let moments: Vec<[f32; 2]> = (0..channels)
-        .into_par_iter()
         .map(|channel| {
-            let all = || planes(values, [channels, pixels], channel);
-            let total: f64 = all().map(|x| f64::from(run(Sum(x, |x| x)))).sum();
-            let mean = (total / count) as f32;
-            let squares = |plane| f64::from(run(Sum(plane, |x| (x - mean) * (x - mean))));
-            let total: f64 = all().map(squares).sum();
-            [mean, (total / count) as f32]
+            let planes = || {
+                let planes = planes[channel..].iter().step_by(channels);
+                planes.map(|plane| plane.map(f64::from))
+            };
+            let total: f64 = planes().map(|[sum, _]| sum).sum();
+            let mean = total / (images * pixels) as f64;
+            // Squares about the plane's own mean become squares about the mean of all.
+            let squares = planes().map(|[sum, squares]| {
+                let offset = sum / pixels as f64 - mean;
+                squares + pixels as f64 * offset * offset
+            });
+            let variance = squares.sum::<f64>() / (images * pixels) as f64;
+            [mean as f32, variance as f32]
         })
         .collect();
     let means = moments.iter().map(|m| m[0]);
@@ -188,11 +194,13 @@ pub(super) fn forward(x: &Raw, gamma: &Raw, beta: &Raw, moments: &Raw, epsilon: 
     let constants = channels_of(slice(&gamma), slice(&beta), slice(&moments), epsilon);
     assert_eq!(constants.len(), channels, "channels of images and scales");
     let x = slice(&x);
-    let mut output = vec![0.0; images * channels * pixels];
-    output
-        .par_chunks_mut(channels * pixels)
-        .zip(x.par_chunks(channels * pixels))
-        .for_each(|(output, x)| {
+    let size = channels * pixels;
+    let output = by_chunks(
+        images * size,
+        size,
+        || (),
+        |(), image, output| {
+            let x = &x[image * size..][..size];
             let planes = output.chunks_exact_mut(pixels).zip(x.chunks_exact(pixels));
             for ((output, x), c) in planes.zip(&constants) {
                 let scale = c.gamma * c.inverse;
@@ -204,7 +212,8 @@ pub(super) fn forward(x: &Raw, gamma: &Raw, beta: &Raw, moments: &Raw, epsilon: 
                     output,
                 });
             }
-        });
+        },
+    );
     raw(output, [images, channels, height, width])
 }
 
@@ -226,51 +235,50 @@ pub(super) fn tracked<C: CheckpointStrategy>(
             let ([x, gamma, beta, moments], epsilon) = ops.state;
             let outer = contiguous(&grads.consume::<Flex>(&ops.node));
             let [images, channels, pixels] = sizes(&x);
-            let shape: [usize; 4] = x.layout().shape().dims();
             let constants = channels_of(slice(&gamma), slice(&beta), slice(&moments), epsilon);
             let (x, gradient) = (slice(&x), slice(&outer));
-            let sums: Vec<[f64; 2]> = constants
-                .par_iter()
+            // Sums of every plane, [images][channels].
+            let planes: Vec<[f32; 2]> = x
+                .par_chunks_exact(pixels)
+                .zip(gradient.par_chunks_exact(pixels))
                 .enumerate()
-                .map(|(index, channel)| {
-                    let size = [channels, pixels];
-                    let pairs = planes(x, size, index).zip(planes(gradient, size, index));
-                    pairs.fold([0.0; 2], |total, (x, gradient)| {
-                        let channel = *channel;
-                        let sums = run(GradientSums {
-                            x,
-                            gradient,
-                            channel,
-                        });
-                        [0, 1].map(|i| total[i] + f64::from(sums[i]))
+                .map(|(index, (x, gradient))| {
+                    let channel = constants[index % channels];
+                    run(GradientSums {
+                        x,
+                        gradient,
+                        channel,
+                    })
+                })
+                .collect();
+            let sums: Vec<[f64; 2]> = (0..channels)
+                .map(|channel| {
+                    let planes = planes[channel..].iter().step_by(channels);
+                    planes.fold([0.0; 2], |total, plane| {
+                        [0, 1].map(|i| total[i] + f64::from(plane[i]))
                     })
                 })
                 .collect();
             let [to_x, to_gamma, to_beta] = ops.parents;
             if let Some(node) = to_x {
                 let count = (images * pixels) as f64;
-                let mut output = vec![0.0; x.len()];
-                output
-                    .par_chunks_mut(channels * pixels)
-                    .zip(x.par_chunks(channels * pixels))
-                    .zip(gradient.par_chunks(channels * pixels))
-                    .for_each(|((output, x), gradient)| {
-                        let planes = output.chunks_exact_mut(pixels);
-                        let planes = planes.zip(x.chunks_exact(pixels));
-                        let planes = planes.zip(gradient.chunks_exact(pixels));
-                        for (((output, x), gradient), (c, sums)) in
-                            planes.zip(constants.iter().zip(&sums))
-                        {
-                            run(GradientInput {
-                                x,
-                                gradient,
-                                channel: *c,
-                                means: sums.map(|sum| (sum / count) as f32),
-                                output,
-                            });
-                        }
+                // In place where nothing else holds the gradient.
+                let mut outer = exact(outer);
+                outer
+                    .storage_mut::<f32>()
+                    .par_chunks_exact_mut(pixels)
+                    .zip(x.par_chunks_exact(pixels))
+                    .enumerate()
+                    .for_each(|(index, (gradient, x))| {
+                        let (channel, sums) = (index % channels, &sums[index % channels]);
+                        run(GradientInput {
+                            x,
+                            channel: constants[channel],
+                            means: sums.map(|sum| (sum / count) as f32),
+                            gradient,
+                        });
                     });
-                grads.register::<Flex>(node.id, raw(output, shape));
+                grads.register::<Flex>(node.id, outer);
             }
             let column = |which: usize| sums.iter().map(|sum| sum[which] as f32).collect();
             if let Some(node) = to_gamma {

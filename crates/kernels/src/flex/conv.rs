@@ -7,11 +7,16 @@
 //! - [`spread`]: coarse to fine, a transposed convolution, or the gradient of a convolution for its
 //!   input;
 //! - [`weight_gradient`], the same for both.
+//!
+//! A bank of convolutions reads one fine image with kernels of several sizes and writes their coarse
+//! channels one after the other.
 
 use super::{
-    Raw, contiguous,
-    correlate::{Correlate, Field, PARTIAL, Positions, SLACK, TILE, WeightGradient},
-    raw, simd, slice,
+    Loop, Raw,
+    chunks::by_chunks,
+    contiguous,
+    correlate::{Correlate, Field, PARTIAL, Positions, SLACK, TILE, Target, WeightGradient},
+    raw, run, simd, slice,
 };
 use burn::backend::{
     Autodiff, Flex,
@@ -23,17 +28,36 @@ use burn::backend::{
     tensor::FloatTensor,
 };
 use rayon::prelude::*;
+use std::ops::Range;
+
+/// One of the kernels of a bank.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Kernel {
+    /// Its coarse channels.
+    pub(crate) channels: usize,
+    /// Rows and columns.
+    pub(crate) size: [usize; 2],
+    pub(crate) padding: usize,
+}
+
+impl Kernel {
+    fn taps(&self) -> usize {
+        self.size[0] * self.size[1]
+    }
+}
 
 /// Shape of a convolution between a fine and a coarse image.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Geometry {
     images: usize,
     fine: [usize; 3],
     coarse: [usize; 3],
-    kernel: [usize; 2],
+    kernels: Vec<Kernel>,
     stride: usize,
-    padding: usize,
 }
+
+/// A kernel in its bank: its coarse channels, and where its weights begin.
+type Placed<'a> = (&'a Kernel, Range<usize>, usize);
 
 impl Geometry {
     fn fine_size(&self) -> usize {
@@ -44,98 +68,171 @@ impl Geometry {
         self.coarse.iter().product()
     }
 
+    fn placed(&self) -> impl Iterator<Item = Placed<'_>> {
+        self.kernels
+            .iter()
+            .scan((0, 0), |(channel, weight), kernel| {
+                let placed = (kernel, *channel..*channel + kernel.channels, *weight);
+                *channel += kernel.channels;
+                *weight += kernel.channels * self.fine[0] * kernel.taps();
+                Some(placed)
+            })
+    }
+
+    fn padding(&self) -> usize {
+        self.kernels.iter().map(|k| k.padding).max().unwrap_or(0)
+    }
+
     /// The fine image, padded and split into phases.
     fn field(&self) -> Field {
-        let reach = |size: usize, kernel: usize| size + (kernel - 1) / self.stride;
+        let (s, padding) = (self.stride, self.padding());
+        // The last row that a tap reads, within its phase, and one.
+        let reach = |axis: usize| {
+            let beyond = |kernel: &Kernel| (kernel.size[axis] - 1 + padding - kernel.padding) / s;
+            self.coarse[axis + 1] + self.kernels.iter().map(beyond).max().unwrap_or(0)
+        };
         Field {
             channels: self.fine[0],
-            rows: reach(self.coarse[1], self.kernel[0]),
-            columns: reach(self.coarse[2], self.kernel[1]),
-            stride: self.stride,
-            padding: self.padding,
+            rows: reach(0),
+            columns: reach(1),
+            stride: s,
+            padding,
         }
     }
 
-    /// Where each weight of a channel pair looks in a channel of the field.
-    fn taps(&self, field: &Field) -> Vec<usize> {
-        let [rows, columns] = self.kernel;
-        (0..rows * columns)
-            .map(|tap| field.offset(tap / columns, tap % columns))
+    /// Where the weights of a kernel look in the field: its taps in every channel.
+    fn offsets(&self, kernel: &Kernel, field: &Field) -> Vec<usize> {
+        let before = self.padding() - kernel.padding;
+        let [rows, columns] = kernel.size;
+        let taps: Vec<usize> = (0..rows * columns)
+            .map(|tap| field.offset(before + tap / columns, before + tap % columns))
+            .collect();
+        (0..self.fine[0])
+            .flat_map(|channel| taps.iter().map(move |tap| channel * field.channel() + tap))
             .collect()
+    }
+
+    /// Positions of the coarse image in the field.
+    fn positions(&self, field: &Field) -> Positions {
+        Positions {
+            rows: self.coarse[1],
+            width: self.coarse[2],
+            columns: field.columns,
+        }
     }
 }
 
-/// Weights for tiles of output channels, `[tiles, channels, taps, TILE]`, zero behind the last
-/// channel; `weight(output, channel, tap)` gives one.
-fn pack(
-    outputs: usize,
-    channels: usize,
-    taps: usize,
-    weight: impl Fn(usize, usize, usize) -> f32,
-) -> Vec<f32> {
-    let tiles = outputs.div_ceil(TILE);
-    let mut packed = vec![0.0; tiles * channels * taps * TILE];
-    for output in 0..outputs {
-        for channel in 0..channels {
-            for tap in 0..taps {
-                let place = ((output / TILE * channels + channel) * taps + tap) * TILE;
-                packed[place + output % TILE] = weight(output, channel, tap);
+/// Up to [`TILE`] output channels, and the weights of what they sum.
+struct Tile<'a> {
+    outputs: Range<usize>,
+    offsets: &'a [usize],
+    /// `[offsets, TILE]`, zero behind the last output.
+    weights: Vec<f32>,
+}
+
+/// Tiles of a range of outputs that sum the same pixels; `weight(output, i)` gives the weight of the
+/// pixel at `offsets[i]`.
+fn tiles<'a>(
+    outputs: Range<usize>,
+    offsets: &'a [usize],
+    weight: impl Fn(usize, usize) -> f32,
+) -> Vec<Tile<'a>> {
+    outputs
+        .clone()
+        .step_by(TILE)
+        .map(|first| {
+            let outputs = first..outputs.end.min(first + TILE);
+            let mut weights = vec![0.0; offsets.len() * TILE];
+            for (i, weights) in weights.chunks_exact_mut(TILE).enumerate() {
+                for (place, output) in weights.iter_mut().zip(outputs.clone()) {
+                    *place = weight(output, i);
+                }
             }
-        }
+            Tile {
+                outputs,
+                offsets,
+                weights,
+            }
+        })
+        .collect()
+}
+
+/// Starts of a tile's sums.
+fn starts<'a>(tile: &Tile, bias: Option<&'a [f32]>) -> &'a [f32] {
+    const NOTHING: [f32; TILE] = [0.0; TILE];
+    match bias {
+        Some(bias) => &bias[tile.outputs.clone()],
+        None => &NOTHING[..tile.outputs.len()],
     }
-    packed
+}
+
+/// [`Field::fill`] with the best instructions of the machine.
+struct Fill<'a> {
+    field: &'a Field,
+    image: &'a [f32],
+    size: [usize; 2],
+    buffer: &'a mut [f32],
+}
+
+impl Loop for Fill<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        self.field.fill(self.image, self.size, self.buffer);
+    }
 }
 
 /// The coarse image of each fine one: `[images, fine]` to `[images, coarse]`.
 fn gather(shape: &Geometry, fine: &[f32], weights: &[f32], bias: Option<&[f32]>) -> Vec<f32> {
     let field = shape.field();
-    let taps = shape.taps(&field);
-    let [outputs, height, width] = shape.coarse;
-    let packed = pack(
-        outputs,
-        shape.fine[0],
-        taps.len(),
-        |output, channel, tap| weights[(output * shape.fine[0] + channel) * taps.len() + tap],
-    );
-    let positions = Positions {
-        rows: height,
-        width,
-        columns: field.columns,
-    };
-    let mut coarse = vec![0.0; shape.images * shape.coarse_size()];
-    coarse
-        .par_chunks_mut(shape.coarse_size())
-        .zip(fine.par_chunks(shape.fine_size()))
-        .for_each_init(
-            || (vec![0.0; field.size()], vec![0.0; TILE * positions.size()]),
-            |(buffer, output), (coarse, fine)| {
-                field.fill(fine, [shape.fine[1], shape.fine[2]], buffer);
-                let tiles = packed.chunks_exact(shape.fine[0] * taps.len() * TILE);
-                for (tile, weights) in tiles.enumerate() {
-                    simd(Correlate {
-                        field: buffer,
-                        channel: field.channel(),
-                        taps: &taps,
-                        weights,
-                        positions,
-                        output,
-                    });
-                    let rows = output.chunks_exact(positions.size());
-                    let planes =
-                        coarse[tile * TILE * height * width..].chunks_exact_mut(height * width);
-                    for (k, (plane, row)) in planes.zip(rows).enumerate() {
-                        let bias = bias.map_or(0.0, |bias| bias[tile * TILE + k]);
-                        let row = row.chunks_exact(positions.columns);
-                        for (pixels, sums) in plane.chunks_exact_mut(width).zip(row) {
-                            for (pixel, sum) in pixels.iter_mut().zip(sums) {
-                                *pixel = sum + bias;
-                            }
-                        }
-                    }
-                }
-            },
-        );
-    coarse
+    let kernels: Vec<_> = shape.placed().collect();
+    let offsets: Vec<_> = kernels
+        .iter()
+        .map(|(kernel, ..)| shape.offsets(kernel, &field))
+        .collect();
+    let tiles: Vec<Tile> = kernels
+        .iter()
+        .zip(&offsets)
+        .flat_map(|((_, outputs, start), offsets)| {
+            tiles(outputs.clone(), offsets, |output, i| {
+                weights[start + (output - outputs.start) * offsets.len() + i]
+            })
+        })
+        .collect();
+    let [_, height, width] = shape.coarse;
+    let positions = shape.positions(&field);
+    by_chunks(
+        shape.images * shape.coarse_size(),
+        shape.coarse_size(),
+        || (vec![0.0; field.size()], vec![0.0; TILE * positions.size()]),
+        |(buffer, scratch), image, coarse| {
+            let fine = &fine[image * shape.fine_size()..][..shape.fine_size()];
+            run(Fill {
+                field: &field,
+                image: fine,
+                size: [shape.fine[1], shape.fine[2]],
+                buffer,
+            });
+            for tile in &tiles {
+                simd(Correlate {
+                    field: buffer,
+                    offsets: tile.offsets,
+                    weights: &tile.weights,
+                    start: starts(tile, bias),
+                    positions,
+                    target: Target {
+                        values: &mut coarse[tile.outputs.start * height * width..],
+                        plane: height * width,
+                        first: 0,
+                        row_step: width,
+                        column_step: 1,
+                    },
+                    scratch,
+                });
+            }
+        },
+    )
 }
 
 /// One of the phases in which a transposed convolution writes: rows `first[0] + stride * i` and
@@ -143,25 +240,34 @@ fn gather(shape: &Geometry, fine: &[f32], weights: &[f32], bias: Option<&[f32]>)
 struct Phase {
     first: [usize; 2],
     positions: Positions,
-    taps: Vec<usize>,
-    /// `[tiles, channels, taps, TILE]`
-    weights: Vec<f32>,
+    /// Of every coarse channel and those of its weights that meet the phase: where it looks in the
+    /// field, and where the weight of fine channel 0 is.
+    offsets: Vec<usize>,
+    /// See `offsets`; the next fine channel's weight is `taps` further.
+    weights: Vec<(usize, usize)>,
 }
 
-/// The field of the coarse image, and the phases of the fine one.
-fn phases(shape: &Geometry, weights: &[f32]) -> (Field, Vec<Phase>) {
-    let (s, padding) = (shape.stride, shape.padding);
-    // Taps of a phase along an axis; as many zeros are before the image.
-    let reach = [0, 1].map(|axis| shape.kernel[axis].div_ceil(s) - 1);
+/// The field of the coarse image, zeros before it, and the phases of the fine one.
+fn phases(shape: &Geometry) -> (Field, [usize; 2], Vec<Phase>) {
+    let s = shape.stride;
+    assert!(s == 1 || shape.kernels.len() == 1, "banks have stride 1");
+    // Taps of a phase along an axis, less one: as many zeros are before the image.
+    let reach = [0, 1].map(|axis| {
+        let taps = |kernel: &Kernel| kernel.size[axis].div_ceil(s) - 1;
+        shape.kernels.iter().map(taps).max().unwrap_or(0)
+    });
     // Along an axis, a fine pixel is `s * q + r - padding`; the q of a phase r.
-    let range = |axis: usize, r: usize| {
-        let least = padding.saturating_sub(r).div_ceil(s);
-        let beyond = (shape.fine[axis + 1] + padding)
+    let range = |kernel: &Kernel, axis: usize, r: usize| {
+        let least = kernel.padding.saturating_sub(r).div_ceil(s);
+        let beyond = (shape.fine[axis + 1] + kernel.padding)
             .saturating_sub(r)
             .div_ceil(s);
         least..beyond.max(least)
     };
-    let most = [0, 1].map(|axis| (0..s).map(|r| range(axis, r).end).max().unwrap_or(0));
+    let most = [0, 1].map(|axis| {
+        let ends = |kernel: &Kernel| (0..s).map(|r| range(kernel, axis, r).end).max();
+        shape.kernels.iter().filter_map(ends).max().unwrap_or(0)
+    });
     let field = Field {
         channels: shape.coarse[0],
         rows: most[0] + reach[0],
@@ -171,113 +277,98 @@ fn phases(shape: &Geometry, weights: &[f32]) -> (Field, Vec<Phase>) {
     };
     let mut phases = Vec::new();
     for (row, column) in (0..s).flat_map(|row| (0..s).map(move |column| (row, column))) {
-        let (rows, columns) = (range(0, row), range(1, column));
+        let main = &shape.kernels[0];
+        let (rows, columns) = (range(main, 0, row), range(main, 1, column));
         if rows.is_empty() || columns.is_empty() {
             continue;
         }
-        let [kernel_rows, kernel_columns] = shape.kernel;
-        let kernel: Vec<[usize; 2]> = (row..kernel_rows)
-            .step_by(s)
-            .flat_map(|y| (column..kernel_columns).step_by(s).map(move |x| [y, x]))
-            .collect();
-        let taps = kernel
-            .iter()
-            .map(|[y, x]| {
-                let row = rows.start + reach[0] - y / s;
-                row * field.columns + columns.start + reach[1] - x / s
-            })
-            .collect();
-        let fine = shape.fine[0];
-        let packed = pack(
-            fine,
-            shape.coarse[0],
-            kernel.len(),
-            |output, channel, tap| {
-                let [y, x] = kernel[tap];
-                weights[((channel * fine + output) * kernel_rows + y) * kernel_columns + x]
-            },
-        );
+        let (mut offsets, mut weights) = (Vec::new(), Vec::new());
+        for (kernel, channels, start) in shape.placed() {
+            let (top, left) = (range(kernel, 0, row).start, range(kernel, 1, column).start);
+            let per_channel = shape.fine[0] * kernel.taps();
+            for (index, channel) in channels.enumerate() {
+                for y in (row..kernel.size[0]).step_by(s) {
+                    for x in (column..kernel.size[1]).step_by(s) {
+                        let place =
+                            (top + reach[0] - y / s) * field.columns + left + reach[1] - x / s;
+                        offsets.push(channel * field.channel() + place);
+                        let tap = y * kernel.size[1] + x;
+                        weights.push((start + index * per_channel + tap, kernel.taps()));
+                    }
+                }
+            }
+        }
         phases.push(Phase {
             first: [
-                s * rows.start + row - padding,
-                s * columns.start + column - padding,
+                s * rows.start + row - main.padding,
+                s * columns.start + column - main.padding,
             ],
             positions: Positions {
                 rows: rows.len(),
                 width: columns.len(),
                 columns: field.columns,
             },
-            taps,
-            weights: packed,
+            offsets,
+            weights,
         });
     }
-    (field, phases)
+    (field, reach, phases)
 }
 
 /// The fine image of each coarse one: `[images, coarse]` to `[images, fine]`.
 fn spread(shape: &Geometry, coarse: &[f32], weights: &[f32], bias: Option<&[f32]>) -> Vec<f32> {
-    let (field, phases) = phases(shape, weights);
-    let reach = [0, 1].map(|axis| shape.kernel[axis].div_ceil(shape.stride) - 1);
-    let [channels, height, width] = shape.coarse;
+    let (field, reach, phases) = phases(shape);
+    let tiles: Vec<Vec<Tile>> = phases
+        .iter()
+        .map(|phase| {
+            tiles(0..shape.fine[0], &phase.offsets, |output, i| {
+                let (first, taps) = phase.weights[i];
+                weights[first + output * taps]
+            })
+        })
+        .collect();
+    let [_, height, width] = shape.coarse;
     let [_, fine_height, fine_width] = shape.fine;
+    let plane = fine_height * fine_width;
     let largest = phases.iter().map(|p| p.positions.size()).max().unwrap_or(0);
-    let mut fine = vec![0.0; shape.images * shape.fine_size()];
-    fine.par_chunks_mut(shape.fine_size())
-        .zip(coarse.par_chunks(shape.coarse_size()))
-        .for_each_init(
-            || (vec![0.0; field.size()], vec![0.0; TILE * largest]),
-            |(buffer, output), (fine, coarse)| {
-                for (channel, plane) in coarse.chunks_exact(height * width).enumerate() {
-                    for (row, pixels) in plane.chunks_exact(width).enumerate() {
-                        let row = row + reach[0];
-                        if row >= field.rows {
-                            continue;
-                        }
-                        let start = channel * field.channel() + row * field.columns + reach[1];
-                        let count = width.min(field.columns - reach[1]);
-                        buffer[start..start + count].copy_from_slice(&pixels[..count]);
+    by_chunks(
+        shape.images * shape.fine_size(),
+        shape.fine_size(),
+        || (vec![0.0; field.size()], vec![0.0; TILE * largest]),
+        |(buffer, scratch), image, fine| {
+            let coarse = &coarse[image * shape.coarse_size()..][..shape.coarse_size()];
+            for (channel, plane) in coarse.chunks_exact(height * width).enumerate() {
+                for (row, pixels) in plane.chunks_exact(width).enumerate() {
+                    let row = row + reach[0];
+                    if row >= field.rows {
+                        continue;
                     }
+                    let start = channel * field.channel() + row * field.columns + reach[1];
+                    let count = width.min(field.columns - reach[1]);
+                    buffer[start..start + count].copy_from_slice(&pixels[..count]);
                 }
-                for phase in &phases {
-                    let size = phase.positions.size();
-                    let output = &mut output[..TILE * size];
-                    let tile_size = channels * phase.taps.len() * TILE;
-                    for tile in 0..shape.fine[0].div_ceil(TILE) {
-                        simd(Correlate {
-                            field: buffer,
-                            channel: field.channel(),
-                            taps: &phase.taps,
-                            weights: &phase.weights[tile * tile_size..(tile + 1) * tile_size],
-                            positions: phase.positions,
-                            output,
-                        });
-                        let plane = fine_height * fine_width;
-                        let planes = fine[tile * TILE * plane..].chunks_exact_mut(plane);
-                        for (k, (plane, sums)) in planes.zip(output.chunks_exact(size)).enumerate()
-                        {
-                            let bias = bias.map_or(0.0, |bias| bias[tile * TILE + k]);
-                            phase.write(plane, fine_width, shape.stride, sums, bias);
-                        }
-                    }
-                }
-            },
-        );
-    fine
-}
-
-impl Phase {
-    /// Puts the sums of one channel where they belong in its fine plane.
-    fn write(&self, plane: &mut [f32], width: usize, stride: usize, sums: &[f32], bias: f32) {
-        let positions = self.positions;
-        for row in 0..positions.rows {
-            let start = (self.first[0] + row * stride) * width + self.first[1];
-            let target = plane[start..].iter_mut().step_by(stride);
-            let sums = &sums[row * positions.columns..][..positions.width];
-            for (pixel, sum) in target.zip(sums) {
-                *pixel = sum + bias;
             }
-        }
-    }
+            for (phase, tiles) in phases.iter().zip(&tiles) {
+                for tile in tiles {
+                    simd(Correlate {
+                        field: buffer,
+                        offsets: tile.offsets,
+                        weights: &tile.weights,
+                        start: starts(tile, bias),
+                        positions: phase.positions,
+                        target: Target {
+                            values: &mut fine[tile.outputs.start * plane..],
+                            plane,
+                            first: phase.first[0] * fine_width + phase.first[1],
+                            row_step: shape.stride * fine_width,
+                            column_step: shape.stride,
+                        },
+                        scratch,
+                    });
+                }
+            }
+        },
+    )
 }
 
 /// Groups of images whose sums are made apart: a number that depends on shapes alone, so that
@@ -290,47 +381,59 @@ fn groups(images: usize, weights: usize) -> usize {
         .min(images.max(1))
 }
 
-/// `[coarse channels, fine channels, rows, columns]`
-fn weight_gradient(shape: &Geometry, fine: &[f32], coarse: &[f32]) -> Vec<f32> {
+/// Gradients of the weights and, for a convolution, of the bias.
+///
+/// The field gets one more channel, of ones, and each kernel one more column that reads it: its sum
+/// is that of the gradient, which is the bias's.
+fn weight_gradient(shape: &Geometry, fine: &[f32], coarse: &[f32]) -> [Vec<f32>; 2] {
     let field = shape.field();
-    let taps = shape.taps(&field);
-    let columns: Vec<usize> = (0..shape.fine[0])
-        .flat_map(|channel| taps.iter().map(move |tap| channel * field.channel() + tap))
+    let positions = shape.positions(&field);
+    let ones = field.channels * field.channel();
+    let kernels: Vec<_> = shape
+        .placed()
+        .map(|(kernel, outputs, _)| {
+            let mut columns = shape.offsets(kernel, &field);
+            columns.push(ones);
+            (outputs, columns)
+        })
         .collect();
-    let [outputs, height, width] = shape.coarse;
-    let positions = Positions {
-        rows: height,
-        width,
-        columns: field.columns,
-    };
-    let count = outputs * columns.len();
-    let groups = groups(shape.images, count);
-    let share = shape.images.div_ceil(groups);
+    let count = kernels
+        .iter()
+        .map(|(outputs, columns)| outputs.len() * columns.len());
+    let count: usize = count.sum();
+    let pixels = shape.coarse[1] * shape.coarse[2];
+    let share = shape.images.div_ceil(groups(shape.images, count));
     let sums: Vec<Vec<f32>> = fine
         .par_chunks(share * shape.fine_size())
         .zip(coarse.par_chunks(share * shape.coarse_size()))
         .map(|(fine, coarse)| {
-            let mut buffer = vec![0.0; field.size()];
-            let mut gradient = vec![0.0; outputs * positions.size()];
+            let mut buffer = vec![0.0; field.size() + positions.size()];
+            buffer[ones..].fill(1.0);
+            let most = kernels.iter().map(|(outputs, _)| outputs.len()).max();
+            let mut scratch = vec![0.0; most.unwrap_or(0) * positions.size()];
             let mut sums = vec![0.0; count * PARTIAL];
             let images = fine.chunks_exact(shape.fine_size());
             for (fine, coarse) in images.zip(coarse.chunks_exact(shape.coarse_size())) {
-                field.fill(fine, [shape.fine[1], shape.fine[2]], &mut buffer);
-                let planes = gradient.chunks_exact_mut(positions.size());
-                for (plane, pixels) in planes.zip(coarse.chunks_exact(height * width)) {
-                    let rows = plane.chunks_exact_mut(positions.columns);
-                    for (row, pixels) in rows.zip(pixels.chunks_exact(width)) {
-                        row[..width].copy_from_slice(pixels);
-                    }
-                }
-                simd(WeightGradient {
-                    field: &buffer,
-                    columns: &columns,
-                    gradient: &gradient,
-                    outputs,
-                    positions,
-                    sums: &mut sums,
+                run(Fill {
+                    field: &field,
+                    image: fine,
+                    size: [shape.fine[1], shape.fine[2]],
+                    buffer: &mut buffer[..ones],
                 });
+                let mut rest = &mut sums[..];
+                for (outputs, columns) in &kernels {
+                    let sums;
+                    (sums, rest) = rest.split_at_mut(outputs.len() * columns.len() * PARTIAL);
+                    simd(WeightGradient {
+                        field: &buffer,
+                        columns,
+                        gradient: &coarse[outputs.start * pixels..outputs.end * pixels],
+                        outputs: outputs.len(),
+                        positions,
+                        scratch: &mut scratch,
+                        sums,
+                    });
+                }
             }
             sums.as_chunks::<PARTIAL>()
                 .0
@@ -345,32 +448,51 @@ fn weight_gradient(shape: &Geometry, fine: &[f32], coarse: &[f32]) -> Vec<f32> {
             *total += sum;
         }
     }
-    total
+    let (mut weights, mut bias) = (Vec::with_capacity(count), Vec::new());
+    let mut rest = &total[..];
+    for (outputs, columns) in &kernels {
+        let rows;
+        (rows, rest) = rest.split_at(outputs.len() * columns.len());
+        for row in rows.chunks_exact(columns.len()) {
+            weights.extend_from_slice(&row[..columns.len() - 1]);
+            bias.push(row[columns.len() - 1]);
+        }
+    }
+    [weights, bias]
 }
 
-/// Sums over all images and pixels of each channel.
+/// Sums over all images and pixels of each channel; images are summed one after the other.
 fn bias_gradient(gradient: &[f32], channels: usize, pixels: usize) -> Vec<f32> {
+    let images: Vec<Vec<f32>> = gradient
+        .par_chunks_exact(channels * pixels)
+        .map(|image| image.chunks_exact(pixels).map(plane_sum).collect())
+        .collect();
     let mut sums = vec![0.0; channels];
-    for image in gradient.chunks_exact(channels * pixels) {
-        for (sum, plane) in sums.iter_mut().zip(image.chunks_exact(pixels)) {
-            let (lanes, rest) = plane.as_chunks::<PARTIAL>();
-            let mut partial = [0.0_f32; PARTIAL];
-            for chunk in lanes {
-                for (partial, value) in partial.iter_mut().zip(chunk) {
-                    *partial += value;
-                }
-            }
-            *sum += partial.iter().chain(rest).sum::<f32>();
+    for image in images {
+        for (sum, plane) in sums.iter_mut().zip(image) {
+            *sum += plane;
         }
     }
     sums
 }
 
-/// Stride, padding and, for a transposed convolution, rows and columns added at the end.
-#[derive(Clone, Copy, Debug, PartialEq)]
+fn plane_sum(plane: &[f32]) -> f32 {
+    let (lanes, rest) = plane.as_chunks::<PARTIAL>();
+    let mut partial = [0.0_f32; PARTIAL];
+    for chunk in lanes {
+        for (partial, value) in partial.iter_mut().zip(chunk) {
+            *partial += value;
+        }
+    }
+    partial.iter().chain(rest).sum()
+}
+
+/// Kernels, stride and, for a transposed convolution, rows and columns added at the end.
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Options {
+    /// A bank of several has stride 1 and is not transposed.
+    pub(crate) kernels: Vec<Kernel>,
     pub(crate) stride: usize,
-    pub(crate) padding: usize,
     /// `None` for a convolution.
     pub(crate) transposed: Option<usize>,
 }
@@ -378,48 +500,51 @@ pub(crate) struct Options {
 impl Options {
     fn geometry(&self, input: &Raw, weight: &Raw) -> Geometry {
         let [images, channels, height, width] = input.layout().shape().dims();
-        let [coarse, fine, rows, columns] = weight.layout().shape().dims();
-        let Options {
-            stride, padding, ..
-        } = *self;
-        match self.transposed {
+        let [weights] = weight.layout().shape().dims();
+        let stride = self.stride;
+        let coarse: usize = self.kernels.iter().map(|k| k.channels).sum();
+        let per_channel: usize = self.kernels.iter().map(|k| k.channels * k.taps()).sum();
+        let fine = weights / per_channel;
+        assert_eq!(weights, fine * per_channel, "weights of the kernels");
+        let (fine, coarse) = match self.transposed {
             None => {
                 assert_eq!(channels, fine, "channels of image and weight");
-                let out = |size: usize, kernel: usize| {
-                    assert!(
-                        size + 2 * padding >= kernel,
-                        "the kernel is larger than the image"
-                    );
-                    (size + 2 * padding - kernel) / stride + 1
+                let out = |axis: usize, size: usize| {
+                    let out = |kernel: &Kernel| {
+                        let (padded, kernel) = (size + 2 * kernel.padding, kernel.size[axis]);
+                        assert!(padded >= kernel, "the kernel is larger than the image");
+                        (padded - kernel) / stride + 1
+                    };
+                    let first = out(&self.kernels[0]);
+                    let mut others = self.kernels.iter().map(out);
+                    assert!(others.all(|out| out == first), "one size for all kernels");
+                    first
                 };
-                Geometry {
-                    images,
-                    fine: [fine, height, width],
-                    coarse: [coarse, out(height, rows), out(width, columns)],
-                    kernel: [rows, columns],
-                    stride,
-                    padding,
-                }
+                let coarse = [coarse, out(0, height), out(1, width)];
+                ([fine, height, width], coarse)
             }
             Some(added) => {
                 assert_eq!(channels, coarse, "channels of image and weight");
-                let out =
-                    |size: usize, kernel: usize| (size - 1) * stride + kernel + added - 2 * padding;
-                Geometry {
-                    images,
-                    fine: [fine, out(height, rows), out(width, columns)],
-                    coarse: [coarse, height, width],
-                    kernel: [rows, columns],
-                    stride,
-                    padding,
-                }
+                let kernel = &self.kernels[0];
+                let out = |axis: usize, size: usize| {
+                    (size - 1) * stride + kernel.size[axis] + added - 2 * kernel.padding
+                };
+                let fine = [fine, out(0, height), out(1, width)];
+                (fine, [coarse, height, width])
             }
+        };
+        Geometry {
+            images,
+            fine,
+            coarse,
+            kernels: self.kernels.clone(),
+            stride,
         }
     }
 }
 
 /// The output image.
-pub(super) fn forward(input: &Raw, weight: &Raw, bias: &Raw, options: Options) -> Raw {
+pub(super) fn forward(input: &Raw, weight: &Raw, bias: &Raw, options: &Options) -> Raw {
     let [input, weight, bias] = [input, weight, bias].map(contiguous);
     let shape = options.geometry(&input, &weight);
     let (input, weight, bias) = (slice(&input), slice(&weight), Some(slice(&bias)));
@@ -447,7 +572,6 @@ pub(super) fn tracked<C: CheckpointStrategy>(
             let outer = contiguous(&grads.consume::<Flex>(&ops.node));
             let shape = options.geometry(&input, &weight);
             let input_shape: [usize; 4] = input.layout().shape().dims();
-            let weight_shape: [usize; 4] = weight.layout().shape().dims();
             let [_, channels, height, width] = outer.layout().shape().dims();
             let (input, weight, outer) = (slice(&input), slice(&weight), slice(&outer));
             let [to_input, to_weight, to_bias] = ops.parents;
@@ -458,16 +582,22 @@ pub(super) fn tracked<C: CheckpointStrategy>(
                 };
                 grads.register::<Flex>(node.id, raw(gradient, input_shape));
             }
+            if to_weight.is_none() && to_bias.is_none() {
+                return;
+            }
+            let [to_weights, to_biases] = match options.transposed {
+                None => weight_gradient(&shape, input, outer),
+                Some(_) => {
+                    let [weights, _] = weight_gradient(&shape, outer, input);
+                    [weights, bias_gradient(outer, channels, height * width)]
+                }
+            };
             if let Some(node) = to_weight {
-                let gradient = match options.transposed {
-                    None => weight_gradient(&shape, input, outer),
-                    Some(_) => weight_gradient(&shape, outer, input),
-                };
-                grads.register::<Flex>(node.id, raw(gradient, weight_shape));
+                let count = to_weights.len();
+                grads.register::<Flex>(node.id, raw(to_weights, [count]));
             }
             if let Some(node) = to_bias {
-                let gradient = bias_gradient(outer, channels, height * width);
-                grads.register::<Flex>(node.id, raw(gradient, [channels]));
+                grads.register::<Flex>(node.id, raw(to_biases, [channels]));
             }
         }
     }
@@ -476,7 +606,7 @@ pub(super) fn tracked<C: CheckpointStrategy>(
     let (weight, weight_guard) = weight.into_parts();
     let (bias, bias_guard) = bias.into_parts();
     let [input, weight, bias] = [input, weight, bias].map(|tensor| contiguous(&tensor));
-    let output = forward(&input, &weight, &bias, options);
+    let output = forward(&input, &weight, &bias, &options);
     let guards = [input_guard, weight_guard, bias_guard];
     match Convolution.prepare::<C>(guards).compute_bound().stateful() {
         OpsKind::Tracked(prep) => prep.finish((input, weight, options), output),

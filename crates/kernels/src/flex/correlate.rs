@@ -50,6 +50,7 @@ impl Field {
 
     /// Copies an image `[channels, height, width]` into a field whose padding is zero already. Rows
     /// and columns beyond the field are left out: no tap reads them.
+    #[inline(always)]
     pub(super) fn fill(&self, image: &[f32], [height, width]: [usize; 2], field: &mut [f32]) {
         let s = self.stride;
         let channels = image.chunks_exact(height * width);
@@ -68,6 +69,15 @@ impl Field {
                     let target = &mut field[start..start + count];
                     match s {
                         1 => target.copy_from_slice(&pixels[..count]),
+                        2 => {
+                            let (pairs, last) = pixels[first..].as_chunks::<2>();
+                            for (target, pair) in target.iter_mut().zip(pairs) {
+                                *target = pair[0];
+                            }
+                            if let ([last], true) = (last, count > pairs.len()) {
+                                target[count - 1] = *last;
+                            }
+                        }
                         _ => {
                             let source = pixels[first..].iter().step_by(s);
                             target.iter_mut().zip(source).for_each(|(t, p)| *t = *p);
@@ -93,93 +103,155 @@ impl Positions {
         self.rows * self.columns + SLACK
     }
 
-    /// Runs of neighbouring positions, as first position and length in vectors: a row each, or all
-    /// rows in one with the padding between them, whichever is less work. With `exact` a run may
-    /// not reach into the pixels of the next row.
-    fn runs(self, lanes: usize, exact: bool) -> (usize, usize, usize) {
+    /// Runs of neighbouring positions: how many, positions from one to the next, vectors in each. A
+    /// run is a row, or all rows in one with the padding between them, whichever is less work. With
+    /// `exact` a run may not reach into the pixels of the next row.
+    fn runs(self, lanes: usize, exact: bool) -> [usize; 3] {
         let by_row = self.rows * self.width.div_ceil(lanes);
         let total = (self.rows - 1) * self.columns + self.width;
         let whole = total.div_ceil(lanes);
         let fits = !exact || self.width.is_multiple_of(lanes) || self.rows == 1;
         match by_row <= whole && fits {
-            true => (self.rows, self.columns, self.width.div_ceil(lanes)),
-            false => (1, 0, whole),
+            true => [self.rows, self.columns, self.width.div_ceil(lanes)],
+            false => [1, 0, whole],
         }
     }
 }
 
-/// `output[k, position] = sum_{c, tap} weights[c, tap, k] * field[c, taps[tap] + position]` for
+/// Where the sums of a tile go: pixel `(row, column)` of output channel `k` to
+/// `values[k * plane + first + row * row_step + column * column_step]`.
+pub(super) struct Target<'a> {
+    pub(super) values: &'a mut [f32],
+    pub(super) plane: usize,
+    pub(super) first: usize,
+    pub(super) row_step: usize,
+    pub(super) column_step: usize,
+}
+
+impl Target<'_> {
+    /// Index behind the last pixel of channel 0.
+    fn end(&self, positions: Positions) -> usize {
+        let last = (positions.rows - 1) * self.row_step;
+        self.first + last + (positions.width - 1) * self.column_step + 1
+    }
+}
+
+/// `target[k, position] = start[k] + sum_i weights[i, k] * field[offsets[i] + position]` for up to
 /// [`TILE`] channels `k`.
 pub(super) struct Correlate<'a> {
     pub(super) field: &'a [f32],
-    /// Elements of a channel of the field.
-    pub(super) channel: usize,
-    /// Offsets within a channel.
-    pub(super) taps: &'a [usize],
-    /// `[channels, taps, TILE]`
+    /// Of the pixels that a weight sees, a channel's start and a tap.
+    pub(super) offsets: &'a [usize],
+    /// `[offsets, TILE]`
     pub(super) weights: &'a [f32],
+    /// What sums start from; only its first channels are written, as many as there are.
+    pub(super) start: &'a [f32],
     pub(super) positions: Positions,
-    /// `[TILE, positions.size()]`
-    pub(super) output: &'a mut [f32],
+    pub(super) target: Target<'a>,
+    /// At least `[TILE, positions.size()]`; what is in it does not matter.
+    pub(super) scratch: &'a mut [f32],
 }
 
 impl WithSimd for Correlate<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
+    fn with_simd<S: Simd>(mut self, simd: S) {
         let lanes = S::F32_LANES;
-        let channels = self.weights.len() / (self.taps.len() * TILE).max(1);
-        let size = self.positions.size();
-        let furthest = self.taps.iter().copied().max().unwrap_or(0);
-        let last = (self.positions.rows - 1) * self.positions.columns + self.positions.width;
+        let positions = self.positions;
+        let size = positions.size();
+        let furthest = self.offsets.iter().copied().max().unwrap_or(0);
+        let last = (positions.rows - 1) * positions.columns + positions.width;
+        let channels = self.start.len();
         // What the pointers below rest on.
-        assert!(lanes * 2 <= SLACK && self.positions.width <= self.positions.columns);
-        assert!(last + SLACK <= self.field.len());
-        assert_eq!(self.output.len(), TILE * size);
-        assert_eq!(self.weights.len(), channels * self.taps.len() * TILE);
-        assert!(
-            channels == 0
-                || (channels - 1) * self.channel + furthest + last + SLACK <= self.field.len()
-        );
-        let (runs, step, vectors) = self.positions.runs(lanes, false);
-        for run in 0..runs {
-            let mut position = run * step;
-            let end = position + vectors * lanes;
-            while position < end {
-                let tile = Tile {
-                    // SAFETY: `position` is below `last`, and so within the field.
-                    field: unsafe { self.field.as_ptr().add(position) },
-                    channel: self.channel,
-                    channels,
-                    taps: self.taps,
-                    weights: self.weights.as_ptr(),
-                    // SAFETY: `position` is below `size`.
-                    output: unsafe { self.output.as_mut_ptr().add(position) },
-                    size,
-                };
-                let left = (end - position) / lanes;
-                // SAFETY: by the assertions above, every tap of every channel at `position` has
-                // `SLACK` elements, so two vectors, behind it, and so has every output row.
-                unsafe {
-                    match (lanes >= 16, left >= 2) {
-                        (true, true) => {
-                            tile.compute::<S, TILE, 2>(simd, 0);
-                            position += 2 * lanes;
+        assert!(lanes * 2 <= SLACK && positions.width <= positions.columns);
+        assert!(furthest + last + SLACK <= self.field.len());
+        assert_eq!(self.weights.len(), self.offsets.len() * TILE);
+        assert!((1..=TILE).contains(&channels) && self.scratch.len() >= TILE * size);
+        let end = self.target.end(positions);
+        assert!((channels - 1) * self.target.plane + end <= self.target.values.len());
+
+        let mut start = [0.0; TILE];
+        start[..channels].copy_from_slice(self.start);
+        // Whole rows of vectors go where they belong; anything else by way of the scratch.
+        let direct = channels == TILE
+            && self.target.column_step == 1
+            && positions.width.is_multiple_of(lanes);
+        let ([runs, step, vectors], output, plane, output_step) = match direct {
+            true => (
+                [positions.rows, positions.columns, positions.width / lanes],
+                self.target.values[self.target.first..].as_mut_ptr(),
+                self.target.plane,
+                self.target.row_step,
+            ),
+            false => {
+                let runs = positions.runs(lanes, false);
+                (runs, self.scratch.as_mut_ptr(), size, runs[1])
+            }
+        };
+        let tile = Tile {
+            field: self.field.as_ptr(),
+            offsets: self.offsets,
+            weights: self.weights.as_ptr(),
+            start,
+            output,
+            plane,
+        };
+        let place = |index: usize| {
+            let (run, vector) = (index / vectors, index % vectors * lanes);
+            [run * step + vector, run * output_step + vector]
+        };
+        let total = runs * vectors;
+        let mut index = 0;
+        // SAFETY: a position is below `last` rounded up to a vector, so that by the assertions every
+        // offset has `SLACK` elements, at least two vectors, behind it. Written are whole rows of
+        // the target, which ends where asserted, or the scratch, whose rows have slack, too.
+        unsafe {
+            while index + 1 < total {
+                let places = [place(index), place(index + 1)];
+                match lanes >= 16 {
+                    true => tile.compute::<S, TILE, 2>(simd, 0, places),
+                    // Sixteen registers hold half as much.
+                    false => {
+                        tile.compute::<S, { TILE / 2 }, 2>(simd, 0, places);
+                        tile.compute::<S, { TILE / 2 }, 2>(simd, TILE / 2, places);
+                    }
+                }
+                index += 2;
+            }
+            if index < total {
+                tile.compute::<S, TILE, 1>(simd, 0, [place(index)]);
+            }
+        }
+        if !direct {
+            self.copy(channels, size);
+        }
+    }
+}
+
+impl Correlate<'_> {
+    /// From the scratch to the target.
+    #[inline(always)]
+    fn copy(&mut self, channels: usize, size: usize) {
+        let (positions, target) = (self.positions, &mut self.target);
+        for (k, sums) in self.scratch.chunks_exact(size).take(channels).enumerate() {
+            let plane = &mut target.values[k * target.plane + target.first..];
+            for row in 0..positions.rows {
+                let sums = &sums[row * positions.columns..][..positions.width];
+                let pixels = &mut plane[row * target.row_step..];
+                match target.column_step {
+                    1 => pixels[..positions.width].copy_from_slice(sums),
+                    2 => {
+                        let last = positions.width - 1;
+                        let pairs = pixels[..2 * last].as_chunks_mut::<2>().0;
+                        for (pair, sum) in pairs.iter_mut().zip(sums) {
+                            pair[0] = *sum;
                         }
-                        (true, false) => {
-                            tile.compute::<S, TILE, 1>(simd, 0);
-                            position += lanes;
-                        }
-                        // Sixteen registers hold half as much.
-                        (false, true) => {
-                            tile.compute::<S, { TILE / 2 }, 2>(simd, 0);
-                            tile.compute::<S, { TILE / 2 }, 2>(simd, TILE / 2);
-                            position += 2 * lanes;
-                        }
-                        (false, false) => {
-                            tile.compute::<S, TILE, 1>(simd, 0);
-                            position += lanes;
+                        pixels[2 * last] = sums[last];
+                    }
+                    step => {
+                        for (pixel, sum) in pixels.iter_mut().step_by(step).zip(sums) {
+                            *pixel = *sum;
                         }
                     }
                 }
@@ -188,49 +260,52 @@ impl WithSimd for Correlate<'_> {
     }
 }
 
-/// Some neighbouring positions for all channels of a tile.
+/// Some vectors of positions for all channels of a tile.
 struct Tile<'a> {
     field: *const f32,
-    channel: usize,
-    channels: usize,
-    taps: &'a [usize],
+    offsets: &'a [usize],
     weights: *const f32,
+    start: [f32; TILE],
     output: *mut f32,
-    size: usize,
+    plane: usize,
 }
 
 impl Tile<'_> {
-    /// `V` vectors of positions for the `K` output channels from `first` on.
+    /// Vectors at `V` places, in the field and in the output, for the `K` output channels from `first`
+    /// on.
     ///
     /// # Safety
-    /// `field + c * channel + tap` must have `V` vectors for each channel and tap, `output + k * size`
-    /// for each of the output channels, and `weights` must be `[channels, taps, TILE]`.
+    /// There must be a vector at `field + offset + place` for each offset and place, and at
+    /// `output + k * plane + place` for each output channel and place; `weights` must be
+    /// `[offsets, TILE]`.
     #[inline(always)]
-    unsafe fn compute<S: Simd, const K: usize, const V: usize>(&self, simd: S, first: usize) {
-        let lanes = S::F32_LANES;
-        let mut sums = [[simd.splat_f32s(0.0); V]; K];
-        // SAFETY: the caller's promise; weights advance by TILE for each channel and tap.
+    unsafe fn compute<S: Simd, const K: usize, const V: usize>(
+        &self,
+        simd: S,
+        first: usize,
+        places: [[usize; 2]; V],
+    ) {
+        let mut sums: [[S::f32s; V]; K] =
+            std::array::from_fn(|k| [simd.splat_f32s(self.start[first + k]); V]);
+        // SAFETY: the caller's promise; weights advance by TILE for each offset.
         unsafe {
             let mut weights = self.weights.add(first);
-            for channel in 0..self.channels {
-                let field = self.field.add(channel * self.channel);
-                for tap in self.taps {
-                    let pixels = field.add(*tap);
-                    let pixels: [S::f32s; V] =
-                        std::array::from_fn(|v| load::<S>(pixels.add(v * lanes)));
-                    for (k, sums) in sums.iter_mut().enumerate() {
-                        let weight = simd.splat_f32s(*weights.add(k));
-                        for (sum, pixels) in sums.iter_mut().zip(pixels) {
-                            *sum = simd.mul_add_f32s(weight, pixels, *sum);
-                        }
+            let fields: [*const f32; V] = std::array::from_fn(|v| self.field.add(places[v][0]));
+            for offset in self.offsets {
+                let pixels: [S::f32s; V] =
+                    std::array::from_fn(|v| load::<S>(fields[v].add(*offset)));
+                for (k, sums) in sums.iter_mut().enumerate() {
+                    let weight = simd.splat_f32s(*weights.add(k));
+                    for (sum, pixels) in sums.iter_mut().zip(pixels) {
+                        *sum = simd.mul_add_f32s(weight, pixels, *sum);
                     }
-                    weights = weights.add(TILE);
                 }
+                weights = weights.add(TILE);
             }
             for (k, sums) in sums.into_iter().enumerate() {
-                let output = self.output.add((first + k) * self.size);
-                for (v, sum) in sums.into_iter().enumerate() {
-                    store::<S>(output.add(v * lanes), sum);
+                let output = self.output.add((first + k) * self.plane);
+                for (sum, place) in sums.into_iter().zip(places) {
+                    store::<S>(output.add(place[1]), sum);
                 }
             }
         }
@@ -263,12 +338,14 @@ pub(super) const PARTIAL: usize = 16;
 /// where a column is a channel and a tap.
 pub(super) struct WeightGradient<'a> {
     pub(super) field: &'a [f32],
-    /// Offsets in the field: `channel * field.channel() + tap`.
+    /// Offsets in the field, of a channel's start and a tap.
     pub(super) columns: &'a [usize],
-    /// `[outputs, positions.size()]`, zero between rows.
+    /// `[outputs, rows, width]`
     pub(super) gradient: &'a [f32],
     pub(super) outputs: usize,
     pub(super) positions: Positions,
+    /// At least `[outputs, positions.size()]`, zero wherever a row's end is not.
+    pub(super) scratch: &'a mut [f32],
     /// `[outputs, columns, PARTIAL]`: sums of positions that are equal modulo a vector's width.
     pub(super) sums: &'a mut [f32],
 }
@@ -279,15 +356,39 @@ impl WithSimd for WeightGradient<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
         let lanes = S::F32_LANES;
-        let size = self.positions.size();
+        let positions = self.positions;
+        let size = positions.size();
         let furthest = self.columns.iter().copied().max().unwrap_or(0);
-        let last = (self.positions.rows - 1) * self.positions.columns + self.positions.width;
+        let last = (positions.rows - 1) * positions.columns + positions.width;
         // What the pointers below rest on.
         assert!(lanes <= PARTIAL && lanes * 2 <= SLACK);
-        assert!(self.positions.width <= self.positions.columns);
-        assert_eq!(self.gradient.len(), self.outputs * size);
+        assert!(positions.width <= positions.columns);
+        let pixels = positions.rows * positions.width;
+        assert_eq!(self.gradient.len(), self.outputs * pixels);
+        assert!(self.scratch.len() >= self.outputs * size);
         assert_eq!(self.sums.len(), self.outputs * self.columns.len() * PARTIAL);
         assert!(furthest + last + SLACK <= self.field.len());
+        // Whole rows of vectors are read where they are; anything else by way of the scratch.
+        let source = match positions.width.is_multiple_of(lanes) {
+            true => Source {
+                gradient: self.gradient.as_ptr(),
+                plane: pixels,
+                runs: positions.rows,
+                vectors: positions.width / lanes,
+                steps: [positions.width, positions.columns],
+            },
+            false => {
+                self.copy(size);
+                let [runs, step, vectors] = positions.runs(lanes, true);
+                Source {
+                    gradient: self.scratch.as_ptr(),
+                    plane: size,
+                    runs,
+                    vectors,
+                    steps: [step, step],
+                }
+            }
+        };
         let mut output = 0;
         while output < self.outputs {
             let mut column = 0;
@@ -297,15 +398,15 @@ impl WithSimd for WeightGradient<'_> {
                     while column < self.columns.len() {
                         match (lanes >= 16, self.columns.len() - column) {
                             (true, COLUMNS..) => {
-                                self.block::<S, GRADIENTS, COLUMNS>(simd, output, column);
+                                self.block::<S, GRADIENTS, COLUMNS>(simd, &source, output, column);
                                 column += COLUMNS;
                             }
                             (_, 2..) => {
-                                self.block::<S, GRADIENTS, 2>(simd, output, column);
+                                self.block::<S, GRADIENTS, 2>(simd, &source, output, column);
                                 column += 2;
                             }
                             _ => {
-                                self.block::<S, GRADIENTS, 1>(simd, output, column);
+                                self.block::<S, GRADIENTS, 1>(simd, &source, output, column);
                                 column += 1;
                             }
                         }
@@ -315,11 +416,11 @@ impl WithSimd for WeightGradient<'_> {
                     while column < self.columns.len() {
                         match self.columns.len() - column {
                             COLUMNS.. => {
-                                self.block::<S, 1, COLUMNS>(simd, output, column);
+                                self.block::<S, 1, COLUMNS>(simd, &source, output, column);
                                 column += COLUMNS;
                             }
                             _ => {
-                                self.block::<S, 1, 1>(simd, output, column);
+                                self.block::<S, 1, 1>(simd, &source, output, column);
                                 column += 1;
                             }
                         }
@@ -331,7 +432,34 @@ impl WithSimd for WeightGradient<'_> {
     }
 }
 
+/// Where the gradient's vectors are: `runs` of `vectors`, so many elements from run to run in the
+/// gradient and in the field.
+struct Source {
+    gradient: *const f32,
+    /// Elements of an output channel.
+    plane: usize,
+    runs: usize,
+    vectors: usize,
+    steps: [usize; 2],
+}
+
 impl WeightGradient<'_> {
+    /// From the gradient to the scratch.
+    #[inline(always)]
+    fn copy(&mut self, size: usize) {
+        let Positions {
+            rows,
+            width,
+            columns,
+        } = self.positions;
+        let planes = self.gradient.chunks_exact(rows * width);
+        for (plane, pixels) in self.scratch.chunks_exact_mut(size).zip(planes) {
+            for (row, pixels) in plane.chunks_mut(columns).zip(pixels.chunks_exact(width)) {
+                row[..width].copy_from_slice(pixels);
+            }
+        }
+    }
+
     /// The sums of `K` outputs and `T` columns over all positions.
     ///
     /// # Safety
@@ -341,27 +469,29 @@ impl WeightGradient<'_> {
     unsafe fn block<S: Simd, const K: usize, const T: usize>(
         &mut self,
         simd: S,
+        source: &Source,
         output: usize,
         column: usize,
     ) {
         let lanes = S::F32_LANES;
-        let size = self.positions.size();
-        let (runs, step, vectors) = self.positions.runs(lanes, true);
+        let plane = source.plane;
         let mut sums = [[simd.splat_f32s(0.0); T]; K];
         // SAFETY: every position read is below `last` rounded up to a vector, which `SLACK` covers
-        // in the field and in each row of the gradient.
+        // in the field and in each row of the scratch; the gradient itself is read in whole rows.
         unsafe {
-            let gradient = self.gradient.as_ptr().add(output * size);
+            let gradient = source.gradient.add(output * plane);
             let fields: [*const f32; T] = std::array::from_fn(|t| {
                 self.field
                     .as_ptr()
                     .add(*self.columns.get_unchecked(column + t))
             });
-            for run in 0..runs {
-                for vector in 0..vectors {
-                    let position = run * step + vector * lanes;
+            for run in 0..source.runs {
+                let [start, field_start] = source.steps.map(|step| run * step);
+                for vector in 0..source.vectors {
+                    let position = start + vector * lanes;
                     let gradients: [S::f32s; K] =
-                        std::array::from_fn(|k| load::<S>(gradient.add(k * size + position)));
+                        std::array::from_fn(|k| load::<S>(gradient.add(k * plane + position)));
+                    let position = field_start + vector * lanes;
                     for (t, field) in fields.iter().enumerate() {
                         let pixels = load::<S>(field.add(position));
                         for (sums, gradient) in sums.iter_mut().zip(gradients) {
@@ -429,53 +559,62 @@ mod tests {
     fn correlate<S: Simd>(simd: S, case: &(Field, Vec<usize>, Positions)) {
         let (field, taps, positions) = case;
         let pixels = numbers(field.size(), 1);
-        let weights = numbers(field.channels * taps.len() * TILE, 2);
-        let mut output = vec![0.0; TILE * positions.size()];
-        let work = Correlate {
-            field: &pixels,
-            channel: field.channel(),
-            taps,
-            weights: &weights,
-            positions: *positions,
-            output: &mut output,
-        };
-        simd.vectorize(work);
-        for k in 0..TILE {
-            for (row, column) in
-                (0..positions.rows).flat_map(|r| (0..positions.width).map(move |c| (r, c)))
-            {
-                let position = row * positions.columns + column;
-                let mut expected = 0.0_f64;
-                for channel in 0..field.channels {
-                    for (tap, offset) in taps.iter().enumerate() {
-                        let weight = weights[(channel * taps.len() + tap) * TILE + k];
-                        let pixel = pixels[channel * field.channel() + offset + position];
-                        expected += f64::from(weight) * f64::from(pixel);
-                    }
+        let offsets: Vec<usize> = (0..field.channels)
+            .flat_map(|channel| taps.iter().map(move |tap| channel * field.channel() + tap))
+            .collect();
+        let weights = numbers(offsets.len() * TILE, 2);
+        let start = numbers(TILE, 5);
+        for (channels, column_step) in [(TILE, 1), (TILE, 2), (3, 1), (1, 3)] {
+            let row_step = positions.width * column_step + 1;
+            let plane = positions.rows * row_step + 5;
+            // A vector written too far would show.
+            let mut output = vec![f32::NAN; channels * plane];
+            let work = Correlate {
+                field: &pixels,
+                offsets: &offsets,
+                weights: &weights,
+                start: &start[..channels],
+                positions: *positions,
+                target: Target {
+                    values: &mut output,
+                    plane,
+                    first: 4,
+                    row_step,
+                    column_step,
+                },
+                scratch: &mut vec![f32::NAN; TILE * positions.size()],
+            };
+            simd.vectorize(work);
+            let mut written = 0;
+            for k in 0..channels {
+                for (row, column) in
+                    (0..positions.rows).flat_map(|r| (0..positions.width).map(move |c| (r, c)))
+                {
+                    let position = row * positions.columns + column;
+                    let terms = offsets.iter().zip(weights.chunks_exact(TILE));
+                    let sum: f64 = terms
+                        .map(|(offset, w)| f64::from(w[k]) * f64::from(pixels[offset + position]))
+                        .sum();
+                    let expected = sum + f64::from(start[k]);
+                    let place = k * plane + 4 + row * row_step + column * column_step;
+                    let found = f64::from(output[place]);
+                    assert!(
+                        (found - expected).abs() < 1e-4,
+                        "{} lanes, {field:?}: {found} {expected}",
+                        S::F32_LANES
+                    );
+                    written += 1;
                 }
-                let found = f64::from(output[k * positions.size() + position]);
-                assert!(
-                    (found - expected).abs() < 1e-4,
-                    "{} lanes, {field:?}: {found} {expected}",
-                    S::F32_LANES
-                );
             }
+            assert_eq!(output.iter().filter(|x| !x.is_nan()).count(), written);
         }
     }
 
     fn weight_gradient<S: Simd>(simd: S, case: &(Field, Vec<usize>, Positions), outputs: usize) {
         let (field, taps, positions) = case;
         let pixels = numbers(field.size(), 3);
-        let mut gradient = vec![0.0; outputs * positions.size()];
-        let drawn = numbers(outputs * positions.rows * positions.width, 4);
-        for (index, value) in drawn.into_iter().enumerate() {
-            let (plane, place) = (
-                index / (positions.rows * positions.width),
-                index % (positions.rows * positions.width),
-            );
-            let (row, column) = (place / positions.width, place % positions.width);
-            gradient[plane * positions.size() + row * positions.columns + column] = value;
-        }
+        let area = positions.rows * positions.width;
+        let gradient = numbers(outputs * area, 4);
         let columns: Vec<usize> = (0..field.channels)
             .flat_map(|channel| taps.iter().map(move |tap| channel * field.channel() + tap))
             .collect();
@@ -486,13 +625,18 @@ mod tests {
             gradient: &gradient,
             outputs,
             positions: *positions,
+            scratch: &mut vec![0.0; outputs * positions.size()],
             sums: &mut sums,
         };
         simd.vectorize(work);
         for output in 0..outputs {
-            let gradient = &gradient[output * positions.size()..][..positions.size() - SLACK];
+            let gradient = gradient[output * area..].chunks_exact(positions.width);
             for (index, column) in columns.iter().enumerate() {
-                let pairs = gradient.iter().zip(&pixels[*column..]);
+                let rows = gradient.clone().take(positions.rows).enumerate();
+                let pairs = rows.flat_map(|(row, gradient)| {
+                    let pixels = &pixels[column + row * positions.columns..];
+                    gradient.iter().zip(pixels)
+                });
                 let expected: f64 = pairs.map(|(g, x)| f64::from(*g) * f64::from(*x)).sum();
                 let place = (output * columns.len() + index) * PARTIAL;
                 let found: f32 = sums[place..place + PARTIAL].iter().sum();

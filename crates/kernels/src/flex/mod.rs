@@ -7,6 +7,7 @@
 mod adam;
 mod batch_norm;
 mod bernoulli;
+mod chunks;
 mod content;
 mod conv;
 mod correlate;
@@ -14,6 +15,7 @@ mod lstm;
 mod math;
 mod steps;
 
+pub(crate) use conv::{Kernel, Options};
 pub(crate) use steps::Uses;
 
 use burn::{
@@ -70,7 +72,7 @@ pub(crate) trait FusedOps: Backend {
         epsilon: f32,
     ) -> FloatTensor<Self>;
 
-    /// Image, weight, bias; `[images, channels, height, width]`.
+    /// Image `[images, channels, height, width]`, the weights of all kernels one after the other, bias.
     fn convolution(
         input: FloatTensor<Self>,
         weight: FloatTensor<Self>,
@@ -121,7 +123,7 @@ impl FusedOps for Flex {
     }
 
     fn convolution(input: Raw, weight: Raw, bias: Raw, options: conv::Options) -> Raw {
-        conv::forward(&input, &weight, &bias, options)
+        conv::forward(&input, &weight, &bias, &options)
     }
 
     fn adam(
@@ -289,20 +291,13 @@ pub(crate) fn batch_norm(
     Tensor::from_dispatch(output)
 }
 
-/// [`crate::conv`]
+/// [`crate::conv`]; weights of all kernels one after the other.
 pub(crate) fn conv(
     input: Tensor<4>,
-    weight: Tensor<4>,
+    weight: Tensor<1>,
     bias: Tensor<1>,
-    stride: usize,
-    padding: usize,
-    transposed: Option<usize>,
+    options: conv::Options,
 ) -> Tensor<4> {
-    let options = conv::Options {
-        stride,
-        padding,
-        transposed,
-    };
     let output = <Dispatch as FusedOps>::convolution(
         input.into_dispatch(),
         weight.into_dispatch(),
@@ -344,6 +339,16 @@ fn slice(tensor: &Raw) -> &[f32] {
     tensor
         .as_slice()
         .expect("the tensor was made contiguous and holds 32-bit floats")
+}
+
+/// A tensor whose storage holds its elements in order and nothing else.
+fn exact(tensor: Raw) -> Raw {
+    let elements = tensor.layout().num_elements();
+    let whole = tensor.as_slice::<f32>().is_some() && tensor.storage::<f32>().len() == elements;
+    match whole {
+        true => tensor,
+        false => tensor.to_contiguous(),
+    }
 }
 
 fn raw<const D: usize>(values: Vec<f32>, shape: [usize; D]) -> Raw {

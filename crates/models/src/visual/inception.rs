@@ -16,7 +16,7 @@ use burn::{
 };
 use mnemora_kernels::{
     batch_norm::batch_norm_relu,
-    conv::{conv2d, transposed_conv2d},
+    conv::{conv2d, conv2d_bank, transposed_conv2d},
 };
 use mnemora_memory::Initializer;
 
@@ -133,11 +133,15 @@ fn normalise(norm: &BatchNorm, maps: Tensor<4>) -> Tensor<4> {
     found.output
 }
 
+fn weight_and_bias(layer: &Conv2d) -> (Tensor<4>, Tensor<1>) {
+    let bias = layer.bias.as_ref().expect("these layers have a bias").val();
+    (layer.weight.val(), bias)
+}
+
 /// A square convolution that keeps the size, divided by its stride.
 fn convolve(layer: &Conv2d, maps: Tensor<4>) -> Tensor<4> {
-    let weight = layer.weight.val();
+    let (weight, bias) = weight_and_bias(layer);
     let half = weight.dims()[2] / 2;
-    let bias = layer.bias.as_ref().expect("these layers have a bias").val();
     conv2d(maps, weight, bias, layer.stride[0], half)
 }
 
@@ -164,12 +168,8 @@ impl Streams {
     }
 
     fn forward(&self, maps: Tensor<4>) -> Tensor<4> {
-        let streams = self
-            .convolutions
-            .iter()
-            .map(|convolution| convolve(convolution, maps.clone()))
-            .collect();
-        normalise(&self.norm, Tensor::cat(streams, 1))
+        let kernels = self.convolutions.iter().map(weight_and_bias).collect();
+        normalise(&self.norm, conv2d_bank(maps, kernels))
     }
 }
 
