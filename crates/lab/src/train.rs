@@ -13,6 +13,7 @@ use crate::{
 };
 use burn::tensor::Device;
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     time::{Instant, SystemTime},
 };
@@ -141,18 +142,20 @@ pub fn resume(
     on_large_stack(|| go_on(&run, &experiment, learner, state, metrics, surroundings))
 }
 
-/// Runs `work` on a thread whose stack holds the backward pass of long sequences.
+/// Runs `work` on a thread of a pool of its own, as large as the global one, whose stacks hold the backward
+/// pass of long sequences. On a thread of the pool, parallel operations neither hand their work to
+/// another thread nor wait for it.
 pub(crate) fn on_large_stack<T: Send>(
     work: impl FnOnce() -> Result<T, LabError> + Send,
 ) -> Result<T, LabError> {
-    std::thread::scope(|scope| {
-        std::thread::Builder::new()
-            .name("training".into())
-            .stack_size(STACK)
-            .spawn_scoped(scope, work)
-            .map_err(|_| LabError::Thread("training thread"))?
-            .join()
-            .unwrap_or(Err(LabError::Thread("training thread")))
+    let pool = rayon::ThreadPoolBuilder::new()
+        .thread_name(|index| format!("training {index}"))
+        .num_threads(rayon::current_num_threads())
+        .stack_size(STACK)
+        .build()
+        .map_err(|_| LabError::Thread("training threads"))?;
+    pool.install(|| {
+        catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(LabError::Thread("training thread")))
     })
 }
 

@@ -328,9 +328,6 @@ unsafe fn store<S: Simd>(to: *mut f32, vector: S::f32s) {
     unsafe { to.cast::<S::f32s>().write_unaligned(vector) }
 }
 
-/// Channels of the gradient, and taps, that are worked on together.
-const GRADIENTS: usize = 4;
-const COLUMNS: usize = 6;
 /// Partial sums for a weight, whatever the width of the machine's vectors.
 pub(super) const PARTIAL: usize = 16;
 
@@ -389,45 +386,39 @@ impl WithSimd for WeightGradient<'_> {
                 }
             }
         };
+        let (outputs, columns) = (self.outputs, self.columns.len());
+        let wide = lanes >= 16;
         let mut output = 0;
-        while output < self.outputs {
+        while output < outputs {
+            let rows = match outputs - output {
+                8.. if wide => 8,
+                4.. => 4,
+                _ => 1,
+            };
             let mut column = 0;
-            // SAFETY: outputs and columns stay within their counts; see `block`.
-            unsafe {
-                if self.outputs - output >= GRADIENTS {
-                    while column < self.columns.len() {
-                        match (lanes >= 16, self.columns.len() - column) {
-                            (true, COLUMNS..) => {
-                                self.block::<S, GRADIENTS, COLUMNS>(simd, &source, output, column);
-                                column += COLUMNS;
-                            }
-                            (_, 2..) => {
-                                self.block::<S, GRADIENTS, 2>(simd, &source, output, column);
-                                column += 2;
-                            }
-                            _ => {
-                                self.block::<S, GRADIENTS, 1>(simd, &source, output, column);
-                                column += 1;
-                            }
-                        }
+            while column < columns {
+                let count = match columns - column {
+                    6.. if wide && rows == 4 => 6,
+                    3.. if wide || rows == 1 => 3,
+                    2.. if rows == 4 => 2,
+                    _ => 1,
+                };
+                // SAFETY: so many outputs and columns there are.
+                unsafe {
+                    match (rows, count) {
+                        (8, 3) => self.block::<S, 8, 3>(simd, &source, output, column),
+                        (8, _) => self.block::<S, 8, 1>(simd, &source, output, column),
+                        (4, 6) => self.block::<S, 4, 6>(simd, &source, output, column),
+                        (4, 3) => self.block::<S, 4, 3>(simd, &source, output, column),
+                        (4, 2) => self.block::<S, 4, 2>(simd, &source, output, column),
+                        (4, _) => self.block::<S, 4, 1>(simd, &source, output, column),
+                        (_, 3) => self.block::<S, 1, 3>(simd, &source, output, column),
+                        _ => self.block::<S, 1, 1>(simd, &source, output, column),
                     }
-                    output += GRADIENTS;
-                } else {
-                    while column < self.columns.len() {
-                        match self.columns.len() - column {
-                            COLUMNS.. => {
-                                self.block::<S, 1, COLUMNS>(simd, &source, output, column);
-                                column += COLUMNS;
-                            }
-                            _ => {
-                                self.block::<S, 1, 1>(simd, &source, output, column);
-                                column += 1;
-                            }
-                        }
-                    }
-                    output += 1;
                 }
+                column += count;
             }
+            output += rows;
         }
     }
 }
@@ -488,14 +479,14 @@ impl WeightGradient<'_> {
             for run in 0..source.runs {
                 let [start, field_start] = source.steps.map(|step| run * step);
                 for vector in 0..source.vectors {
-                    let position = start + vector * lanes;
-                    let gradients: [S::f32s; K] =
-                        std::array::from_fn(|k| load::<S>(gradient.add(k * plane + position)));
                     let position = field_start + vector * lanes;
-                    for (t, field) in fields.iter().enumerate() {
-                        let pixels = load::<S>(field.add(position));
-                        for (sums, gradient) in sums.iter_mut().zip(gradients) {
-                            sums[t] = simd.mul_add_f32s(gradient, pixels, sums[t]);
+                    let pixels: [S::f32s; T] =
+                        std::array::from_fn(|t| load::<S>(fields[t].add(position)));
+                    let gradient = gradient.add(start + vector * lanes);
+                    for (k, sums) in sums.iter_mut().enumerate() {
+                        let gradient = load::<S>(gradient.add(k * plane));
+                        for (sum, pixels) in sums.iter_mut().zip(pixels) {
+                            *sum = simd.mul_add_f32s(gradient, pixels, *sum);
                         }
                     }
                 }
