@@ -15,7 +15,7 @@ use super::{
     Loop, Raw,
     chunks::by_chunks,
     contiguous,
-    correlate::{Correlate, Field, PARTIAL, Positions, SLACK, TILE, Target, WeightGradient},
+    correlate::{Correlate, Field, Positions, TILE, Target, WeightGradient},
     raw, run, simd, slice,
 };
 use burn::backend::{
@@ -371,21 +371,17 @@ fn spread(shape: &Geometry, coarse: &[f32], weights: &[f32], bias: Option<&[f32]
     )
 }
 
-/// Groups of images whose sums are made apart: a number that depends on shapes alone, so that
+/// Groups of images whose sums are made apart: a number that depends on their count alone, so that
 /// results do not depend on the number of threads.
-fn groups(images: usize, weights: usize) -> usize {
-    /// Bytes of partial sums at most.
-    const MOST: usize = 64 << 20;
-    (MOST / (weights * PARTIAL * 4))
-        .clamp(1, 8)
-        .min(images.max(1))
-}
+const GROUPS: usize = 8;
 
 /// Gradients of the weights and, for a convolution, of the bias.
 ///
 /// The field gets one more channel, of ones, and each kernel one more column that reads it: its sum
 /// is that of the gradient, which is the bias's.
 fn weight_gradient(shape: &Geometry, fine: &[f32], coarse: &[f32]) -> [Vec<f32>; 2] {
+    /// Pixels of images that are worked on together.
+    const TOGETHER: usize = 2048;
     let field = shape.field();
     let positions = shape.positions(&field);
     let ones = field.channels * field.channel();
@@ -402,32 +398,43 @@ fn weight_gradient(shape: &Geometry, fine: &[f32], coarse: &[f32]) -> [Vec<f32>;
         .map(|(outputs, columns)| outputs.len() * columns.len());
     let count: usize = count.sum();
     let pixels = shape.coarse[1] * shape.coarse[2];
-    let share = shape.images.div_ceil(groups(shape.images, count));
+    let share = shape.images.div_ceil(GROUPS).max(1);
     let sums: Vec<Vec<f32>> = fine
         .par_chunks(share * shape.fine_size())
         .zip(coarse.par_chunks(share * shape.coarse_size()))
         .map(|(fine, coarse)| {
-            let mut buffer = vec![0.0; field.size() + positions.size()];
-            buffer[ones..].fill(1.0);
-            let most = kernels.iter().map(|(outputs, _)| outputs.len()).max();
-            let mut scratch = vec![0.0; most.unwrap_or(0) * positions.size()];
-            let mut sums = vec![0.0; count * PARTIAL];
-            let images = fine.chunks_exact(shape.fine_size());
-            for (fine, coarse) in images.zip(coarse.chunks_exact(shape.coarse_size())) {
-                run(Fill {
-                    field: &field,
-                    image: fine,
-                    size: [shape.fine[1], shape.fine[2]],
-                    buffer: &mut buffer[..ones],
-                });
+            // Some images at a time, so that there is work for all that is loaded.
+            let together = (TOGETHER / pixels).clamp(1, 8);
+            let field_size = field.size() + positions.size();
+            let mut fields = vec![0.0; together * field_size];
+            for buffer in fields.chunks_exact_mut(field_size) {
+                buffer[ones..].fill(1.0);
+            }
+            let mut scratch = Vec::new();
+            let mut sums = vec![0.0; count];
+            let batches = fine.chunks(together * shape.fine_size());
+            for (fine, coarse) in batches.zip(coarse.chunks(together * shape.coarse_size())) {
+                let images = fine.chunks_exact(shape.fine_size());
+                let images_left = images.len();
+                for (image, buffer) in images.zip(fields.chunks_exact_mut(field_size)) {
+                    run(Fill {
+                        field: &field,
+                        image,
+                        size: [shape.fine[1], shape.fine[2]],
+                        buffer: &mut buffer[..ones],
+                    });
+                }
                 let mut rest = &mut sums[..];
                 for (outputs, columns) in &kernels {
                     let sums;
-                    (sums, rest) = rest.split_at_mut(outputs.len() * columns.len() * PARTIAL);
+                    (sums, rest) = rest.split_at_mut(outputs.len() * columns.len());
                     simd(WeightGradient {
-                        field: &buffer,
+                        fields: &fields[..images_left * field_size],
+                        field_size,
                         columns,
-                        gradient: &coarse[outputs.start * pixels..outputs.end * pixels],
+                        gradient: coarse,
+                        image: shape.coarse_size(),
+                        first: outputs.start * pixels,
                         outputs: outputs.len(),
                         positions,
                         scratch: &mut scratch,
@@ -435,11 +442,7 @@ fn weight_gradient(shape: &Geometry, fine: &[f32], coarse: &[f32]) -> [Vec<f32>;
                     });
                 }
             }
-            sums.as_chunks::<PARTIAL>()
-                .0
-                .iter()
-                .map(|partial| partial.iter().sum())
-                .collect()
+            sums
         })
         .collect();
     let mut total = vec![0.0; count];
@@ -477,6 +480,8 @@ fn bias_gradient(gradient: &[f32], channels: usize, pixels: usize) -> Vec<f32> {
 }
 
 fn plane_sum(plane: &[f32]) -> f32 {
+    /// Sums that are added up at the end.
+    const PARTIAL: usize = 16;
     let (lanes, rest) = plane.as_chunks::<PARTIAL>();
     let mut partial = [0.0_f32; PARTIAL];
     for chunk in lanes {
@@ -613,6 +618,3 @@ pub(super) fn tracked<C: CheckpointStrategy>(
         OpsKind::UnTracked(prep) => prep.finish(output),
     }
 }
-
-// Both sides rely on it.
-const _: () = assert!(SLACK >= 2 * PARTIAL);

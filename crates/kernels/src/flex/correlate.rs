@@ -53,35 +53,39 @@ impl Field {
     #[inline(always)]
     pub(super) fn fill(&self, image: &[f32], [height, width]: [usize; 2], field: &mut [f32]) {
         let s = self.stride;
+        // Where the pixels of a channel go that are `s` apart in a row: first pixel, place, count.
+        let runs: Vec<[usize; 3]> = (0..height)
+            .filter(|row| (row + self.padding) / s < self.rows)
+            .flat_map(|row| (0..s.min(width)).map(move |first| (row, first)))
+            .map(|(row, first)| {
+                let column = first + self.padding;
+                let place = self.offset(row + self.padding, column);
+                let room = self.columns.saturating_sub(column / s);
+                [
+                    row * width + first,
+                    place,
+                    (width - first).div_ceil(s).min(room),
+                ]
+            })
+            .filter(|[.., count]| *count > 0)
+            .collect();
         let channels = image.chunks_exact(height * width);
         for (pixels, field) in channels.zip(field.chunks_exact_mut(self.channel())) {
-            for (row, pixels) in pixels.chunks_exact(width).enumerate() {
-                let row = row + self.padding;
-                if row / s >= self.rows {
-                    continue;
-                }
-                for first in 0..s.min(width) {
-                    let column = first + self.padding;
-                    let start = self.offset(row, column);
-                    let count = (width - first)
-                        .div_ceil(s)
-                        .min(self.columns.saturating_sub(column / s));
-                    let target = &mut field[start..start + count];
-                    match s {
-                        1 => target.copy_from_slice(&pixels[..count]),
-                        2 => {
-                            let (pairs, last) = pixels[first..].as_chunks::<2>();
-                            for (target, pair) in target.iter_mut().zip(pairs) {
-                                *target = pair[0];
-                            }
-                            if let ([last], true) = (last, count > pairs.len()) {
-                                target[count - 1] = *last;
-                            }
+            for [first, place, count] in runs.iter().copied() {
+                let target = &mut field[place..place + count];
+                match s {
+                    1 => target.copy_from_slice(&pixels[first..first + count]),
+                    2 => {
+                        let last = count - 1;
+                        let pairs = pixels[first..first + 2 * last].as_chunks::<2>().0;
+                        for (target, pair) in target.iter_mut().zip(pairs) {
+                            *target = pair[0];
                         }
-                        _ => {
-                            let source = pixels[first..].iter().step_by(s);
-                            target.iter_mut().zip(source).for_each(|(t, p)| *t = *p);
-                        }
+                        target[last] = pixels[first + 2 * last];
+                    }
+                    _ => {
+                        let source = pixels[first..].iter().step_by(s);
+                        target.iter_mut().zip(source).for_each(|(t, p)| *t = *p);
                     }
                 }
             }
@@ -328,22 +332,26 @@ unsafe fn store<S: Simd>(to: *mut f32, vector: S::f32s) {
     unsafe { to.cast::<S::f32s>().write_unaligned(vector) }
 }
 
-/// Partial sums for a weight, whatever the width of the machine's vectors.
-pub(super) const PARTIAL: usize = 16;
+/// Output channels that are worked on together at most.
+const ROWS: usize = 8;
 
-/// `sums[k, column] += sum_position gradient[k, position] * field[columns[column] + position]`,
-/// where a column is a channel and a tap.
+/// `sums[k, column] += sum_{image, position} gradient[image, k, position] *
+/// field[image, columns[column] + position]`, where a column is a channel and a tap.
 pub(super) struct WeightGradient<'a> {
-    pub(super) field: &'a [f32],
-    /// Offsets in the field, of a channel's start and a tap.
+    /// `[images, field_size]`
+    pub(super) fields: &'a [f32],
+    pub(super) field_size: usize,
+    /// Offsets in a field, of a channel's start and a tap.
     pub(super) columns: &'a [usize],
-    /// `[outputs, rows, width]`
+    /// `[images, image]`, in each image `[outputs, rows, width]` from `first` on.
     pub(super) gradient: &'a [f32],
+    pub(super) image: usize,
+    pub(super) first: usize,
     pub(super) outputs: usize,
     pub(super) positions: Positions,
-    /// At least `[outputs, positions.size()]`, zero wherever a row's end is not.
-    pub(super) scratch: &'a mut [f32],
-    /// `[outputs, columns, PARTIAL]`: sums of positions that are equal modulo a vector's width.
+    /// Grows to what is needed.
+    pub(super) scratch: &'a mut Vec<f32>,
+    /// `[outputs, columns]`
     pub(super) sums: &'a mut [f32],
 }
 
@@ -354,66 +362,58 @@ impl WithSimd for WeightGradient<'_> {
     fn with_simd<S: Simd>(mut self, simd: S) {
         let lanes = S::F32_LANES;
         let positions = self.positions;
-        let size = positions.size();
+        let images = self.gradient.len() / self.image;
         let furthest = self.columns.iter().copied().max().unwrap_or(0);
         let last = (positions.rows - 1) * positions.columns + positions.width;
-        // What the pointers below rest on.
-        assert!(lanes <= PARTIAL && lanes * 2 <= SLACK);
-        assert!(positions.width <= positions.columns);
         let pixels = positions.rows * positions.width;
-        assert_eq!(self.gradient.len(), self.outputs * pixels);
-        assert!(self.scratch.len() >= self.outputs * size);
-        assert_eq!(self.sums.len(), self.outputs * self.columns.len() * PARTIAL);
-        assert!(furthest + last + SLACK <= self.field.len());
-        // Whole rows of vectors are read where they are; anything else by way of the scratch.
-        let source = match positions.width.is_multiple_of(lanes) {
-            true => Source {
-                gradient: self.gradient.as_ptr(),
-                plane: pixels,
-                runs: positions.rows,
-                vectors: positions.width / lanes,
-                steps: [positions.width, positions.columns],
-            },
-            false => {
-                self.copy(size);
-                let [runs, step, vectors] = positions.runs(lanes, true);
-                Source {
-                    gradient: self.scratch.as_ptr(),
-                    plane: size,
-                    runs,
-                    vectors,
-                    steps: [step, step],
-                }
-            }
-        };
+        // What the pointers below rest on.
+        assert!(lanes * 2 <= SLACK);
+        assert!(positions.width <= positions.columns);
+        assert!(self.first + self.outputs * pixels <= self.image);
+        assert_eq!(self.gradient.len(), images * self.image);
+        assert_eq!(self.fields.len(), images * self.field_size);
+        assert!(furthest + last + SLACK <= self.field_size);
+        assert_eq!(self.sums.len(), self.outputs * self.columns.len());
+
+        // Where the vectors of all images begin in the fields.
+        let [runs, step, vectors] = positions.runs(lanes, true);
+        let places: Vec<usize> = (0..images)
+            .flat_map(|image| {
+                (0..runs * vectors).map(move |index| {
+                    let (run, vector) = (index / vectors, index % vectors);
+                    image * self.field_size + run * step + vector * lanes
+                })
+            })
+            .collect();
         let (outputs, columns) = (self.outputs, self.columns.len());
         let wide = lanes >= 16;
         let mut output = 0;
         while output < outputs {
             let rows = match outputs - output {
-                8.. if wide => 8,
+                8.. if wide => ROWS,
                 4.. => 4,
                 _ => 1,
             };
+            let packed = self.pack(lanes, output, rows);
             let mut column = 0;
             while column < columns {
                 let count = match columns - column {
-                    6.. if wide && rows == 4 => 6,
                     3.. if wide || rows == 1 => 3,
-                    2.. if rows == 4 => 2,
+                    2.. => 2,
                     _ => 1,
                 };
-                // SAFETY: so many outputs and columns there are.
+                // SAFETY: so many outputs and columns there are, and the gradient was packed for them.
                 unsafe {
                     match (rows, count) {
-                        (8, 3) => self.block::<S, 8, 3>(simd, &source, output, column),
-                        (8, _) => self.block::<S, 8, 1>(simd, &source, output, column),
-                        (4, 6) => self.block::<S, 4, 6>(simd, &source, output, column),
-                        (4, 3) => self.block::<S, 4, 3>(simd, &source, output, column),
-                        (4, 2) => self.block::<S, 4, 2>(simd, &source, output, column),
-                        (4, _) => self.block::<S, 4, 1>(simd, &source, output, column),
-                        (_, 3) => self.block::<S, 1, 3>(simd, &source, output, column),
-                        _ => self.block::<S, 1, 1>(simd, &source, output, column),
+                        (8, 3) => self.block::<S, 8, 3>(simd, packed, &places, output, column),
+                        (8, 2) => self.block::<S, 8, 2>(simd, packed, &places, output, column),
+                        (8, _) => self.block::<S, 8, 1>(simd, packed, &places, output, column),
+                        (4, 3) => self.block::<S, 4, 3>(simd, packed, &places, output, column),
+                        (4, 2) => self.block::<S, 4, 2>(simd, packed, &places, output, column),
+                        (4, _) => self.block::<S, 4, 1>(simd, packed, &places, output, column),
+                        (_, 3) => self.block::<S, 1, 3>(simd, packed, &places, output, column),
+                        (_, 2) => self.block::<S, 1, 2>(simd, packed, &places, output, column),
+                        _ => self.block::<S, 1, 1>(simd, packed, &places, output, column),
                     }
                 }
                 column += count;
@@ -423,80 +423,90 @@ impl WithSimd for WeightGradient<'_> {
     }
 }
 
-/// Where the gradient's vectors are: `runs` of `vectors`, so many elements from run to run in the
-/// gradient and in the field.
-struct Source {
-    gradient: *const f32,
-    /// Elements of an output channel.
-    plane: usize,
-    runs: usize,
-    vectors: usize,
-    steps: [usize; 2],
-}
-
 impl WeightGradient<'_> {
-    /// From the gradient to the scratch.
+    /// The gradient of some output channels in the order in which it is read, `[vectors of all images,
+    /// rows, lanes]`, zero between the rows of an image, aligned to vectors. Gives its first element in the
+    /// scratch.
     #[inline(always)]
-    fn copy(&mut self, size: usize) {
-        let Positions {
-            rows,
-            width,
-            columns,
-        } = self.positions;
-        let planes = self.gradient.chunks_exact(rows * width);
-        for (plane, pixels) in self.scratch.chunks_exact_mut(size).zip(planes) {
-            for (row, pixels) in plane.chunks_mut(columns).zip(pixels.chunks_exact(width)) {
-                row[..width].copy_from_slice(pixels);
+    fn pack(&mut self, lanes: usize, output: usize, rows: usize) -> usize {
+        let positions = self.positions;
+        let [runs, step, vectors] = positions.runs(lanes, true);
+        let pixels = positions.rows * positions.width;
+        let per_image = runs * vectors * rows * lanes;
+        let images = self.gradient.len() / self.image;
+        self.scratch.clear();
+        self.scratch.resize(images * per_image + lanes, 0.0);
+        let aligned = lanes * size_of::<f32>();
+        let start = self.scratch.as_ptr().align_offset(aligned).min(lanes);
+        let images = self.gradient.chunks_exact(self.image);
+        for (image, packed) in images.zip(self.scratch[start..].chunks_exact_mut(per_image)) {
+            let planes = image[self.first + output * pixels..].chunks_exact(pixels);
+            for (k, plane) in planes.take(rows).enumerate() {
+                for (row, pixels) in plane.chunks_exact(positions.width).enumerate() {
+                    // Place of the row's first pixel among the vectors, a run after the other.
+                    let place = match step {
+                        0 => row * positions.columns,
+                        _ => row * vectors * lanes,
+                    };
+                    let mut left = pixels;
+                    let mut place = place;
+                    while !left.is_empty() {
+                        let count = left.len().min(lanes - place % lanes);
+                        let target = (place / lanes * rows + k) * lanes + place % lanes;
+                        packed[target..target + count].copy_from_slice(&left[..count]);
+                        left = &left[count..];
+                        place += count;
+                    }
+                }
             }
         }
+        start
     }
 
     /// The sums of `K` outputs and `T` columns over all positions.
     ///
     /// # Safety
-    /// There must be so many outputs and columns from `output` and `column` on, and the assertions
-    /// of `with_simd` must hold.
+    /// There must be so many outputs and columns from `output` and `column` on, their gradient packed in
+    /// the scratch from `packed` on, and the assertions of `with_simd` must hold.
     #[inline(always)]
     unsafe fn block<S: Simd, const K: usize, const T: usize>(
         &mut self,
         simd: S,
-        source: &Source,
+        packed: usize,
+        places: &[usize],
         output: usize,
         column: usize,
     ) {
         let lanes = S::F32_LANES;
-        let plane = source.plane;
         let mut sums = [[simd.splat_f32s(0.0); T]; K];
         // SAFETY: every position read is below `last` rounded up to a vector, which `SLACK` covers
-        // in the field and in each row of the scratch; the gradient itself is read in whole rows.
+        // in the fields; the packed gradient has `K` vectors for every place.
         unsafe {
-            let gradient = source.gradient.add(output * plane);
+            let mut gradient = self.scratch.as_ptr().add(packed);
             let fields: [*const f32; T] = std::array::from_fn(|t| {
-                self.field
+                self.fields
                     .as_ptr()
                     .add(*self.columns.get_unchecked(column + t))
             });
-            for run in 0..source.runs {
-                let [start, field_start] = source.steps.map(|step| run * step);
-                for vector in 0..source.vectors {
-                    let position = field_start + vector * lanes;
-                    let pixels: [S::f32s; T] =
-                        std::array::from_fn(|t| load::<S>(fields[t].add(position)));
-                    let gradient = gradient.add(start + vector * lanes);
-                    for (k, sums) in sums.iter_mut().enumerate() {
-                        let gradient = load::<S>(gradient.add(k * plane));
-                        for (sum, pixels) in sums.iter_mut().zip(pixels) {
-                            *sum = simd.mul_add_f32s(gradient, pixels, *sum);
-                        }
+            for place in places {
+                let pixels: [S::f32s; T] =
+                    std::array::from_fn(|t| load::<S>(fields[t].add(*place)));
+                for (k, sums) in sums.iter_mut().enumerate() {
+                    let gradient = load::<S>(gradient.add(k * lanes));
+                    for (sum, pixels) in sums.iter_mut().zip(pixels) {
+                        *sum = simd.mul_add_f32s(gradient, pixels, *sum);
                     }
                 }
+                gradient = gradient.add(K * lanes);
             }
-            for (k, sums) in sums.into_iter().enumerate() {
-                for (t, sum) in sums.into_iter().enumerate() {
-                    let place = ((output + k) * self.columns.len() + column + t) * PARTIAL;
-                    let kept = self.sums.as_mut_ptr().add(place);
-                    store::<S>(kept, simd.add_f32s(load::<S>(kept), sum));
-                }
+        }
+        let columns = self.columns.len();
+        for (sums, row) in sums
+            .into_iter()
+            .zip(self.sums[output * columns..].chunks_exact_mut(columns))
+        {
+            for (kept, sum) in row[column..].iter_mut().zip(sums) {
+                *kept += simd.reduce_sum_f32s(sum);
             }
         }
     }
@@ -603,34 +613,43 @@ mod tests {
 
     fn weight_gradient<S: Simd>(simd: S, case: &(Field, Vec<usize>, Positions), outputs: usize) {
         let (field, taps, positions) = case;
-        let pixels = numbers(field.size(), 3);
+        let images = 2;
+        let pixels = numbers(images * field.size(), 3);
         let area = positions.rows * positions.width;
-        let gradient = numbers(outputs * area, 4);
+        // The kernel's channels are not the first of the image.
+        let (first, image) = (area, (outputs + 2) * area);
+        let gradient = numbers(images * image, 4);
         let columns: Vec<usize> = (0..field.channels)
             .flat_map(|channel| taps.iter().map(move |tap| channel * field.channel() + tap))
             .collect();
-        let mut sums = vec![0.0; outputs * columns.len() * PARTIAL];
+        let mut sums = vec![0.5; outputs * columns.len()];
         let work = WeightGradient {
-            field: &pixels,
+            fields: &pixels,
+            field_size: field.size(),
             columns: &columns,
             gradient: &gradient,
+            image,
+            first,
             outputs,
             positions: *positions,
-            scratch: &mut vec![0.0; outputs * positions.size()],
+            scratch: &mut vec![f32::NAN; 3],
             sums: &mut sums,
         };
         simd.vectorize(work);
         for output in 0..outputs {
-            let gradient = gradient[output * area..].chunks_exact(positions.width);
             for (index, column) in columns.iter().enumerate() {
-                let rows = gradient.clone().take(positions.rows).enumerate();
-                let pairs = rows.flat_map(|(row, gradient)| {
-                    let pixels = &pixels[column + row * positions.columns..];
-                    gradient.iter().zip(pixels)
-                });
-                let expected: f64 = pairs.map(|(g, x)| f64::from(*g) * f64::from(*x)).sum();
-                let place = (output * columns.len() + index) * PARTIAL;
-                let found: f32 = sums[place..place + PARTIAL].iter().sum();
+                let mut expected = 0.0_f64;
+                for n in 0..images {
+                    let gradient = &gradient[n * image + first + output * area..][..area];
+                    let pixels = &pixels[n * field.size() + column..];
+                    for (row, gradient) in gradient.chunks_exact(positions.width).enumerate() {
+                        let pixels = &pixels[row * positions.columns..];
+                        let pairs = gradient.iter().zip(pixels);
+                        let row: f64 = pairs.map(|(g, x)| f64::from(*g) * f64::from(*x)).sum();
+                        expected += row;
+                    }
+                }
+                let found = sums[output * columns.len() + index] - 0.5;
                 assert!(
                     (f64::from(found) - expected).abs() < 1e-3,
                     "{} lanes, {field:?}: {found} {expected}",
@@ -643,7 +662,7 @@ mod tests {
     fn check<S: Simd>(simd: S) {
         for case in cases() {
             correlate(simd, &case);
-            for outputs in [1, 4, 7] {
+            for outputs in [1, 4, 7, 9] {
                 weight_gradient(simd, &case, outputs);
             }
         }
