@@ -381,7 +381,7 @@ const GROUPS: usize = 8;
 /// is that of the gradient, which is the bias's.
 fn weight_gradient(shape: &Geometry, fine: &[f32], coarse: &[f32]) -> [Vec<f32>; 2] {
     /// Pixels of images that are worked on together.
-    const TOGETHER: usize = 2048;
+    const TOGETHER: usize = 1024;
     let field = shape.field();
     let positions = shape.positions(&field);
     let ones = field.channels * field.channel();
