@@ -101,13 +101,13 @@ impl Loop for Gradient<'_> {
 }
 
 /// Hidden state and cell side by side, and what the gradient needs.
-pub(super) fn forward(gates: &Raw, cell: &Raw) -> (Raw, Raw) {
-    let (gates, cell) = (contiguous(gates), contiguous(cell));
+pub(super) fn forward(gates: &[f32], cell: &Raw) -> (Raw, Raw) {
+    let cell = contiguous(cell);
     let [batch, hidden] = cell.layout().shape().dims();
     let mut output = vec![0.0; batch * 2 * hidden];
     let mut saved = vec![0.0; batch * 5 * hidden];
     run(Forward {
-        gates: slice(&gates),
+        gates,
         cell: slice(&cell),
         hidden,
         output: &mut output,

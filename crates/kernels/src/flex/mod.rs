@@ -13,6 +13,7 @@ mod conv;
 mod correlate;
 mod lstm;
 mod math;
+mod panels;
 mod steps;
 
 pub(crate) use conv::{Kernel, Options};
@@ -34,9 +35,11 @@ pub(crate) trait FusedOps: Backend {
     /// `[rows, size]` twice; returns `[rows]`.
     fn bernoulli(x: FloatTensor<Self>, logits: FloatTensor<Self>) -> FloatTensor<Self>;
 
-    /// `[inputs, outputs]` and `[outputs]` for a time loop; returns `[inputs + 1, outputs]`.
+    /// `[inputs, outputs]`, `[hidden, outputs]` and `[outputs]` for a time loop; the value that is
+    /// returned stands for them.
     fn step_weights(
-        weight: FloatTensor<Self>,
+        input: FloatTensor<Self>,
+        hidden: FloatTensor<Self>,
         bias: FloatTensor<Self>,
         uses: Uses,
     ) -> FloatTensor<Self>;
@@ -98,12 +101,12 @@ impl FusedOps for Flex {
         bernoulli::forward(&x, &logits)
     }
 
-    fn step_weights(weight: Raw, bias: Raw, _: Uses) -> Raw {
-        steps::joined(&weight, &bias)
+    fn step_weights(input: Raw, hidden: Raw, bias: Raw, uses: Uses) -> Raw {
+        steps::pack(&input, &hidden, &bias, &uses)
     }
 
-    fn lstm_step(x: Raw, hidden: Raw, cell: Raw, weights: Raw, _: Uses) -> Raw {
-        steps::forward(&x, &hidden, &cell, &weights)
+    fn lstm_step(x: Raw, hidden: Raw, cell: Raw, _: Raw, uses: Uses) -> Raw {
+        steps::forward(&x, &hidden, &cell, uses)
     }
 
     fn cosine(keys: Raw, memory: Raw) -> Raw {
@@ -145,11 +148,12 @@ impl<C: CheckpointStrategy> FusedOps for Autodiff<Flex, C> {
     }
 
     fn step_weights(
-        weight: FloatTensor<Self>,
+        input: FloatTensor<Self>,
+        hidden: FloatTensor<Self>,
         bias: FloatTensor<Self>,
         uses: Uses,
     ) -> FloatTensor<Self> {
-        steps::tracked_weights::<C>(weight, bias, uses)
+        steps::tracked_weights::<C>(input, hidden, bias, uses)
     }
 
     fn lstm_step(
@@ -229,9 +233,19 @@ pub(crate) fn bernoulli(x: Tensor<2>, logits: Tensor<2>) -> Tensor<1> {
 }
 
 /// [`crate::lstm::LstmWeights`]
-pub(crate) fn step_weights(weight: Tensor<2>, bias: Tensor<1>, uses: Uses) -> Tensor<2> {
-    let (weight, bias) = (weight.into_dispatch(), bias.into_dispatch());
-    Tensor::from_dispatch(<Dispatch as FusedOps>::step_weights(weight, bias, uses))
+pub(crate) fn step_weights(
+    input: Tensor<2>,
+    hidden: Tensor<2>,
+    bias: Tensor<1>,
+    uses: Uses,
+) -> Tensor<1> {
+    let output = <Dispatch as FusedOps>::step_weights(
+        input.into_dispatch(),
+        hidden.into_dispatch(),
+        bias.into_dispatch(),
+        uses,
+    );
+    Tensor::from_dispatch(output)
 }
 
 /// [`crate::lstm::lstm_step`], hidden and cell side by side.
@@ -239,7 +253,7 @@ pub(crate) fn lstm_step(
     x: Tensor<2>,
     hidden: Tensor<2>,
     cell: Tensor<2>,
-    weights: Tensor<2>,
+    weights: Tensor<1>,
     uses: Uses,
 ) -> Tensor<2> {
     let output = <Dispatch as FusedOps>::lstm_step(

@@ -1,11 +1,11 @@
-//! Weights that a time loop uses at every step: their gradient is one matrix product over all
-//! steps, not one a step and a sum.
+//! Weights that a time loop uses at every step: packed once for all of its products, their gradient one
+//! product over all steps, not one a step and a sum.
 //!
-//! The weights enter a sequence through one node of the graph ([`tracked_weights`]). Each use leaves its
-//! input and the gradient of its output in a list that the node shares; the node's own backward
-//! step, which comes after those of all uses, multiplies the two.
+//! The weights enter a sequence through one node of the graph ([`tracked_weights`]), whose value says
+//! nothing. Each use leaves its input and the gradient of its output in a list that the node shares; the
+//! node's own backward step, which comes after those of all uses, multiplies the two.
 
-use super::{Loop, Raw, contiguous, lstm, raw, run, slice};
+use super::{Loop, Raw, contiguous, lstm, panels::Panels, raw, run, slice};
 use burn::backend::{
     Autodiff, Flex,
     autodiff::{
@@ -16,12 +16,29 @@ use burn::backend::{
     ops::FloatTensorOps,
     tensor::FloatTensor,
 };
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// What uses of the weights have left so far: rows `[x, 1]` and gradients of their products.
+/// What the steps of a sequence share.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Uses(Arc<Mutex<Rows>>);
+pub(crate) struct Uses(Arc<Shared>);
 
+#[derive(Debug, Default)]
+struct Shared {
+    packed: OnceLock<Packed>,
+    rows: Mutex<Rows>,
+}
+
+/// Weights for products with few rows.
+#[derive(Debug)]
+struct Packed {
+    /// Of `[W_x; W_h; b]`, `[inputs + hidden + 1, outputs]`.
+    forward: Panels,
+    /// `W_x` and `W_h`, and their transposes, once a backward pass asks for them.
+    weights: [Raw; 2],
+    backward: [OnceLock<Panels>; 2],
+}
+
+/// What uses of the weights have left so far: rows `[x, h, 1]` and gradients of their products.
 #[derive(Debug, Default)]
 struct Rows {
     inputs: Vec<f32>,
@@ -30,67 +47,95 @@ struct Rows {
 
 impl Uses {
     fn push(&self, inputs: &[f32], gradients: &[f32]) {
-        let mut rows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rows = self.0.rows.lock().unwrap_or_else(PoisonError::into_inner);
         rows.inputs.extend_from_slice(inputs);
         rows.gradients.extend_from_slice(gradients);
     }
 
     fn take(&self) -> Rows {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.0.rows.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn packed(&self) -> &Packed {
+        let packed = self.0.packed.get();
+        packed.expect("a sequence's weights are packed before its first step")
+    }
+
+    /// Gradients `[batch, outputs]` times the transpose of `W_x` (0) or `W_h` (1).
+    fn to_input(&self, which: usize, gradients: &[f32]) -> Vec<f32> {
+        let packed = self.packed();
+        let panels = packed.backward[which].get_or_init(|| {
+            let weight = &packed.weights[which];
+            let [_, outputs] = weight.layout().shape().dims();
+            Panels::transposed(slice(weight), outputs)
+        });
+        panels.multiply(gradients)
     }
 }
 
-/// `[inputs, outputs]` with the bias as a last row.
-pub(super) fn joined(weight: &Raw, bias: &Raw) -> Raw {
-    let (weight, bias) = (contiguous(weight), contiguous(bias));
-    let [inputs, outputs] = weight.layout().shape().dims();
-    let mut values = Vec::with_capacity((inputs + 1) * outputs);
-    values.extend_from_slice(slice(&weight));
-    values.extend_from_slice(slice(&bias));
-    raw(values, [inputs + 1, outputs])
+/// Packs the weights for `uses` and gives the value of their node.
+pub(super) fn pack(input: &Raw, hidden: &Raw, bias: &Raw, uses: &Uses) -> Raw {
+    let weights = [input, hidden].map(contiguous);
+    let bias = contiguous(bias);
+    let parts = [slice(&weights[0]), slice(&weights[1]), slice(&bias)];
+    let forward = Panels::stacked(&parts, parts[2].len());
+    uses.0.packed.get_or_init(|| Packed {
+        forward,
+        weights,
+        backward: Default::default(),
+    });
+    raw(vec![0.0], [1])
 }
 
 pub(super) fn tracked_weights<C: CheckpointStrategy>(
-    weight: FloatTensor<Autodiff<Flex, C>>,
+    input: FloatTensor<Autodiff<Flex, C>>,
+    hidden: FloatTensor<Autodiff<Flex, C>>,
     bias: FloatTensor<Autodiff<Flex, C>>,
     uses: Uses,
 ) -> FloatTensor<Autodiff<Flex, C>> {
     #[derive(Debug)]
     struct Weights;
 
-    impl Backward<Flex, 2> for Weights {
-        type State = (Uses, [usize; 2]);
+    impl Backward<Flex, 3> for Weights {
+        type State = Uses;
 
-        fn backward(self, ops: Ops<Self::State, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
-            let (uses, [inputs, outputs]) = ops.state;
+        fn backward(self, ops: Ops<Uses, 3>, grads: &mut Gradients, _: &mut Checkpointer) {
+            let uses = ops.state;
             // What each use registered says only that there was one.
             let _ = grads.consume::<Flex>(&ops.node);
+            let shapes = uses.packed().weights.each_ref();
+            let [[inputs, outputs], [hidden, _]]: [[usize; 2]; 2] =
+                shapes.map(|weight| weight.layout().shape().dims());
             let Rows {
                 inputs: rows,
                 gradients,
             } = uses.take();
             let count = gradients.len() / outputs;
-            let rows = Flex::float_transpose(raw(rows, [count, inputs + 1]));
+            let rows = Flex::float_transpose(raw(rows, [count, inputs + hidden + 1]));
             let product = Flex::float_matmul(rows, raw(gradients, [count, outputs]));
             let product = contiguous(&product);
-            let (weight, bias) = slice(&product).split_at(inputs * outputs);
-            let [to_weight, to_bias] = ops.parents;
-            if let Some(node) = to_weight {
-                grads.register::<Flex>(node.id, raw(weight.to_vec(), [inputs, outputs]));
+            let (to_inputs, rest) = slice(&product).split_at(inputs * outputs);
+            let (to_hiddens, to_biases) = rest.split_at(hidden * outputs);
+            let [to_input, to_hidden, to_bias] = ops.parents;
+            if let Some(node) = to_input {
+                grads.register::<Flex>(node.id, raw(to_inputs.to_vec(), [inputs, outputs]));
+            }
+            if let Some(node) = to_hidden {
+                grads.register::<Flex>(node.id, raw(to_hiddens.to_vec(), [hidden, outputs]));
             }
             if let Some(node) = to_bias {
-                grads.register::<Flex>(node.id, raw(bias.to_vec(), [outputs]));
+                grads.register::<Flex>(node.id, raw(to_biases.to_vec(), [outputs]));
             }
         }
     }
 
-    let (weight, weight_guard) = weight.into_parts();
+    let (input, input_guard) = input.into_parts();
+    let (hidden, hidden_guard) = hidden.into_parts();
     let (bias, bias_guard) = bias.into_parts();
-    let shape: [usize; 2] = weight.layout().shape().dims();
-    let output = joined(&weight, &bias);
-    let guards = [weight_guard, bias_guard];
+    let output = pack(&input, &hidden, &bias, &uses);
+    let guards = [input_guard, hidden_guard, bias_guard];
     match Weights.prepare::<C>(guards).compute_bound().stateful() {
-        OpsKind::Tracked(prep) => prep.finish((uses, shape), output),
+        OpsKind::Tracked(prep) => prep.finish(uses, output),
         OpsKind::UnTracked(prep) => prep.finish(output),
     }
 }
@@ -127,20 +172,23 @@ struct Saved {
     cell: Raw,
     /// Of the gates, see [`lstm`].
     gates: Raw,
-    /// `[inputs + hidden + 1, 4 * hidden]`
-    weights: Raw,
     uses: Uses,
 }
 
 /// One LSTM step: hidden state and cell side by side, `[batch, 2 * hidden]`.
-fn step(x: &Raw, hidden: &Raw, cell: &Raw, weights: &Raw, uses: Uses) -> (Raw, Saved) {
+fn step(x: &Raw, hidden: &Raw, cell: &Raw, uses: Uses) -> (Raw, Saved) {
     let [x, hidden, cell] = [x, hidden, cell].map(contiguous);
     let [batch, x_size] = x.layout().shape().dims();
     let [_, hidden_size] = hidden.layout().shape().dims();
     let width = x_size + hidden_size + 1;
     assert_eq!(hidden.layout().shape().dims(), [batch, hidden_size]);
     assert_eq!(cell.layout().shape().dims(), [batch, hidden_size]);
-    assert_eq!(weights.layout().shape().dims(), [width, 4 * hidden_size]);
+    let shapes = uses.packed().weights.each_ref();
+    assert_eq!(
+        shapes.map(|weight| weight.layout().shape().dims()),
+        [[x_size, 4 * hidden_size], [hidden_size, 4 * hidden_size]],
+        "shapes of the weights"
+    );
     let mut rows = vec![0.0; batch * width];
     run(Rowed {
         x: slice(&x),
@@ -148,29 +196,20 @@ fn step(x: &Raw, hidden: &Raw, cell: &Raw, weights: &Raw, uses: Uses) -> (Raw, S
         sizes: [x_size, hidden_size],
         output: &mut rows,
     });
+    let gates = uses.packed().forward.multiply(&rows);
     let rows = raw(rows, [batch, width]);
-    let gates = Flex::float_matmul(rows.clone(), weights.clone());
     let (output, gates) = lstm::forward(&gates, &cell);
     let saved = Saved {
         rows,
         cell,
         gates,
-        weights: weights.clone(),
         uses,
     };
     (output, saved)
 }
 
-pub(super) fn forward(x: &Raw, hidden: &Raw, cell: &Raw, weights: &Raw) -> Raw {
-    step(x, hidden, cell, weights, Uses::default()).0
-}
-
-/// The first columns of a matrix.
-fn columns(matrix: &[f32], width: usize, first: usize, count: usize) -> Vec<f32> {
-    let rows = matrix.chunks_exact(width);
-    rows.flat_map(|row| &row[first..first + count])
-        .copied()
-        .collect()
+pub(super) fn forward(x: &Raw, hidden: &Raw, cell: &Raw, uses: Uses) -> Raw {
+    step(x, hidden, cell, uses).0
 }
 
 pub(super) fn tracked_step<C: CheckpointStrategy>(
@@ -200,19 +239,13 @@ pub(super) fn tracked_step<C: CheckpointStrategy>(
             if let Some(node) = to_cell {
                 grads.register::<Flex>(node.id, raw(cell, [batch, hidden]));
             }
-            if to_x.is_none() && to_hidden.is_none() {
-                return;
-            }
-            let gates = raw(gates, [batch, 4 * hidden]);
-            let rows = Flex::float_matmul(gates, Flex::float_transpose(saved.weights));
-            let rows = contiguous(&rows);
-            let inputs = width - hidden - 1;
             if let Some(node) = to_x {
-                let x = columns(slice(&rows), width, 0, inputs);
+                let x = saved.uses.to_input(0, &gates);
+                let inputs = width - hidden - 1;
                 grads.register::<Flex>(node.id, raw(x, [batch, inputs]));
             }
             if let Some(node) = to_hidden {
-                let h = columns(slice(&rows), width, inputs, hidden);
+                let h = saved.uses.to_input(1, &gates);
                 grads.register::<Flex>(node.id, raw(h, [batch, hidden]));
             }
         }
@@ -221,8 +254,8 @@ pub(super) fn tracked_step<C: CheckpointStrategy>(
     let (x, x_guard) = x.into_parts();
     let (hidden, hidden_guard) = hidden.into_parts();
     let (cell, cell_guard) = cell.into_parts();
-    let (weights, weights_guard) = weights.into_parts();
-    let (output, saved) = step(&x, &hidden, &cell, &weights, uses);
+    let (_, weights_guard) = weights.into_parts();
+    let (output, saved) = step(&x, &hidden, &cell, uses);
     let guards = [x_guard, hidden_guard, cell_guard, weights_guard];
     match Step.prepare::<C>(guards).compute_bound().stateful() {
         OpsKind::Tracked(prep) => prep.finish(saved, output),
