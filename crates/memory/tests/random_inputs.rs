@@ -8,7 +8,7 @@ use burn::{
     tensor::{Device, Gradients, Tensor, TensorData},
 };
 use common::{CONDITION, LATENT, memories};
-use mnemora_memory::{AnyMemory, Initializer, Memory, MemoryConfig, Previous};
+use mnemora_memory::{AnyMemory, Initializer, Memory, Previous};
 use rand::RngExt;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use rand_distr::StandardNormal;
