@@ -132,6 +132,16 @@ pub enum Command {
         /// Time a step of each memory alone, at 100, 1,000 and 10,000 slots, instead (needs 12 GB)
         #[arg(long)]
         slots: bool,
+        /// Time a training step of small models, and measure its memory, on sequences of 25 to 1,000
+        /// steps, whole and by segments, instead
+        #[arg(long, conflicts_with = "slots")]
+        length: bool,
+        /// PNG of what --length measures
+        #[arg(long, value_name = "PNG", requires = "length")]
+        out: Option<PathBuf>,
+        /// One measurement of --length, in this process
+        #[arg(long, value_name = "MEMORY,TIME,SEGMENT", hide = true, conflicts_with_all = ["slots", "length"])]
+        one_length: Option<String>,
         /// Steps to time
         #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
         steps: u64,

@@ -87,7 +87,24 @@ pub fn run(command: Command) -> Result<u8, LabError> {
             Ok(0)
         }
         Command::Compare { runs, out, json } => compare_command(&runs, &out, json),
-        Command::Bench { slots, steps, json } => {
+        Command::Bench {
+            one_length: Some(work),
+            steps,
+            ..
+        } => {
+            say(to_json(&bench::one_length(&work, steps as usize)?))?;
+            Ok(0)
+        }
+        Command::Bench {
+            length: true,
+            out,
+            steps,
+            json,
+            ..
+        } => bench_length(steps as usize, out.as_deref(), json),
+        Command::Bench {
+            slots, steps, json, ..
+        } => {
             let rows = match slots {
                 true => bench::bench_slots(steps as usize)?,
                 false => bench::bench(steps as usize)?,
@@ -99,6 +116,31 @@ pub fn run(command: Command) -> Result<u8, LabError> {
             Ok(0)
         }
     }
+}
+
+/// Measures by length, in processes of this program.
+fn bench_length(steps: usize, out: Option<&Path>, json: bool) -> Result<u8, LabError> {
+    let program = std::env::current_exe().map_err(|source| LabError::Read {
+        path: "this program".into(),
+        source,
+    })?;
+    // A path where nothing can be written is better known before the measurements.
+    if let Some(out) = out {
+        bench::draw_length(&[], out)?;
+    }
+    let rows = bench::bench_length(&program, steps)?;
+    if let Some(out) = out {
+        bench::draw_length(&rows, out)?;
+        eprintln!("{}", out.display());
+    }
+    match json {
+        true => {
+            say_lines(&rows)?;
+            say_lines(&bench::length_growth(&rows))?;
+        }
+        false => say(bench::length_table(&rows).trim_end())?,
+    }
+    Ok(0)
 }
 
 /// Writes a result to standard output. Who closes the other end early has seen enough.

@@ -28,18 +28,24 @@ struct Moments {
 }
 
 /// Gradients of a module's parameters by path, flattened.
+#[derive(Default)]
 pub struct ParameterGradients(BTreeMap<String, Tensor<1>>);
 
 impl ParameterGradients {
     /// Takes them out of what `backward` gave.
     pub fn of<M: Module>(module: &M, gradients: Gradients) -> Self {
-        let mut collector = Collector {
+        let mut all = Self::default();
+        all.add(module, gradients);
+        all
+    }
+
+    /// Adds what another `backward` gave.
+    pub fn add<M: Module>(&mut self, module: &M, gradients: Gradients) {
+        module.visit(&mut Collector {
             names: Names::default(),
             gradients,
-            found: BTreeMap::new(),
-        };
-        module.visit(&mut collector);
-        Self(collector.found)
+            found: &mut self.0,
+        });
     }
 
     /// Euclidean norm over all parameters; one number is read from the device.
@@ -138,13 +144,13 @@ impl Adam {
     }
 }
 
-struct Collector {
+struct Collector<'a> {
     names: Names,
     gradients: Gradients,
-    found: BTreeMap<String, Tensor<1>>,
+    found: &'a mut BTreeMap<String, Tensor<1>>,
 }
 
-impl ModuleVisitor for Collector {
+impl ModuleVisitor for Collector<'_> {
     fn enter_module(&mut self, name: &str, container: &str) {
         self.names.enter(name, container);
     }
@@ -158,8 +164,13 @@ impl ModuleVisitor for Collector {
             && let Some(gradient) = param.val().grad_remove(&mut self.gradients)
         {
             let size = param.shape().num_elements();
-            self.found
-                .insert(self.names.path(), gradient.reshape([size]));
+            let path = self.names.path();
+            let gradient = gradient.reshape([size]);
+            let sum = match self.found.remove(&path) {
+                None => gradient,
+                Some(before) => before + gradient,
+            };
+            self.found.insert(path, sum);
         }
     }
 }

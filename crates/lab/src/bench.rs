@@ -1,7 +1,11 @@
-//! Timing: a training step at paper size, a memory's step by its slots.
+//! Timing: a training step at paper size, by the length of sequences, a memory's step by its slots.
 
+mod length;
 mod slots;
 
+pub use length::{
+    LengthGrowth, LengthRow, bench_length, draw_length, length_growth, length_table, one_length,
+};
 pub use slots::bench_slots;
 
 use crate::{

@@ -243,6 +243,10 @@ pub struct TrainingSettings {
     pub clip: f64,
     /// Steps over which the weight of the KL rises from 0 to 1, 0 for none.
     pub kl_warmup: u64,
+    /// Steps of a sequence whose graph is in memory at a time, 0 for all. With fewer the time loop is
+    /// computed twice; gradients are the same. The square root of a sequence's length takes the
+    /// least memory. The task `copy` takes whole sequences only.
+    pub segment: usize,
     /// Steps between rows of metrics.jsonl.
     pub log_every: u64,
     /// Steps between checkpoints.
@@ -334,6 +338,7 @@ impl Default for TrainingSettings {
             final_learning_rate: 1e-4,
             clip: 10.0,
             kl_warmup: 0,
+            segment: 0,
             log_every: 50,
             checkpoint_every: 1_000,
             keep: 2,
@@ -622,6 +627,7 @@ impl Experiment {
                 training.threads
             ));
         }
+        self.validate_segment()?;
         for (key, value) in [
             ("training.learning_rate", training.learning_rate),
             ("training.final_learning_rate", training.final_learning_rate),
@@ -642,6 +648,23 @@ impl Experiment {
 }
 
 impl Experiment {
+    /// Segments are shorter than a sequence, of a task that has them.
+    fn validate_segment(&self) -> Result<(), String> {
+        let (segment, time) = (self.training.segment, self.time());
+        match self.task.name {
+            TaskName::Copy if segment > 0 => Err(format!(
+                "training.segment is {segment}, it must be 0 for the task copy, which is trained on \
+                 whole sequences"
+            )),
+            _ if segment >= time => Err(format!(
+                "training.segment is {segment}, but a sequence has {time} steps (task.length {} and \
+                 task.recall {}): it must be less, or 0 for whole sequences",
+                self.task.length, self.task.recall
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// Every size of every memory is in range, and the memory that is used can hold a sequence.
     fn validate_memory(&self) -> Result<(), String> {
         let table = Table::try_from(&self.memory).map_err(|error| error.to_string())?;
@@ -767,6 +790,9 @@ mod tests {
         assert!(problem(&["training.batch=0"]).contains("at least 1"));
         assert!(problem(&["training.batch=-1"]).contains("at least 0"));
         assert!(problem(&["training.learning_rate=-0.1"]).contains("positive"));
+        assert!(problem(&["training.segment=11"]).contains("a sequence has 11 steps"));
+        let copy = ["task.name=copy", "model.memory=lstm", "training.segment=5"];
+        assert!(problem(&copy).contains("must be 0 for the task copy"));
         assert!(problem(&["training.learning_rate=nan"]).contains("positive"));
         assert!(
             problem(&["model.memory=dns"])

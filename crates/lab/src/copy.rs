@@ -3,7 +3,7 @@
 
 use crate::{
     Evaluation, Experiment, LabError,
-    adam::Adam,
+    adam::{Adam, ParameterGradients},
     chart::Series,
     curves::{bit_error_chart, bit_error_series},
     evaluate::{data_stream, mean_and_stderr},
@@ -141,13 +141,14 @@ impl Learner for CopyLearner {
         let wrong = answers.wrong_bits(strings.targets, strings.mask).mean() / bits;
         let terms = Tensor::cat(vec![likelihood.clone().inner(), wrong.inner()], 0);
         let loss = likelihood.neg() / bits;
+        let gradients = ParameterGradients::of(&self.model, loss.backward());
         let names = ["log likelihood", "bit error"];
         let made = update(
             &mut self.model,
             &mut self.adam,
             experiment,
             step,
-            loss,
+            gradients,
             &names,
             terms,
         )?;

@@ -95,7 +95,7 @@ pub struct Update {
     pub learning_rate: f64,
 }
 
-/// Makes update number `step` (from 1) of a model: the gradient of `loss`, clipped by its global
+/// Makes update number `step` (from 1) of a model: the gradient of the loss, clipped by its global
 /// norm, and Adam. Nothing changes if one of `terms`, or the gradient, is not finite.
 ///
 /// `terms`, `[names]`, are the loss's parts, without gradient.
@@ -104,11 +104,10 @@ pub fn update<M: Module>(
     adam: &mut Adam,
     experiment: &Experiment,
     step: u64,
-    loss: Tensor<1>,
+    gradients: ParameterGradients,
     names: &[&str],
     terms: Tensor<1>,
 ) -> Result<Update, StepFailure> {
-    let gradients = ParameterGradients::of(model, loss.backward());
     let gradient_norm = gradients.global_norm();
     let terms = host(terms.into_data());
     let term = names.iter().zip(&terms).find(|(_, term)| !term.is_finite());

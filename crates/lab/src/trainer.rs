@@ -2,7 +2,7 @@
 
 use crate::{
     Evaluation, Experiment, LabError,
-    adam::Adam,
+    adam::{Adam, ParameterGradients},
     config::{TaskName, TaskSettings},
     evaluate::evaluate,
     learner::{Learner, Shown, StepFailure, update},
@@ -16,7 +16,7 @@ use burn::{
     tensor::{Device, Tensor, TensorData},
 };
 use mnemora_memory::{AnyMemory, Initializer};
-use mnemora_models::{Filtered, FilteringModel, FrameShape, Gtmm, filter};
+use mnemora_models::{Filtered, FilteringModel, FrameShape, Gtmm, filter, filter_by_segments};
 use mnemora_worlds::{
     Batch, DataSet, DynamicDependency, MnistMap, ParityRecall, PerfectRecall, Prefetch,
     SimilarityCuedRecall, Split, Stream, Task,
@@ -127,27 +127,41 @@ impl Trainer {
     ) -> Result<Metrics, StepFailure> {
         let settings = &experiment.training;
         let shape = [batch.time, batch.batch, self.model.latent_size()];
-        let batch = BatchTensors::new(batch, &self.device);
+        let BatchTensors {
+            observations,
+            conditions,
+        } = BatchTensors::new(batch, &self.device);
         let noise = noise(&self.noise, step, shape, &self.device);
-        let filtered = filter(
-            &self.model,
-            batch.observations,
-            batch.conditions,
-            noise,
-            None,
-        );
         let kl_weight = match settings.kl_warmup {
             0 => 1.0,
             warmup => (step as f64 / warmup as f64).min(1.0),
         };
-        let loss = filtered.bound(kl_weight).mean().neg();
+        let model = &self.model;
+        let mut gradients = ParameterGradients::default();
+        let filtered = match settings.segment {
+            0 => {
+                let filtered = filter(model, observations, conditions, noise, None);
+                let loss = filtered.bound(kl_weight).mean().neg();
+                gradients.add(model, loss.backward());
+                filtered
+            }
+            segment => filter_by_segments(
+                model,
+                observations,
+                conditions,
+                noise,
+                segment,
+                kl_weight,
+                |pass| gradients.add(model, pass),
+            ),
+        };
         let names = ["reconstruction", "KL divergence", "last frame's KL"];
         let made = update(
             &mut self.model,
             &mut self.adam,
             experiment,
             step,
-            loss,
+            gradients,
             &names,
             terms(&filtered),
         )?;
@@ -324,7 +338,7 @@ impl Learner for FrameLearner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load_experiment;
+    use crate::{MemoryName, load_experiment};
     use mnemora_worlds::Mnist;
 
     fn small(overrides: &[&str]) -> (Experiment, Arc<dyn Task>, Model, Device) {
@@ -365,6 +379,76 @@ mod tests {
         assert_eq!(what, "the KL divergence");
         assert_eq!(format!("{:?}", collect(&trainer.model)), before);
         assert!(trainer.adam.collect().is_empty());
+    }
+
+    /// Metrics of two updates by segments of a length; after the first, Adam's moments, which hold
+    /// the gradients, and the weights.
+    fn two_updates(segment: usize, overrides: &[&str]) -> (Vec<f32>, Arrays, Arrays) {
+        let (mut experiment, task, model, device) = small(overrides);
+        experiment.training.segment = segment;
+        let mut trainer = Trainer::new(&experiment, model, Adam::default(), device);
+        let stream = Stream::new(1, "data");
+        let mut update = |step| {
+            let batch = task.batch(Split::Train, &stream, step, 2);
+            let made = trainer.step(&experiment, step, batch).unwrap();
+            let metrics = [made.bound, made.kl_last.unwrap(), made.gradient_norm];
+            (metrics, trainer.adam.collect(), collect(&trainer.model))
+        };
+        let (first, moments, weights) = update(1);
+        let (second, _, _) = update(2);
+        ([first, second].concat(), moments, weights)
+    }
+
+    /// Within a share of the largest number expected, or of `scale` if that is larger.
+    fn assert_close(name: &str, found: &[f32], expected: &[f32], tolerance: f32, scale: f32) {
+        assert_eq!(found.len(), expected.len(), "{name}");
+        let scale = expected.iter().fold(scale, |m, e| m.max(e.abs()));
+        for (found, expected) in found.iter().zip(expected) {
+            let error = (found - expected).abs();
+            assert!(error <= tolerance * scale, "{name}: {found} {expected}");
+        }
+    }
+
+    /// Five steps in segments of 2, 2 and 1 give the update of all at once, for every memory.
+    #[test]
+    fn segments_change_no_gradient() {
+        let memories = MemoryName::ALL.map(|memory| format!("model.memory={}", memory.as_str()));
+        let small = [
+            "memory.vrnn.hidden=8",
+            "memory.ntm.hidden=8",
+            "memory.lru.hidden=8",
+            "memory.dnc.hidden=8",
+            "memory.hybrid.hidden=8",
+        ];
+        let frames = |memory: &&String| !memory.ends_with("=lstm");
+        let mut cases: Vec<Vec<&str>> = memories
+            .iter()
+            .filter(frames)
+            .map(|memory| small.into_iter().chain([memory.as_str()]).collect())
+            .collect();
+        // Reads with indices in the state; conditions; batch norm, which sees all frames at once.
+        cases.push([&cases[3][..], &["memory.lru.nearest=3"]].concat());
+        cases.push([&cases[0][..], &["task.name=mnist-map"]].concat());
+        cases.push([&cases[0][..], &["model.visual=inception"]].concat());
+        for case in cases {
+            let batch_norm = case.contains(&"model.visual=inception");
+            let tolerance = if batch_norm { 1e-3 } else { 1e-4 };
+            let (metrics, moments, weights) = two_updates(2, &case);
+            let (all_metrics, all_moments, all_weights) = two_updates(0, &case);
+            assert_close(&format!("{case:?}"), &metrics, &all_metrics, tolerance, 0.0);
+            assert_eq!(moments.len(), all_moments.len());
+            for (key, all) in &all_moments {
+                // Before a batch norm a bias has no gradient but rounding.
+                let floor = if key.ends_with(".first") { 1e-5 } else { 1e-12 };
+                let name = format!("{case:?}: {key}");
+                assert_close(&name, &moments[key].values, &all.values, tolerance, floor);
+            }
+            // Nor is Adam's step along such a gradient anything but rounding.
+            for (key, all) in all_weights.iter().filter(|_| !batch_norm) {
+                let name = format!("{case:?}: {key}");
+                assert_close(&name, &weights[key].values, &all.values, 1e-3, 0.1);
+            }
+        }
     }
 
     #[test]

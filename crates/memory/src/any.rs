@@ -4,10 +4,10 @@
 #![allow(clippy::large_enum_variant)]
 
 use crate::{
-    CoreMemory, CoreMemoryState, CoreOutput, Dnc, DncConfig, DncState, Hybrid, HybridConfig,
-    HybridState, Initializer, Introspection, IntrospectionConfig, IntrospectionState, Lru,
-    LruConfig, LruState, Lstm, LstmState, Memory, MemoryContext, MemoryError, Ntm, NtmConfig,
-    NtmState, Previous, RecurrentCore, Vrnn, VrnnConfig, error::require_positive,
+    Bundle, CoreMemory, CoreMemoryState, CoreOutput, Dnc, DncConfig, DncState, Hybrid,
+    HybridConfig, HybridState, Initializer, Introspection, IntrospectionConfig, IntrospectionState,
+    Lru, LruConfig, LruState, Lstm, LstmState, Memory, MemoryContext, MemoryError, Ntm, NtmConfig,
+    NtmState, Previous, RecurrentCore, TensorMapper, Vrnn, VrnnConfig, error::require_positive,
 };
 use burn::{
     module::Module,
@@ -40,6 +40,14 @@ macro_rules! memories {
         #[derive(Clone, Debug)]
         pub enum AnyMemoryState {
             $($(#[$doc])* $name($state),)+
+        }
+
+        impl Bundle for AnyMemoryState {
+            fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
+                match self {
+                    $(Self::$name(state) => Self::$name(state.map_tensors(mapper)),)+
+                }
+            }
         }
 
         impl Memory for AnyMemory {
@@ -133,6 +141,14 @@ macro_rules! cores {
         #[derive(Clone, Debug)]
         pub enum AnyCoreState {
             $($(#[$doc])* $name($state),)+
+        }
+
+        impl Bundle for AnyCoreState {
+            fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
+                match self {
+                    $(Self::$name(state) => Self::$name(state.map_tensors(mapper)),)+
+                }
+            }
         }
 
         impl RecurrentCore for AnyCore {

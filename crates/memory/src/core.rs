@@ -1,6 +1,6 @@
 //! Recurrent cores: input and state in, output and state out.
 
-use crate::{Attention, Lstm, LstmState, Memory, MemoryContext, Previous};
+use crate::{Attention, Bundle, Lstm, LstmState, Memory, MemoryContext, Previous, TensorMapper};
 use burn::{
     module::{Module, ModuleDisplay},
     tensor::{Device, Tensor},
@@ -17,8 +17,8 @@ pub struct CoreOutput {
 
 /// A recurrent network, stepped once for each input.
 pub trait RecurrentCore: Module + ModuleDisplay {
-    /// Plain tensors.
-    type State: Clone + Send + std::fmt::Debug;
+    /// What goes from step to step.
+    type State: Bundle;
 
     /// Width of the input.
     fn input_size(&self) -> usize;
@@ -92,6 +92,15 @@ pub struct CoreMemoryState<S> {
     pub core: S,
     /// `z_0`, zeros `[batch, latent]`.
     pub first_latent: Tensor<2>,
+}
+
+impl<S: Bundle> Bundle for CoreMemoryState<S> {
+    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
+        Self {
+            core: self.core.map_tensors(mapper),
+            first_latent: self.first_latent.map_tensors(mapper),
+        }
+    }
 }
 
 impl<C: RecurrentCore> Memory for CoreMemory<C> {

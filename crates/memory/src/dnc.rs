@@ -1,8 +1,8 @@
 //! The Differentiable Neural Computer: allocation of free slots, and links in the order of writing.
 
 use crate::{
-    Attention, CoreOutput, Initializer, Lstm, LstmState, MemoryError, RecurrentCore, checks,
-    error::require_positive, init::INITIAL_STRENGTH,
+    Attention, Bundle, CoreOutput, Initializer, Lstm, LstmState, MemoryError, RecurrentCore,
+    TensorMapper, checks, error::require_positive, init::INITIAL_STRENGTH,
 };
 use burn::{
     module::Module,
@@ -67,6 +67,21 @@ pub struct DncState {
     pub write_weights: Tensor<2>,
     /// `r_t`, `[batch, reads * width]`.
     pub read_vectors: Tensor<2>,
+}
+
+impl Bundle for DncState {
+    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
+        Self {
+            controller: self.controller.map_tensors(mapper),
+            memory: self.memory.map_tensors(mapper),
+            usage: self.usage.map_tensors(mapper),
+            precedence: self.precedence.map_tensors(mapper),
+            links: self.links.map_tensors(mapper),
+            read_weights: self.read_weights.map_tensors(mapper),
+            write_weights: self.write_weights.map_tensors(mapper),
+            read_vectors: self.read_vectors.map_tensors(mapper),
+        }
+    }
 }
 
 /// What `h_t` tells the heads.

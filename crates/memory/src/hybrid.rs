@@ -1,8 +1,8 @@
 //! The hybrid: latents stored as they are, read by position, by content, and by what followed it.
 
 use crate::{
-    Attention, Initializer, Lstm, LstmState, Memory, MemoryContext, MemoryError, Previous, checks,
-    error::require_positive, fifo::append,
+    Attention, Bundle, Initializer, Lstm, LstmState, Memory, MemoryContext, MemoryError, Previous,
+    TensorMapper, checks, error::require_positive, fifo::append,
 };
 use burn::{
     module::Module,
@@ -94,6 +94,25 @@ pub struct Stored {
     pub latent_keys: Tensor<3>,
     /// `b_i`, `[batch, filled, key]`.
     pub place_keys: Tensor<3>,
+}
+
+impl Bundle for HybridState {
+    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
+        Self {
+            controller: self.controller.map_tensors(mapper),
+            stored: self.stored.map_tensors(mapper),
+        }
+    }
+}
+
+impl Bundle for Stored {
+    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
+        Self {
+            latents: self.latents.map_tensors(mapper),
+            latent_keys: self.latent_keys.map_tensors(mapper),
+            place_keys: self.place_keys.map_tensors(mapper),
+        }
+    }
 }
 
 impl HybridConfig {

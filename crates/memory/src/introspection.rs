@@ -1,8 +1,8 @@
 //! The Introspection network: latents stored as they are, read by position.
 
 use crate::{
-    Attention, Initializer, Lstm, LstmState, Memory, MemoryContext, MemoryError, Previous, checks,
-    error::require_positive, fifo::append,
+    Attention, Bundle, Initializer, Lstm, LstmState, Memory, MemoryContext, MemoryError, Previous,
+    TensorMapper, checks, error::require_positive, fifo::append,
 };
 use burn::{
     module::Module,
@@ -54,6 +54,15 @@ pub struct IntrospectionState {
     pub controller: LstmState,
     /// `M_{t-1}`, `[batch, filled, latent]`, oldest first; `None` while nothing is stored.
     pub memory: Option<Tensor<3>>,
+}
+
+impl Bundle for IntrospectionState {
+    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
+        Self {
+            controller: self.controller.map_tensors(mapper),
+            memory: self.memory.map_tensors(mapper),
+        }
+    }
 }
 
 impl IntrospectionConfig {

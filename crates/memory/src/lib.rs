@@ -11,10 +11,12 @@
 //!   [`RecurrentCore`] of its own (input and state in, output and state out), and by
 //!   [`CoreMemory`] the memory of a generative model.
 //! - [`vrnn`]: an LSTM alone, which keeps all dependencies in its state.
+//! - [`bundle`]: what is done to a state as a whole: detach it, make it a leaf, pick rows.
 //! - [`any`]: any of them, and any core, behind one type, chosen by name at run time.
 //! - [`core`], [`lstm`], [`init`]: recurrent cores, the controller, how parameters start.
 
 pub mod any;
+pub mod bundle;
 mod checks;
 pub mod core;
 pub mod dnc;
@@ -30,6 +32,7 @@ pub mod vrnn;
 
 pub use crate::core::{CoreMemory, CoreMemoryState, CoreOutput, RecurrentCore};
 pub use any::{AnyCore, AnyCoreState, AnyMemory, AnyMemoryState, CoreConfig, MemoryConfig};
+pub use bundle::{Bundle, BundleGradients, TensorMapper};
 pub use dnc::{Dnc, DncConfig, DncState};
 pub use error::MemoryError;
 pub use hybrid::{Hybrid, HybridConfig, HybridState};
@@ -52,6 +55,15 @@ pub struct Previous {
     pub latent: Tensor<2>,
     /// Features of `x_{t-1}`, `[batch, features]`. Only the VRNN core reads them.
     pub features: Tensor<2>,
+}
+
+impl Bundle for Previous {
+    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
+        Self {
+            latent: self.latent.map_tensors(mapper),
+            features: self.features.map_tensors(mapper),
+        }
+    }
 }
 
 /// Weights of a memory's heads over its slots at one step, for looking at.
@@ -116,8 +128,8 @@ pub struct MemoryContext {
 
 /// A memory system, stepped once for each observation.
 pub trait Memory: Module {
-    /// Controller state and memory contents: plain tensors.
-    type State: Clone + Send + std::fmt::Debug;
+    /// Controller state and memory contents.
+    type State: Bundle;
 
     /// State before the first step, with nothing stored.
     fn initial_state(&self, batch: usize, device: &Device) -> Self::State;

@@ -1,7 +1,8 @@
 //! The least-recently-used memory: content reads, writes into what was just read or long unused.
 
 use crate::{
-    Attention, CoreOutput, Initializer, Lstm, LstmState, MemoryError, RecurrentCore, checks,
+    Attention, Bundle, CoreOutput, Initializer, Lstm, LstmState, MemoryError, RecurrentCore,
+    TensorMapper, checks,
     error::require_positive,
     init::{INITIAL_MEMORY, INITIAL_STRENGTH},
 };
@@ -79,6 +80,29 @@ pub enum ReadWeights {
     Dense(Tensor<3>),
     /// Slots and their weights, `[batch, reads, nearest]` both.
     Nearest(Tensor<3, Int>, Tensor<3>),
+}
+
+impl Bundle for LruState {
+    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
+        Self {
+            controller: self.controller.map_tensors(mapper),
+            memory: self.memory.map_tensors(mapper),
+            read_weights: self.read_weights.map_tensors(mapper),
+            usage: self.usage.map_tensors(mapper),
+            read_vectors: self.read_vectors.map_tensors(mapper),
+        }
+    }
+}
+
+impl Bundle for ReadWeights {
+    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
+        match self {
+            Self::Dense(weights) => Self::Dense(weights.map_tensors(mapper)),
+            Self::Nearest(slots, weights) => {
+                Self::Nearest(slots.map_tensors(mapper), weights.map_tensors(mapper))
+            }
+        }
+    }
 }
 
 /// What `h_t` tells the heads.

@@ -1,6 +1,6 @@
 //! The LSTM controller.
 
-use crate::Initializer;
+use crate::{Bundle, Initializer, TensorMapper};
 use burn::{
     module::{Module, Param},
     tensor::{Device, Tensor},
@@ -25,8 +25,19 @@ pub struct LstmState {
     pub hidden: Tensor<2>,
     /// `c`
     pub cell: Tensor<2>,
-    /// The module's weights as prepared for this sequence.
-    weights: LstmWeights,
+    /// The module's weights as prepared by the first step, for those that follow; one backward pass
+    /// uses them up.
+    weights: Option<LstmWeights>,
+}
+
+impl Bundle for LstmState {
+    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
+        Self {
+            hidden: self.hidden.map_tensors(mapper),
+            cell: self.cell.map_tensors(mapper),
+            weights: self.weights.filter(|_| mapper.keeps_graph()),
+        }
+    }
 }
 
 impl Lstm {
@@ -57,33 +68,39 @@ impl Lstm {
         self.weight_input.shape()[0]
     }
 
-    /// The zero state, with the weights prepared for the steps of a sequence: weights that change
-    /// later do not change its steps.
+    /// The zero state.
     pub fn initial_state(&self, batch: usize, device: &Device) -> LstmState {
         let zeros = Tensor::zeros([batch, self.hidden_size()], device);
         LstmState {
             hidden: zeros.clone(),
             cell: zeros,
-            weights: LstmWeights::new(
-                self.weight_input.val(),
-                self.weight_hidden.val(),
-                self.bias.val(),
-            ),
+            weights: None,
         }
     }
 
     /// One step on `input` `[batch, inputs]`.
+    ///
+    /// The first step of a state prepares the weights for all that follow: a gradient for the
+    /// parameters is one product over them, and parameters that change later do not change them.
+    /// After a backward pass a state goes on [detached](Bundle::detach).
     pub fn step(&self, input: Tensor<2>, state: LstmState) -> LstmState {
         let LstmState {
             hidden,
             cell,
             weights,
         } = state;
+        let weights = weights.unwrap_or_else(|| {
+            LstmWeights::new(
+                self.weight_input.val(),
+                self.weight_hidden.val(),
+                self.bias.val(),
+            )
+        });
         let (hidden, cell) = lstm_step(input, hidden, cell, &weights);
         LstmState {
             hidden,
             cell,
-            weights,
+            weights: Some(weights),
         }
     }
 }

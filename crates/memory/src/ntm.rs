@@ -1,8 +1,8 @@
 //! The Neural Turing Machine: content addressing, then movement by rotation.
 
 use crate::{
-    Attention, CoreOutput, Initializer, Lstm, LstmState, MemoryError, RecurrentCore, checks,
-    error::require_positive, init::INITIAL_MEMORY,
+    Attention, Bundle, CoreOutput, Initializer, Lstm, LstmState, MemoryError, RecurrentCore,
+    TensorMapper, checks, error::require_positive, init::INITIAL_MEMORY,
 };
 use burn::{
     module::{Module, Param},
@@ -62,6 +62,18 @@ pub struct NtmState {
     pub write_weights: Tensor<3>,
     /// `r_t`, `[batch, reads * width]`.
     pub read_vectors: Tensor<2>,
+}
+
+impl Bundle for NtmState {
+    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
+        Self {
+            controller: self.controller.map_tensors(mapper),
+            memory: self.memory.map_tensors(mapper),
+            read_weights: self.read_weights.map_tensors(mapper),
+            write_weights: self.write_weights.map_tensors(mapper),
+            read_vectors: self.read_vectors.map_tensors(mapper),
+        }
+    }
 }
 
 /// What heads are told about where to look: `[batch, heads, ...]`.

@@ -1,115 +1,17 @@
 //! Every memory under inputs that a training never means to give: nothing may leave its range or
 //! stop being a number, forward or backward.
 
+mod common;
+
 use burn::{
     module::{Module, ModuleVisitor, Param},
     tensor::{Device, Gradients, Tensor, TensorData},
 };
-use mnemora_memory::{
-    AnyMemory, CoreConfig, DncConfig, HybridConfig, Initializer, IntrospectionConfig, LruConfig,
-    Memory, MemoryConfig, NtmConfig, Previous, VrnnConfig,
-};
+use common::{CONDITION, LATENT, memories};
+use mnemora_memory::{AnyMemory, Initializer, Memory, Previous};
 use rand::RngExt;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use rand_distr::StandardNormal;
-
-const LATENT: usize = 4;
-const CONDITION: usize = 3;
-const INPUT: usize = LATENT + CONDITION;
-
-/// All memories, small, with fewer slots than steps so that they overflow.
-fn memories(slots: usize) -> Vec<(&'static str, MemoryConfig)> {
-    let (latent, condition, hidden, reads, width) = (LATENT, CONDITION, 6, 2, 4);
-    vec![
-        (
-            "vrnn",
-            MemoryConfig::Vrnn(VrnnConfig {
-                latent,
-                features: latent,
-                condition,
-                hidden,
-            }),
-        ),
-        (
-            "introspection",
-            MemoryConfig::Introspection(IntrospectionConfig {
-                latent,
-                condition,
-                hidden,
-                attention: 5,
-                reads,
-                slots,
-            }),
-        ),
-        (
-            "ntm",
-            MemoryConfig::Core(
-                CoreConfig::Ntm(NtmConfig {
-                    input: INPUT,
-                    hidden,
-                    reads,
-                    writes: 2,
-                    width,
-                    slots,
-                }),
-                latent,
-            ),
-        ),
-        (
-            "lru",
-            MemoryConfig::Core(
-                CoreConfig::Lru(LruConfig {
-                    input: INPUT,
-                    hidden,
-                    reads,
-                    width,
-                    slots,
-                    nearest: 0,
-                }),
-                latent,
-            ),
-        ),
-        (
-            "lru of the nearest",
-            MemoryConfig::Core(
-                CoreConfig::Lru(LruConfig {
-                    input: INPUT,
-                    hidden,
-                    reads,
-                    width,
-                    slots,
-                    nearest: 3,
-                }),
-                latent,
-            ),
-        ),
-        (
-            "dnc",
-            MemoryConfig::Core(
-                CoreConfig::Dnc(DncConfig {
-                    input: INPUT,
-                    hidden,
-                    reads,
-                    width,
-                    slots,
-                }),
-                latent,
-            ),
-        ),
-        (
-            "hybrid",
-            MemoryConfig::Hybrid(HybridConfig {
-                latent,
-                condition,
-                hidden,
-                attention: 5,
-                key: 3,
-                reads,
-                slots,
-            }),
-        ),
-    ]
-}
 
 /// A sequence of `[batch, width]`; its kind goes with the row: ordinary, zero, equal at all steps,
 /// large, minute, and a mixture of them.

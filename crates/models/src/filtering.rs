@@ -4,7 +4,7 @@
 
 use crate::distributions::{DiagonalGaussian, Likelihood};
 use burn::tensor::Tensor;
-use mnemora_memory::Attention;
+use mnemora_memory::{Attention, Bundle, TensorMapper};
 
 /// The maps that every dynamical latent-variable model is made of. Strategies, bounds and
 /// generation are written once against them.
@@ -12,10 +12,10 @@ use mnemora_memory::Attention;
 /// Only what depends on the previous step is asked for one step at a time; `encode`, `prior` and
 /// `decode` take the rows of any number of steps in one call.
 pub trait FilteringModel {
-    /// What is carried from step to step: plain tensors.
-    type State: Clone;
+    /// What is carried from step to step.
+    type State: Bundle;
     /// What `x_t` alone says.
-    type Features: Clone;
+    type Features: Bundle;
     /// What conditions step `t`; carries the not yet updated state along.
     type Context;
 
@@ -108,35 +108,151 @@ pub fn filter<M: FilteringModel>(
     noise: Tensor<3>,
     state: Option<M::State>,
 ) -> Filtered<M::State> {
-    let [batch, time, pixels] = observations.dims();
+    let batch = observations.dims()[0];
     let features = model.encode(observations.clone());
-    let noise = noise.chunk(time, 0);
-    let mut state = state.unwrap_or_else(|| model.initial_state(batch));
-    let mut prior_inputs = Vec::with_capacity(time);
-    let mut posteriors = Vec::with_capacity(time);
-    let mut latents = Vec::with_capacity(time);
-    let mut emissions = Vec::with_capacity(time);
-    let mut attention = Vec::with_capacity(time);
-    for ((features, condition), noise) in features.iter().zip(steps(conditions, time)).zip(noise) {
-        let context = model.predict(condition, state);
-        let posterior = model.posterior(features, &context);
-        let z = posterior.sample(noise.squeeze_dim(0));
-        prior_inputs.push(model.prior_input(&context));
-        emissions.push(model.emit(z.clone(), &context));
-        attention.push(model.attention(&context).to_vec());
-        posteriors.push(posterior);
-        latents.push(z.clone());
-        state = model.update(features, z, context);
-    }
+    let inputs = Inputs::of_steps(features, conditions, noise);
+    let state = state.unwrap_or_else(|| model.initial_state(batch));
+    let (steps, attention, state) = pass(model, inputs, state);
+    score(
+        model,
+        observations,
+        Steps::concatenate(steps),
+        attention,
+        state,
+    )
+}
 
-    let priors = model.prior(Tensor::cat(prior_inputs, 0));
-    let posteriors = DiagonalGaussian::concatenate(posteriors);
-    let likelihood = model.decode(Tensor::cat(emissions, 0));
+/// What a step of the time loop is given.
+#[derive(Clone, Debug)]
+pub(crate) struct Inputs<F> {
+    pub(crate) features: F,
+    /// `[batch, condition]`
+    pub(crate) condition: Option<Tensor<2>>,
+    /// Standard normal, `[batch, latent]`.
+    pub(crate) noise: Tensor<2>,
+}
+
+impl<F> Inputs<F> {
+    /// One value a step, from features of each, `[batch, time, condition]` and
+    /// `[time, batch, latent]`.
+    pub(crate) fn of_steps(
+        features: Vec<F>,
+        conditions: Option<Tensor<3>>,
+        noise: Tensor<3>,
+    ) -> Vec<Self> {
+        let time = features.len();
+        let noise = noise.chunk(time, 0);
+        let rest = steps(conditions, time).into_iter().zip(noise);
+        let all = features.into_iter().zip(rest);
+        all.map(|(features, (condition, noise))| Self {
+            features,
+            condition,
+            noise: noise.squeeze_dim(0),
+        })
+        .collect()
+    }
+}
+
+impl<F: Bundle> Bundle for Inputs<F> {
+    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
+        Self {
+            features: self.features.map_tensors(mapper),
+            condition: self.condition.map_tensors(mapper),
+            noise: self.noise.map_tensors(mapper),
+        }
+    }
+}
+
+/// What the time loop gives for the calls after it: one step, or more as rows.
+#[derive(Clone, Debug)]
+pub(crate) struct Steps {
+    /// See [`FilteringModel::prior_input`].
+    pub(crate) prior_input: Tensor<2>,
+    pub(crate) posterior: DiagonalGaussian,
+    /// `[rows, latent]`
+    pub(crate) latent: Tensor<2>,
+    /// See [`FilteringModel::emit`].
+    pub(crate) emission: Tensor<2>,
+}
+
+impl Steps {
+    /// Rows of all in order.
+    pub(crate) fn concatenate(steps: Vec<Self>) -> Self {
+        let rows =
+            |part: &dyn Fn(&Self) -> Tensor<2>| Tensor::cat(steps.iter().map(part).collect(), 0);
+        Self {
+            prior_input: rows(&|step| step.prior_input.clone()),
+            posterior: DiagonalGaussian {
+                mean: rows(&|step| step.posterior.mean.clone()),
+                log_std: rows(&|step| step.posterior.log_std.clone()),
+            },
+            latent: rows(&|step| step.latent.clone()),
+            emission: rows(&|step| step.emission.clone()),
+        }
+    }
+}
+
+impl Bundle for Steps {
+    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
+        Self {
+            prior_input: self.prior_input.map_tensors(mapper),
+            posterior: DiagonalGaussian {
+                mean: self.posterior.mean.map_tensors(mapper),
+                log_std: self.posterior.log_std.map_tensors(mapper),
+            },
+            latent: self.latent.map_tensors(mapper),
+            emission: self.emission.map_tensors(mapper),
+        }
+    }
+}
+
+/// The time loop: only what depends on the step before. Also gives attention of each step, and the
+/// state after the last.
+pub(crate) fn pass<M: FilteringModel>(
+    model: &M,
+    inputs: Vec<Inputs<M::Features>>,
+    mut state: M::State,
+) -> (Vec<Steps>, Vec<Vec<Attention>>, M::State) {
+    let mut steps = Vec::with_capacity(inputs.len());
+    let mut attention = Vec::with_capacity(inputs.len());
+    for Inputs {
+        features,
+        condition,
+        noise,
+    } in inputs
+    {
+        let context = model.predict(condition, state);
+        let posterior = model.posterior(&features, &context);
+        let latent = posterior.sample(noise);
+        steps.push(Steps {
+            prior_input: model.prior_input(&context),
+            emission: model.emit(latent.clone(), &context),
+            posterior,
+            latent: latent.clone(),
+        });
+        attention.push(model.attention(&context).to_vec());
+        state = model.update(&features, latent, context);
+    }
+    (steps, attention, state)
+}
+
+/// Priors and likelihoods of all steps at once.
+pub(crate) fn score<M: FilteringModel>(
+    model: &M,
+    observations: Tensor<3>,
+    steps: Steps,
+    attention: Vec<Vec<Attention>>,
+    state: M::State,
+) -> Filtered<M::State> {
+    let [batch, time, pixels] = observations.dims();
+    let priors = model.prior(steps.prior_input);
+    let posteriors = steps.posterior;
+    let likelihood = model.decode(steps.emission);
     let frames = observations.swap_dims(0, 1).reshape([time * batch, pixels]);
     Filtered {
         reconstruction: likelihood.log_probability(frames).reshape([time, batch]),
         kl: posteriors.clone().kl(priors.clone()).reshape([time, batch]),
-        latents: Tensor::cat(latents, 0),
+        latents: steps.latent,
         posteriors,
         priors,
         likelihood,

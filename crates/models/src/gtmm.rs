@@ -11,7 +11,9 @@ use burn::{
     tensor::{Device, Tensor},
 };
 use mnemora_kernels::split::split_rows;
-use mnemora_memory::{Attention, Initializer, Memory, MemoryConfig, MemoryContext, Previous};
+use mnemora_memory::{
+    Attention, Bundle, Initializer, Memory, MemoryConfig, MemoryContext, Previous, TensorMapper,
+};
 
 /// Sizes and choices of a [`Gtmm`].
 #[derive(Clone, Debug, PartialEq)]
@@ -74,6 +76,24 @@ pub struct GtmmFeatures {
     pub stem: Tensor<2>,
     /// Its part of the posterior map's first layer.
     pub projected: Tensor<2>,
+}
+
+impl<S: Bundle> Bundle for GtmmState<S> {
+    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
+        Self {
+            memory: self.memory.map_tensors(mapper),
+            previous: self.previous.map_tensors(mapper),
+        }
+    }
+}
+
+impl Bundle for GtmmFeatures {
+    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
+        Self {
+            stem: self.stem.map_tensors(mapper),
+            projected: self.projected.map_tensors(mapper),
+        }
+    }
 }
 
 impl GtmmConfig {

@@ -3,6 +3,7 @@
 //! - [`filtering`]: the maps every dynamical latent-variable model is made of
 //!   ([`FilteringModel`]), and the filtering pass that turns them into free energies.
 //! - [`generation`]: sequences sampled from a model, after a prompt or from nothing.
+//! - [`segments`]: the gradient of a long sequence in the memory of a short one.
 //! - [`gtmm`]: the temporal VAE over any memory (Gemici et al. 2017).
 //! - [`sequence`]: a recurrent core alone, that answers with bits.
 //! - [`visual`]: encoders and decoders of frames; [`maps`]: prior and posterior maps.
@@ -14,6 +15,7 @@ pub mod filtering;
 pub mod generation;
 pub mod gtmm;
 pub mod maps;
+pub mod segments;
 pub mod sequence;
 pub mod visual;
 
@@ -22,5 +24,6 @@ pub use error::ModelError;
 pub use filtering::{Filtered, FilteringModel, filter};
 pub use generation::{Generated, generate};
 pub use gtmm::{Gtmm, GtmmConfig};
+pub use segments::filter_by_segments;
 pub use sequence::{Answers, SequenceConfig, SequenceModel};
 pub use visual::{FrameShape, VisualConfig};

@@ -1,0 +1,197 @@
+//! Bundles of tensors: what goes from step to step, and all that is done to it as a whole.
+
+use burn::tensor::{Gradients, Int, Tensor};
+use std::{collections::VecDeque, fmt::Debug};
+
+/// A bundle of tensors, the batch in dimension 0 of each: a state, the features of a frame.
+///
+/// One visit of all tensors ([`map_tensors`](Self::map_tensors)) serves all that is done to a bundle
+/// as a whole: taking it off a graph, making leaves of it, picking rows of the batch.
+///
+/// How many rows a first-in-first-out store has filled is the same for the whole batch, so a row
+/// can be picked but not emptied there; every other state of this crate can also be mixed with
+/// another, row by row.
+pub trait Bundle: Clone + Send + Debug {
+    /// The bundle with every tensor mapped. Bundles of one type that have the same parts filled are
+    /// visited in the same order.
+    ///
+    /// What a state has prepared from parameters (the weights of [`LstmState`](crate::LstmState))
+    /// is none of its tensors. Unless the mapper [keeps the graph](TensorMapper::keeps_graph) it is
+    /// let go, and the next step prepares it again from the module that makes it.
+    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self;
+
+    /// Off the graph, still on the autodiff device: back-propagation ends here.
+    fn detach(self) -> Self {
+        self.map_tensors(&mut Detach)
+    }
+
+    /// Off the graph and off the autodiff device.
+    fn inner(self) -> Self {
+        self.map_tensors(&mut Inner)
+    }
+
+    /// Leaves of a new graph, on the autodiff device.
+    fn leaf(self) -> Self {
+        self.map_tensors(&mut Leaf)
+    }
+
+    /// What a backward pass gave to the [leaves](Self::leaf) that the bundle consists of.
+    fn gradients(&self, gradients: &Gradients) -> BundleGradients {
+        let mut read = Read(gradients, Vec::new());
+        self.clone().map_tensors(&mut read);
+        BundleGradients(read.1)
+    }
+
+    /// `sum(bundle * gradients)`, `[1]`: the number whose gradient for this bundle is `gradients`.
+    /// From it a backward pass goes on where another one ended. `None` if there is nothing to go on
+    /// with.
+    ///
+    /// # Panics
+    /// If the gradients are those of a bundle with other parts filled.
+    fn dot(self, gradients: BundleGradients) -> Option<Tensor<1>> {
+        let mut pairs = Pairs {
+            left: gradients.0.into(),
+            tensors: Vec::new(),
+            gradients: Vec::new(),
+        };
+        self.map_tensors(&mut pairs);
+        assert!(pairs.left.is_empty(), "gradients of a larger bundle");
+        if pairs.tensors.is_empty() {
+            return None;
+        }
+        let gradients = Tensor::from_inner(Tensor::cat(pairs.gradients, 0));
+        Some((Tensor::cat(pairs.tensors, 0) * gradients).sum())
+    }
+
+    /// The rows `rows`, `[count]`, of the batch, in their order; one may come twice or not at all.
+    fn select(self, rows: &Tensor<1, Int>) -> Self {
+        self.map_tensors(&mut Select(rows))
+    }
+}
+
+/// What is done to each tensor of a [`Bundle`].
+pub trait TensorMapper {
+    /// `[batch, ..]`
+    fn float<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D>;
+
+    /// Indices, `[batch, ..]`; they stay what they are unless it is said otherwise.
+    fn int<const D: usize>(&mut self, tensor: Tensor<D, Int>) -> Tensor<D, Int> {
+        tensor
+    }
+
+    /// Whether what comes out is on the graph of what went in, so that what was prepared from
+    /// parameters is still of use.
+    fn keeps_graph(&self) -> bool {
+        false
+    }
+}
+
+/// Gradients of a [`Bundle`] in the order of a visit, flattened, off the autodiff device; `None`
+/// for a tensor on which nothing depended.
+#[derive(Clone, Debug)]
+pub struct BundleGradients(Vec<Option<Tensor<1>>>);
+
+struct Detach;
+
+impl TensorMapper for Detach {
+    fn float<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
+        tensor.detach()
+    }
+}
+
+struct Inner;
+
+impl TensorMapper for Inner {
+    fn float<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
+        tensor.inner()
+    }
+
+    fn int<const D: usize>(&mut self, tensor: Tensor<D, Int>) -> Tensor<D, Int> {
+        tensor.inner()
+    }
+}
+
+struct Leaf;
+
+impl TensorMapper for Leaf {
+    fn float<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
+        Tensor::from_inner(tensor.inner()).require_grad()
+    }
+
+    fn int<const D: usize>(&mut self, tensor: Tensor<D, Int>) -> Tensor<D, Int> {
+        Tensor::from_inner(tensor)
+    }
+}
+
+struct Read<'a>(&'a Gradients, Vec<Option<Tensor<1>>>);
+
+impl TensorMapper for Read<'_> {
+    fn float<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
+        let gradient = tensor.grad(self.0);
+        self.1
+            .push(gradient.map(|gradient| gradient.flatten(0, D - 1)));
+        tensor
+    }
+}
+
+/// Tensors with their gradients, where there is one.
+struct Pairs {
+    left: VecDeque<Option<Tensor<1>>>,
+    tensors: Vec<Tensor<1>>,
+    gradients: Vec<Tensor<1>>,
+}
+
+impl TensorMapper for Pairs {
+    fn float<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
+        let gradient = self.left.pop_front();
+        let gradient = gradient.expect("gradients of a smaller bundle");
+        if let Some(gradient) = gradient
+            && tensor.is_tracked()
+        {
+            self.tensors.push(tensor.clone().flatten(0, D - 1));
+            self.gradients.push(gradient);
+        }
+        tensor
+    }
+}
+
+struct Select<'a>(&'a Tensor<1, Int>);
+
+impl TensorMapper for Select<'_> {
+    fn float<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
+        tensor.select(0, self.0.clone())
+    }
+
+    fn int<const D: usize>(&mut self, tensor: Tensor<D, Int>) -> Tensor<D, Int> {
+        tensor.select(0, self.0.clone())
+    }
+
+    fn keeps_graph(&self) -> bool {
+        true
+    }
+}
+
+impl<const D: usize> Bundle for Tensor<D> {
+    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
+        mapper.float(self)
+    }
+}
+
+impl<const D: usize> Bundle for Tensor<D, Int> {
+    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
+        mapper.int(self)
+    }
+}
+
+impl<B: Bundle> Bundle for Option<B> {
+    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
+        self.map(|part| part.map_tensors(mapper))
+    }
+}
+
+impl<B: Bundle> Bundle for Vec<B> {
+    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
+        let parts = self.into_iter();
+        parts.map(|part| part.map_tensors(mapper)).collect()
+    }
+}

@@ -1,0 +1,96 @@
+//! Filtering by segments: the gradient of a long sequence, with the graph of a short one.
+//!
+//! A graph keeps what every step of the time loop computed. Here the loop first runs without one
+//! and keeps only the state at the start of each segment and what each step gives; the graph of a
+//! segment is made again when the backward pass comes to it (Chen et al. 2016, section 3, with the
+//! encoder before the loop and prior and decoder after it left as they are).
+
+use crate::{
+    Filtered, FilteringModel,
+    filtering::{Inputs, Steps, pass, score},
+};
+use burn::{
+    module::Module,
+    tensor::{Gradients, Tensor},
+};
+use mnemora_memory::Bundle;
+
+/// [`filter`](crate::filter) from the initial state, and the gradient of minus the mean bound,
+/// `filtered.bound(kl_weight).mean().neg()`, with a graph of at most `segment` steps of the time
+/// loop.
+///
+/// `accumulate` is given the results of several backward passes: a parameter's gradient is the sum
+/// of what they have for it. They are those of one pass over the whole, up to rounding; the time
+/// loop is computed twice. What is returned has no attention, and its graph is used up.
+///
+/// # Shapes
+/// As for [`filter`](crate::filter); the model and all tensors on an autodiff device.
+///
+/// # Panics
+/// If there is no step (`time` 0), `segment` is 0, or shapes do not fit the model.
+pub fn filter_by_segments<M: FilteringModel + Module>(
+    model: &M,
+    observations: Tensor<3>,
+    conditions: Option<Tensor<3>>,
+    noise: Tensor<3>,
+    segment: usize,
+    kl_weight: f64,
+    mut accumulate: impl FnMut(Gradients),
+) -> Filtered<M::State> {
+    let batch = observations.dims()[0];
+    let inputs = Inputs::of_steps(model.encode(observations.clone()), conditions, noise);
+    let segments: Vec<_> = inputs.chunks(segment).collect();
+
+    let plain = model.valid();
+    let mut state = plain.initial_state(batch);
+    let mut starts = Vec::with_capacity(segments.len());
+    let mut outputs = Vec::with_capacity(segments.len());
+    for inputs in &segments {
+        starts.push(state.clone());
+        let (steps, _, next) = pass(&plain, inputs.to_vec().inner(), state);
+        outputs.push(Steps::concatenate(steps).leaf());
+        state = next;
+    }
+
+    // Outside the loop: from the bound to what the loop gave.
+    let steps = Steps::concatenate(outputs.clone());
+    let filtered = score(model, observations, steps, Vec::new(), state);
+    let gradients = filtered.bound(kl_weight).mean().neg().backward();
+    let outputs: Vec<_> = outputs.iter().map(|of| of.gradients(&gradients)).collect();
+    accumulate(gradients);
+
+    // The loop, the last segment first: from what it gave and the state after it to its features
+    // and the state before it.
+    let mut to_features = Vec::with_capacity(segments.len());
+    let mut to_state = None;
+    let backwards = segments.into_iter().zip(starts).zip(outputs).enumerate();
+    for (index, ((inputs, start), to_outputs)) in backwards.rev() {
+        // The initial state may depend on parameters.
+        let start = match index {
+            0 => model.initial_state(batch),
+            _ => start.leaf(),
+        };
+        let features: Vec<_> = inputs.iter().map(|step| step.features.clone()).collect();
+        let leaves = features.clone().leaf();
+        let inputs = inputs.iter().cloned().zip(leaves.clone());
+        let inputs = inputs.map(|(step, features)| Inputs { features, ..step });
+        let (steps, _, end) = pass(model, inputs.collect(), start.clone());
+        let from = [
+            Steps::concatenate(steps).dot(to_outputs),
+            to_state.take().and_then(|gradients| end.dot(gradients)),
+        ];
+        let Some(from) = from.into_iter().flatten().reduce(|a, b| a + b) else {
+            continue;
+        };
+        let gradients = from.backward();
+        to_state = Some(start.gradients(&gradients));
+        to_features.extend(features.dot(leaves.gradients(&gradients)));
+        accumulate(gradients);
+    }
+
+    // Before the loop.
+    if !to_features.is_empty() {
+        accumulate(Tensor::cat(to_features, 0).sum().backward());
+    }
+    filtered
+}
