@@ -127,28 +127,49 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Time one training step of the paper-size Introspective GTMM and of the VRNN
-    Bench {
-        /// Time a step of each memory alone, at 100, 1,000 and 10,000 slots, instead (needs 12 GB)
-        #[arg(long)]
-        slots: bool,
-        /// Time a training step of small models, and measure its memory, on sequences of 25 to 1,000
-        /// steps, whole and by segments, instead
-        #[arg(long, conflicts_with = "slots")]
-        length: bool,
-        /// PNG of what --length measures
-        #[arg(long, value_name = "PNG", requires = "length")]
-        out: Option<PathBuf>,
-        /// One measurement of --length, in this process
-        #[arg(long, value_name = "MEMORY,TIME,SEGMENT", hide = true, conflicts_with_all = ["slots", "length"])]
-        one_length: Option<String>,
-        /// Steps to time
-        #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
-        steps: u64,
-        /// Print one JSON object a row
-        #[arg(long)]
-        json: bool,
-    },
+    /// Time kernels, LSTM, convolutions and paper-size training steps beside PyTorch, and the
+    /// machine's limits
+    Bench(Bench),
+}
+
+/// Time works beside PyTorch.
+#[derive(Debug, Args)]
+pub struct Bench {
+    /// A Python that has PyTorch, or none to time mnemora alone
+    #[arg(long, default_value = "python3", value_name = "PYTHON")]
+    pub peer: String,
+    /// Alternating rounds; medians of rounds are compared
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub rounds: u64,
+    /// Repetitions a side and round
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub steps: u64,
+    /// Only works whose name contains this
+    #[arg(long, value_name = "SUBSTRING")]
+    pub only: Option<String>,
+    /// Threads of both sides [default: RAYON_NUM_THREADS, else 2]
+    #[arg(long, default_value_t = 2, hide_default_value = true,
+          value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pub threads: u64,
+    /// Time PyTorch under torch.compile too (minutes of compiling)
+    #[arg(long)]
+    pub compiled: bool,
+    /// Time a step of each memory alone, at 100, 1,000 and 10,000 slots, instead (needs 12 GB)
+    #[arg(long, conflicts_with_all = ["peer", "rounds", "only", "compiled", "threads"])]
+    pub slots: bool,
+    /// Time a training step of small models, and measure its memory, on sequences of 25 to 1,000
+    /// steps, whole and by segments, instead
+    #[arg(long, conflicts_with_all = ["slots", "peer", "rounds", "only", "compiled", "threads"])]
+    pub length: bool,
+    /// PNG of what --length measures
+    #[arg(long, value_name = "PNG", requires = "length")]
+    pub out: Option<PathBuf>,
+    /// One measurement of --length, in this process
+    #[arg(long, value_name = "MEMORY,TIME,SEGMENT", hide = true, conflicts_with_all = ["slots", "length"])]
+    pub one_length: Option<String>,
+    /// Print one JSON object a row
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Train an experiment.

@@ -1,7 +1,7 @@
 //! One function a command.
 
 use crate::{
-    arguments::{Command, Settings, Train},
+    arguments::{Bench, Command, Settings, Train},
     signals::StopSignal,
 };
 use mnemora_lab::{
@@ -87,34 +87,7 @@ pub fn run(command: Command) -> Result<u8, LabError> {
             Ok(0)
         }
         Command::Compare { runs, out, json } => compare_command(&runs, &out, json),
-        Command::Bench {
-            one_length: Some(work),
-            steps,
-            ..
-        } => {
-            say(to_json(&bench::one_length(&work, steps as usize)?))?;
-            Ok(0)
-        }
-        Command::Bench {
-            length: true,
-            out,
-            steps,
-            json,
-            ..
-        } => bench_length(steps as usize, out.as_deref(), json),
-        Command::Bench {
-            slots, steps, json, ..
-        } => {
-            let rows = match slots {
-                true => bench::bench_slots(steps as usize)?,
-                false => bench::bench(steps as usize)?,
-            };
-            match json {
-                true => say_lines(&rows)?,
-                false => say(bench::table(&rows).trim_end())?,
-            }
-            Ok(0)
-        }
+        Command::Bench(arguments) => bench_command(&arguments),
     }
 }
 
@@ -139,6 +112,44 @@ fn bench_length(steps: usize, out: Option<&Path>, json: bool) -> Result<u8, LabE
             say_lines(&bench::length_growth(&rows))?;
         }
         false => say(bench::length_table(&rows).trim_end())?,
+    }
+    Ok(0)
+}
+
+fn bench_command(arguments: &Bench) -> Result<u8, LabError> {
+    let steps = arguments.steps as usize;
+    if let Some(work) = &arguments.one_length {
+        say(to_json(&bench::one_length(work, steps)?))?;
+        return Ok(0);
+    }
+    if arguments.length {
+        return bench_length(steps, arguments.out.as_deref(), arguments.json);
+    }
+    if arguments.slots {
+        let rows = bench::bench_slots(arguments.steps as usize)?;
+        match arguments.json {
+            true => say_lines(&rows)?,
+            false => say(bench::slot_table(&rows).trim_end())?,
+        }
+        return Ok(0);
+    }
+    let rows = bench::bench(&bench::BenchOptions {
+        peer: (arguments.peer != "none").then(|| arguments.peer.clone()),
+        rounds: arguments.rounds as usize,
+        steps: arguments.steps as usize,
+        threads: arguments.threads as usize,
+        only: arguments.only.clone(),
+        compiled: arguments.compiled,
+        commit: env!("MNEMORA_COMMIT").to_owned(),
+    })?;
+    match arguments.json {
+        true => {
+            say_lines(&rows)?;
+            if let Some(mean) = bench::geometric_mean(&rows) {
+                eprintln!("geometric mean of the six promised ratios: {mean:.3}");
+            }
+        }
+        false => say(bench::table(&rows))?,
     }
     Ok(0)
 }

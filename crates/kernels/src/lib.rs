@@ -13,6 +13,8 @@
 //! - [`split`]: a sequence's steps.
 //! - [`gaussian`]: Kullback-Leibler divergence and density of diagonal Gaussians.
 //! - [`bernoulli`]: log likelihood from logits.
+//!
+//! [`works`] are pieces of work on which they are timed, [`cost`] what these cost at least.
 
 pub mod adam;
 pub mod attention;
@@ -20,11 +22,13 @@ pub mod batch_norm;
 pub mod bernoulli;
 pub mod content;
 pub mod conv;
+pub mod cost;
 #[cfg(feature = "flex")]
 mod flex;
 pub mod gaussian;
 pub mod lstm;
 pub mod split;
+pub mod works;
 
 use burn::tensor::{Tensor, activation};
 

@@ -1,92 +1,213 @@
-//! Timing: a training step at paper size, by the length of sequences, a memory's step by its slots.
+//! Timing beside PyTorch: kernels, LSTM, convolution blocks, training steps, the machine's limits;
+//! a memory's step by its slots, a training step by the length of sequences.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `works.rs` | what is timed |
+//! | `work.rs` | a piece of work, and the clock |
+//! | `peer.rs` | PyTorch as a child process |
+//! | `limits.rs`, `count.rs` | what the machine can do, what a work costs at least |
+//! | `table.rs`, `progress.rs` | what is printed |
+//! | `slots.rs` | a memory's step by its slots |
+//! | `length.rs` | a training step by the length of sequences |
 
+mod count;
 mod length;
+mod limits;
+mod peer;
+mod progress;
 mod slots;
+mod table;
+mod work;
+mod works;
 
 pub use length::{
     LengthGrowth, LengthRow, bench_length, draw_length, length_growth, length_table, one_length,
 };
-pub use slots::bench_slots;
+pub use slots::{SlotRow, bench_slots, slot_table};
+pub use table::{BenchRow, Setting, geometric_mean, table};
 
-use crate::{
-    LabError,
-    adam::Adam,
-    experiments::load_experiment,
-    learner::StepFailure,
-    train::on_large_stack,
-    trainer::{Trainer, model, task},
-};
+use crate::{LabError, train::on_large_stack};
 use burn::tensor::Device;
-use mnemora_worlds::{Mnist, Split, Stream};
-use serde::Serialize;
-use std::{sync::Arc, time::Instant};
+use limits::Limits;
+use peer::{Answer, Peer, Request};
+use progress::Progress;
+use std::collections::BTreeMap;
+use table::Measured;
+use work::{Work, median};
 
-/// Steps before the clock starts.
-const WARM_UP: u64 = 2;
+/// Repetitions before the clock starts, in the first round of a work and in the others.
+const WARM_UP: [usize; 2] = [2, 1];
+/// A load above this means that others use the processor.
+const BUSY_LOAD: f64 = 0.5;
 
-/// A timed piece of work.
-#[derive(Clone, Debug, Serialize)]
-pub struct BenchRow {
-    /// What was done.
-    pub work: String,
-    /// Median wall time in milliseconds.
-    pub ours_ms: f64,
-    /// Times the work was done.
-    pub repetitions: usize,
-    /// Processor threads.
+/// What to time, and how.
+#[derive(Clone, Debug)]
+pub struct BenchOptions {
+    /// A Python interpreter that has PyTorch; `None` measures mnemora alone.
+    pub peer: Option<String>,
+    /// Rounds; in each, one side is measured after the other.
+    pub rounds: usize,
+    /// Repetitions a side and round.
+    pub steps: usize,
+    /// Processor threads of both sides, unless `RAYON_NUM_THREADS` is set.
     pub threads: usize,
+    /// Only works whose name contains this.
+    pub only: Option<String>,
+    /// Whether to measure the peer under `torch.compile` too.
+    pub compiled: bool,
+    /// Commit that the program was built from.
+    pub commit: String,
 }
 
-/// Times one training step (forward, backward, clipping, Adam) of the paper-size Introspective
-/// GTMM and of its VRNN on perfect recall, l = 15, k = 5, batch 10.
-pub fn bench(steps: usize) -> Result<Vec<BenchRow>, LabError> {
-    ["introspection", "vrnn"]
-        .into_iter()
-        .map(|memory| on_large_stack(|| training_step(memory, steps)))
-        .collect()
-}
-
-fn training_step(memory: &str, steps: usize) -> Result<BenchRow, LabError> {
-    let experiment = load_experiment("perfect-recall", &[format!("model.memory={memory}")])?;
-    let device = Device::default().autodiff();
-    let task = task(&experiment, Arc::new(Mnist::bundled()?))?;
-    let model = model(&experiment, task.as_ref(), &device)?;
-    let mut trainer = Trainer::new(&experiment, model, Adam::default(), device);
-    let data = Stream::new(experiment.seed, "data");
-    let mut times = Vec::with_capacity(steps);
-    for step in 1..=WARM_UP + steps as u64 {
-        let batch = task.batch(Split::Train, &data, step, experiment.training.batch);
-        let clock = Instant::now();
-        if let Err(StepFailure::NonFinite(what)) = trainer.step(&experiment, step, batch) {
-            return Err(LabError::Configuration(format!(
-                "the benchmark's {what} is not finite"
-            )));
-        }
-        if step > WARM_UP {
-            times.push(clock.elapsed().as_secs_f64() * 1e3);
-        }
+/// Times works beside a peer, in alternating rounds.
+///
+/// A side's time is the median over rounds of each round's median. Of several forms of the same
+/// mathematics in the peer, the one counts that is fastest so.
+pub fn bench(options: &BenchOptions) -> Result<Vec<BenchRow>, LabError> {
+    if std::env::var_os("RAYON_NUM_THREADS").is_none() {
+        // An error means that the pool is there already.
+        let _ = rayon::ThreadPoolBuilder::new()
+            .num_threads(options.threads)
+            .build_global();
     }
-    Ok(BenchRow {
-        work: format!("train-step/{memory}-paper"),
-        ours_ms: median(times),
-        repetitions: steps,
-        threads: rayon::current_num_threads(),
+    on_large_stack(|| measure_all(options))
+}
+
+fn measure_all(options: &BenchOptions) -> Result<Vec<BenchRow>, LabError> {
+    let chosen = choose(works::works(), options.only.as_deref())?;
+    let threads = rayon::current_num_threads();
+    let mut peer = match &options.peer {
+        Some(python) => Some(Peer::start(python, threads)?),
+        None => None,
+    };
+    let load = load();
+    if let Some(load) = load.filter(|load| *load > BUSY_LOAD) {
+        eprintln!("mnemora: the machine is busy (load {load:.1}): these times will mean little");
+    }
+    let setting = Setting::new(options, threads, peer.as_ref().map(|p| &p.greeting), load);
+    let limit_works = limits::works();
+    let progress = Progress::new((limit_works.len() + chosen.len()) * options.rounds);
+    let mut measure = |work: &Work| measure(work, peer.as_mut(), options, threads, &progress);
+
+    let measured: Vec<Measured> = limit_works
+        .iter()
+        .map(&mut measure)
+        .collect::<Result<_, _>>()?;
+    let limits = limits_of(&measured);
+    let row = |measured: Measured| {
+        let row = BenchRow::new(measured, &limits, &setting);
+        progress.row(&row);
+        row
+    };
+    let mut rows: Vec<BenchRow> = measured.into_iter().map(row).collect();
+    for work in &chosen {
+        rows.push(row(measure(work)?));
+    }
+    Ok(rows)
+}
+
+/// The works whose names contain a text.
+fn choose(works: Vec<Work>, only: Option<&str>) -> Result<Vec<Work>, LabError> {
+    let Some(text) = only else {
+        return Ok(works);
+    };
+    let names: Vec<String> = works.iter().map(|work| work.name.clone()).collect();
+    let chosen: Vec<Work> = works
+        .into_iter()
+        .filter(|work| work.name.contains(text))
+        .collect();
+    match chosen.is_empty() {
+        true => Err(LabError::Configuration(format!(
+            "--only {text}: no work has this in its name; there are {}",
+            names.join(", ")
+        ))),
+        false => Ok(chosen),
+    }
+}
+
+/// The larger of both sides' rates.
+fn limits_of(measured: &[Measured]) -> Limits {
+    let rate = |name: &str, amount: fn(&Measured) -> f64| {
+        let found = measured.iter().filter(|measured| measured.work == name);
+        let rates = found.map(|m| 1e3 * amount(m) / m.ours_ms.min(m.peer_ms.unwrap_or(m.ours_ms)));
+        rates.fold(0.0, f64::max)
+    };
+    Limits {
+        flops: rate(limits::PRODUCT, |measured| measured.cost.flops),
+        bytes: rate(limits::TRIAD, |measured| measured.cost.bytes),
+    }
+}
+
+/// Both sides of a work, round by round.
+fn measure(
+    work: &Work,
+    peer: Option<&mut Peer>,
+    options: &BenchOptions,
+    threads: usize,
+    progress: &Progress,
+) -> Result<Measured, LabError> {
+    progress.round(&work.name);
+    let device = Device::default().autodiff();
+    let mut prepared = (work.prepare)(&device)?;
+    let mut peer = peer.filter(|peer| peer.knows(&work.name));
+    let mut ours = Vec::with_capacity(options.rounds);
+    let mut forms = BTreeMap::<String, Vec<f64>>::new();
+    let mut compiled = Vec::new();
+    for round in 0..options.rounds {
+        let warm_up = WARM_UP[round.min(1)];
+        ours.push(median(prepared.milliseconds(
+            &device,
+            options.steps,
+            warm_up,
+        )?));
+        if let Some(peer) = &mut peer {
+            let answer = peer.measure(&Request {
+                work: &work.name,
+                repetitions: options.steps,
+                warm_up,
+                threads,
+                compiled: options.compiled,
+            })?;
+            same_model(&work.name, prepared.parameters, &answer)?;
+            for (form, times) in answer.times_ms {
+                forms.entry(form).or_default().push(median(times));
+            }
+            if !answer.compiled_ms.is_empty() {
+                compiled.push(median(answer.compiled_ms));
+            }
+        }
+        progress.done();
+    }
+    let fastest = forms
+        .into_iter()
+        .min_by(|(_, a), (_, b)| median(a.clone()).total_cmp(&median(b.clone())));
+    let (peer_form, peer_rounds_ms) = fastest.unzip();
+    Ok(Measured {
+        work: work.name.clone(),
+        cost: prepared.cost,
+        ours_ms: median(ours.clone()),
+        ours_rounds_ms: ours,
+        peer_ms: peer_rounds_ms.clone().map(median),
+        peer_form,
+        peer_rounds_ms: peer_rounds_ms.unwrap_or_default(),
+        peer_compiled_ms: (!compiled.is_empty()).then(|| median(compiled)),
     })
 }
 
-fn median(mut times: Vec<f64>) -> f64 {
-    times.sort_by(f64::total_cmp);
-    times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
+/// Refuses a peer whose model is not ours.
+fn same_model(work: &str, ours: Option<usize>, answer: &Answer) -> Result<(), LabError> {
+    match (ours, answer.parameters) {
+        (Some(ours), Some(theirs)) if ours != theirs => Err(LabError::PeerStopped {
+            work: work.to_owned(),
+            problem: format!("its model has {theirs} parameters, ours {ours}"),
+        }),
+        _ => Ok(()),
+    }
 }
 
-/// The rows as a Markdown table.
-pub fn table(rows: &[BenchRow]) -> String {
-    let mut text = String::from("| work | ms | threads |\n| --- | --- | --- |\n");
-    for row in rows {
-        text.push_str(&format!(
-            "| {} | {:.2} | {} |\n",
-            row.work, row.ours_ms, row.threads
-        ));
-    }
-    text
+/// Processes that ran or wanted to run during the last minute, where the system says so.
+fn load() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/loadavg").ok()?;
+    text.split_whitespace().next()?.parse().ok()
 }

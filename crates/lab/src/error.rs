@@ -99,6 +99,25 @@ pub enum LabError {
     /// A picture could not be drawn or written.
     #[error(transparent)]
     Picture(#[from] crate::picture::PictureError),
+    /// There is no PyTorch to measure against.
+    #[error(
+        "no PyTorch to measure against: {python}: {problem}; name a Python that has it with \
+         --peer PYTHON, or measure mnemora alone with --peer none"
+    )]
+    NoPeer {
+        /// The interpreter.
+        python: String,
+        /// Why it cannot be used.
+        problem: String,
+    },
+    /// The peer of a benchmark failed at a work.
+    #[error("the PyTorch peer failed at {work}: {problem}")]
+    PeerStopped {
+        /// The work.
+        work: String,
+        /// What it said last.
+        problem: String,
+    },
     /// A thread of the program stopped.
     #[error("the {0} stopped unexpectedly")]
     Thread(&'static str),
@@ -126,6 +145,7 @@ impl LabError {
             | Self::Write { .. }
             | Self::Picture(_)
             | Self::NonFinite { .. }
+            | Self::PeerStopped { .. }
             | Self::Thread(_) => 1,
             _ => 2,
         }

@@ -1,6 +1,6 @@
 //! What a step of each memory costs, by the number of its slots.
 
-use super::{BenchRow, median};
+use super::work::median;
 use crate::{LabError, train::on_large_stack};
 use burn::tensor::{Device, Tensor};
 use mnemora_memory::{
@@ -8,6 +8,7 @@ use mnemora_memory::{
     IntrospectionConfig, LruConfig, Memory, MemoryConfig, NtmConfig, Previous, hybrid::Stored,
 };
 use mnemora_worlds::Stream;
+use serde::Serialize;
 use std::time::Instant;
 
 const SLOTS: [usize; 3] = [100, 1_000, 10_000];
@@ -20,10 +21,23 @@ const NEAREST: usize = 8;
 /// Steps of a sequence; two where a step takes gigabytes.
 const TIME: usize = 8;
 
+/// The cost of a memory's step.
+#[derive(Clone, Debug, Serialize)]
+pub struct SlotRow {
+    /// What was done.
+    pub work: String,
+    /// Median wall time in milliseconds.
+    pub ours_ms: f64,
+    /// Times the work was done.
+    pub repetitions: usize,
+    /// Processor threads.
+    pub threads: usize,
+}
+
 /// Times one step of every memory at 100, 1,000 and 10,000 slots, batch 1: forward alone, and
 /// forward with its share of the backward pass over a sequence. Memories that store one latent a
 /// step start full.
-pub fn bench_slots(repetitions: usize) -> Result<Vec<BenchRow>, LabError> {
+pub fn bench_slots(repetitions: usize) -> Result<Vec<SlotRow>, LabError> {
     let mut rows = Vec::new();
     for slots in SLOTS {
         for (name, config) in memories(slots) {
@@ -129,7 +143,7 @@ fn step(
     config: &MemoryConfig,
     slots: usize,
     repetitions: usize,
-) -> Result<Vec<BenchRow>, LabError> {
+) -> Result<Vec<SlotRow>, LabError> {
     let time = match (name, slots) {
         ("dnc", 10_000..) => 2,
         _ => TIME,
@@ -175,7 +189,7 @@ fn step(
     [("forward", false), ("forward-backward", true)]
         .into_iter()
         .map(|(what, train)| {
-            Ok(BenchRow {
+            Ok(SlotRow {
                 work: format!("memory-step/{name}/{slots}-slots/{what}"),
                 ours_ms: milliseconds(train)?,
                 repetitions,
@@ -183,4 +197,16 @@ fn step(
             })
         })
         .collect()
+}
+
+/// The rows as a Markdown table.
+pub fn slot_table(rows: &[SlotRow]) -> String {
+    let mut text = String::from("| work | ms | threads |\n| --- | --- | --- |\n");
+    for row in rows {
+        text.push_str(&format!(
+            "| {} | {:.2} | {} |\n",
+            row.work, row.ours_ms, row.threads
+        ));
+    }
+    text
 }

@@ -204,6 +204,12 @@ impl InceptionEncoder {
 
     /// Frames `[rows, pixels]` in `[0, 1]` to features `[rows, features]`.
     pub fn forward(&self, frames: Tensor<2>) -> Tensor<2> {
+        let maps = self.maps(frames);
+        self.features.forward(maps.flatten(1, 3))
+    }
+
+    /// Frames to the last feature maps, `[rows, 64, 8, 8]`.
+    pub fn maps(&self, frames: Tensor<2>) -> Tensor<4> {
         let [rows, _] = frames.dims();
         let (top, left) = margins(self.height, self.width);
         let bottom = CANVAS - self.height - top;
@@ -216,9 +222,7 @@ impl InceptionEncoder {
             .pad([(top, bottom), (left, right)], PadMode::Constant(-1.0));
         let maps = convolve(&self.halve_1, self.streams_1.forward(canvas));
         let maps = normalise(&self.norm_1, maps);
-        let maps = convolve(&self.halve_2, self.streams_2.forward(maps));
-        self.features
-            .forward(maps.reshape([rows, TOP * TOP_SIDE * TOP_SIDE]))
+        convolve(&self.halve_2, self.streams_2.forward(maps))
     }
 }
 

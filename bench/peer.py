@@ -1,0 +1,96 @@
+"""The peer of `mnemora bench`: times the works of these files on request.
+
+One JSON object a line. First it says who it is: `{"torch", "python", "works"}`. Then each request on standard input
+
+    {"work": "lstm-step/512", "repetitions": 5, "warm_up": 1, "threads": 2, "compiled": false}
+
+is answered by `{"times_ms": {form: [..]}, "compiled_ms": [..], "parameters": n}` or `{"error": "one line"}`. It answers once its threads sleep,
+so that the other side has the cores for itself.
+"""
+
+import json
+import os
+import platform
+import sys
+import time
+
+
+def describe(error: BaseException) -> str:
+    """An exception in one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def settle() -> None:
+    """Returns when no thread of this process runs any more: OpenMP's spin for a while before they sleep."""
+    for _ in range(100):
+        before = time.process_time()
+        time.sleep(0.01)
+        if time.process_time() - before < 0.001:
+            return
+
+
+class Peer:
+    """The work that was asked for last, prepared."""
+
+    def __init__(self, works: dict):
+        self.works = works
+        self.name = None
+        self.work = None
+        self.compiled = None
+
+    def answer(self, request: dict) -> dict[str, object]:
+        import torch
+
+        from work import milliseconds
+
+        if self.name != request["work"]:
+            self.work = self.compiled = None  # freed before the next is made
+            torch.set_num_threads(request["threads"])
+            torch.manual_seed(0)
+            self.work = self.works[request["work"]]()
+            self.name = request["work"]
+        repetitions, warm_up = request["repetitions"], request["warm_up"]
+        answer = {
+            "times_ms": {name: milliseconds(form, repetitions, warm_up) for name, form in self.work.forms.items()},
+            "compiled_ms": [],
+            "parameters": self.work.parameters,
+        }
+        if request["compiled"] and self.work.compiled is not None:
+            self.compiled = self.compiled or self.work.compiled()
+            answer["compiled_ms"] = milliseconds(self.compiled, repetitions, warm_up)
+        return answer
+
+
+def main() -> int:
+    # Whatever a library prints goes to standard error; the answers keep the pipe for themselves.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+
+    def say(answer: dict[str, object]) -> None:
+        print(json.dumps(answer), file=answers, flush=True)
+
+    try:
+        import torch
+
+        import pytorch_gtmm
+        import pytorch_kernels
+        import pytorch_limits
+        import pytorch_lstm
+    except Exception as error:
+        say({"error": describe(error)})
+        return 1
+    works = pytorch_limits.WORKS | pytorch_gtmm.WORKS | pytorch_lstm.WORKS | pytorch_kernels.WORKS
+    say({"torch": torch.__version__, "python": platform.python_version(), "works": list(works)})
+    peer = Peer(works)
+    for line in sys.stdin:
+        try:
+            answer = peer.answer(json.loads(line))
+        except Exception as error:
+            answer = {"error": describe(error)}
+        settle()
+        say(answer)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,299 @@
+//! The kernels one by one at the sizes of perfect recall, l = 15, k = 5, batch 10, forward and
+//! backward: what `mnemora bench` and `cargo bench` time.
+
+use crate::{
+    adam::{self, Rates},
+    attention::{read, softplus_attention},
+    batch_norm::batch_norm_relu,
+    bernoulli,
+    content::content_weights,
+    conv::{conv2d, transposed_conv2d},
+    cost::Cost,
+    gaussian::kl_divergence,
+    split::split_rows,
+};
+use burn::tensor::{Device, Tensor, TensorData};
+
+/// Frames of a batch: 20 steps of ten sequences.
+const FRAMES: usize = 200;
+const BATCH: usize = 10;
+const HEADS: usize = 5;
+const SLOTS: usize = 20;
+/// Of a latent, and of a row of memory.
+const WIDTH: usize = 32;
+const PIXELS: usize = 784;
+/// About as many as the paper's models have.
+const PARAMETERS: usize = 2_000_000;
+
+/// Does a piece of work once a call.
+pub type Step = Box<dyn FnMut()>;
+
+/// A piece of work.
+pub struct KernelWork {
+    /// Which kernel, at which size.
+    pub name: &'static str,
+    /// What it costs at least.
+    pub cost: Cost,
+    /// Makes the inputs on an autodiff device.
+    pub prepare: Box<dyn Fn(&Device) -> Step>,
+}
+
+/// All of them.
+pub fn works() -> Vec<KernelWork> {
+    let first = Convolution {
+        inputs: 1,
+        outputs: 8,
+        kernel: 7,
+        stride: 1,
+        side: 32,
+    };
+    let stream = Convolution {
+        inputs: 32,
+        outputs: 8,
+        kernel: 5,
+        stride: 1,
+        side: 16,
+    };
+    let halve = Convolution {
+        inputs: 32,
+        outputs: 64,
+        kernel: 3,
+        stride: 2,
+        side: 16,
+    };
+    vec![
+        first.work("conv/1-to-8-k7-32px"),
+        stream.work("conv/32-to-8-k5-16px"),
+        halve.work("conv/32-to-64-k3-stride-2-16px"),
+        transposed("transposed-conv/64-to-32-k3-stride-2-8px"),
+        batch_norm("batch-norm-relu/32-channels-32px"),
+        content("content-weights/5-heads-20-slots"),
+        attention("attention-read/5-heads-20-slots"),
+        bernoulli_likelihood("bernoulli/200x784"),
+        gaussian_kl("gaussian-kl/200x32"),
+        adam_step("adam/2000000"),
+        split("split/20-steps"),
+    ]
+}
+
+/// Numbers between -1 and 1 without a pattern.
+fn numbers<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
+    let mut state = 1_u32;
+    let count: usize = shape.iter().product();
+    let values: Vec<f32> = (0..count)
+        .map(|_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) as f32 / (1 << 23) as f32 - 1.0
+        })
+        .collect();
+    Tensor::from_data(TensorData::new(values, shape), device)
+}
+
+fn leaf<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
+    numbers(shape, device).require_grad()
+}
+
+/// The traffic of a function and its gradient: values and gradients of inputs and result.
+fn values_and_gradients(elements: usize) -> Cost {
+    Cost::array(elements) * 2.0
+}
+
+struct Convolution {
+    inputs: usize,
+    outputs: usize,
+    kernel: usize,
+    stride: usize,
+    side: usize,
+}
+
+impl Convolution {
+    /// Frames themselves, of one channel, want no gradient.
+    fn of_data(&self) -> bool {
+        self.inputs == 1
+    }
+
+    fn cost(&self) -> Cost {
+        let side = self.side / self.stride;
+        let pixels = FRAMES * side * side;
+        let products = Cost::convolution(self.inputs, self.outputs, self.kernel, pixels);
+        let images = Cost::array(FRAMES * self.inputs * self.side * self.side);
+        let weights = self.outputs * (self.inputs * self.kernel * self.kernel + 1);
+        let others = values_and_gradients(self.outputs * pixels + weights);
+        match self.of_data() {
+            true => products.with_backward_to_weights() + images + others,
+            false => products.with_backward() + images * 2.0 + others,
+        }
+    }
+
+    fn work(self, name: &'static str) -> KernelWork {
+        KernelWork {
+            name,
+            cost: self.cost(),
+            prepare: Box::new(move |device| {
+                let images = numbers([FRAMES, self.inputs, self.side, self.side], device);
+                let images = match self.of_data() {
+                    true => images,
+                    false => images.require_grad(),
+                };
+                let kernel = self.kernel;
+                let weight = leaf([self.outputs, self.inputs, kernel, kernel], device);
+                let bias = leaf([self.outputs], device);
+                let stride = self.stride;
+                Box::new(move || {
+                    let (weight, bias) = (weight.clone(), bias.clone());
+                    conv2d(images.clone(), weight, bias, stride, kernel / 2).backward();
+                })
+            }),
+        }
+    }
+}
+
+fn transposed(name: &'static str) -> KernelWork {
+    let (inputs, outputs, side) = (64, 32, 8);
+    let pixels = FRAMES * side * side;
+    let products = Cost::convolution(inputs, outputs, 3, pixels).with_backward();
+    let elements = inputs * pixels + outputs * 4 * pixels + outputs * (9 * inputs + 1);
+    KernelWork {
+        name,
+        cost: products + values_and_gradients(elements),
+        prepare: Box::new(move |device| {
+            let images = leaf([FRAMES, inputs, side, side], device);
+            let weight = leaf([inputs, outputs, 3, 3], device);
+            let bias = leaf([outputs], device);
+            Box::new(move || {
+                let (weight, bias) = (weight.clone(), bias.clone());
+                transposed_conv2d(images.clone(), weight, bias, 2, 1, 1).backward();
+            })
+        }),
+    }
+}
+
+fn batch_norm(name: &'static str) -> KernelWork {
+    let shape = [FRAMES, 32, 32, 32];
+    KernelWork {
+        name,
+        cost: values_and_gradients(2 * shape.iter().product::<usize>()),
+        prepare: Box::new(move |device| {
+            let images = leaf(shape, device);
+            let (gamma, beta) = (leaf([shape[1]], device), leaf([shape[1]], device));
+            Box::new(move || {
+                let found = batch_norm_relu(images.clone(), gamma.clone(), beta.clone(), 1e-5);
+                found.output.backward();
+            })
+        }),
+    }
+}
+
+fn content(name: &'static str) -> KernelWork {
+    let products = Cost::product(BATCH * HEADS, WIDTH, SLOTS).with_backward();
+    let elements = BATCH * (HEADS * WIDTH + HEADS + SLOTS * WIDTH + HEADS * SLOTS);
+    KernelWork {
+        name,
+        cost: products + values_and_gradients(elements),
+        prepare: Box::new(|device| {
+            let keys = leaf([BATCH, HEADS, WIDTH], device);
+            let strengths = leaf([BATCH, HEADS], device);
+            let memory = leaf([BATCH, SLOTS, WIDTH], device);
+            Box::new(move || {
+                content_weights(keys.clone(), strengths.clone(), memory.clone()).backward();
+            })
+        }),
+    }
+}
+
+fn attention(name: &'static str) -> KernelWork {
+    let products = Cost::product(BATCH * HEADS, SLOTS, WIDTH).with_backward();
+    let elements = BATCH * (HEADS * SLOTS + SLOTS * WIDTH + HEADS * WIDTH);
+    KernelWork {
+        name,
+        cost: products + values_and_gradients(elements),
+        prepare: Box::new(|device| {
+            let preactivations = leaf([BATCH, HEADS, SLOTS], device);
+            let memory = leaf([BATCH, SLOTS, WIDTH], device);
+            Box::new(move || {
+                read(softplus_attention(preactivations.clone()), memory.clone()).backward();
+            })
+        }),
+    }
+}
+
+fn bernoulli_likelihood(name: &'static str) -> KernelWork {
+    KernelWork {
+        name,
+        cost: Cost::array(3 * FRAMES * PIXELS),
+        prepare: Box::new(|device| {
+            let frames = numbers([FRAMES, PIXELS], device).abs();
+            let logits = leaf([FRAMES, PIXELS], device);
+            Box::new(move || {
+                bernoulli::log_likelihood(frames.clone(), logits.clone()).backward();
+            })
+        }),
+    }
+}
+
+fn gaussian_kl(name: &'static str) -> KernelWork {
+    KernelWork {
+        name,
+        cost: values_and_gradients(4 * FRAMES * WIDTH + FRAMES),
+        prepare: Box::new(|device| {
+            let [mean_q, log_std_q, mean_p, log_std_p] =
+                [(); 4].map(|()| leaf([FRAMES, WIDTH], device));
+            Box::new(move || {
+                let (mean_q, log_std_q) = (mean_q.clone(), log_std_q.clone());
+                kl_divergence(mean_q, log_std_q, mean_p.clone(), log_std_p.clone()).backward();
+            })
+        }),
+    }
+}
+
+fn adam_step(name: &'static str) -> KernelWork {
+    KernelWork {
+        name,
+        // Value and moments come and go, the gradient comes.
+        cost: Cost::array(7 * PARAMETERS),
+        prepare: Box::new(|device| {
+            let device = device.clone().inner();
+            let gradient = numbers([PARAMETERS], &device);
+            let zeros = || Tensor::<1>::zeros([PARAMETERS], &device);
+            let mut state = Some([numbers([PARAMETERS], &device), zeros(), zeros()]);
+            let rates = Rates {
+                scale: 1.0,
+                rate: 1e-3,
+                correction: 1.0,
+            };
+            Box::new(move || {
+                if let Some([value, first, second]) = state.take() {
+                    state = Some(adam::step(value, gradient.clone(), first, second, rates));
+                }
+            })
+        }),
+    }
+}
+
+fn split(name: &'static str) -> KernelWork {
+    let width = 2 * WIDTH;
+    KernelWork {
+        name,
+        cost: values_and_gradients(2 * FRAMES * width),
+        prepare: Box::new(move |device| {
+            let rows = leaf([FRAMES, width], device);
+            Box::new(move || {
+                Tensor::cat(split_rows(rows.clone(), SLOTS), 0).backward();
+            })
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_work_runs() {
+        let device = Device::default().autodiff();
+        for work in works() {
+            (work.prepare)(&device)();
+            assert!(work.cost.bytes > 0.0, "{}", work.name);
+        }
+    }
+}
