@@ -30,8 +30,7 @@ pub fn batch_norm_relu(
     #[cfg(feature = "flex")]
     if crate::flex::fused(&x.device()) {
         let channels = x.dims()[1];
-        let moments = crate::flex::moments(x.clone().detach());
-        let output = crate::flex::batch_norm(x, gamma, beta, moments.clone(), epsilon as f32);
+        let (output, moments) = crate::flex::batch_norm(x, gamma, beta, epsilon as f32);
         return Normalised {
             output,
             mean: moments.clone().narrow(0, 0, channels),

@@ -1,6 +1,10 @@
 //! Batch norm with ReLU over images, with the statistics of the batch.
 
-use super::{Loop, Raw, chunks::by_chunks, contiguous, exact, raw, run, slice};
+use super::{
+    Loop, Raw,
+    chunks::{by_groups, grouped},
+    contiguous, exact, raw, run, simd, slice,
+};
 use burn::backend::{
     Autodiff, Flex,
     autodiff::{
@@ -10,7 +14,9 @@ use burn::backend::{
     },
     tensor::FloatTensor,
 };
+use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
+use std::sync::{Arc, OnceLock};
 
 /// Partial sums of a plane, in a fixed order whatever the instruction set.
 const LANES: usize = 16;
@@ -82,31 +88,35 @@ struct GradientSums<'a> {
     channel: Channel,
 }
 
-impl Loop for GradientSums<'_> {
+impl WithSimd for GradientSums<'_> {
     type Output = [f32; 2];
 
+    // Vectors by name: from a plain loop the compiler makes conditional loads of single numbers.
     #[inline(always)]
-    fn run(self) -> [f32; 2] {
-        let mut sums = [[0.0_f32; LANES]; 2];
+    fn with_simd<S: Simd>(self, simd: S) -> [f32; 2] {
         let c = self.channel;
-        let mut add = |lane: usize, x: f32, gradient: f32| {
-            let xhat = (x - c.mean) * c.inverse;
-            let open = xhat * c.gamma + c.beta > 0.0;
-            let g = if open { gradient } else { 0.0 };
-            sums[0][lane] += g;
-            sums[1][lane] += g * xhat;
-        };
-        let (x, x_rest) = self.x.as_chunks::<LANES>();
-        let (gradient, gradient_rest) = self.gradient.as_chunks::<LANES>();
+        let zero = simd.splat_f32s(0.0);
+        let [mean, inverse, gamma, beta] =
+            [c.mean, c.inverse, c.gamma, c.beta].map(|value| simd.splat_f32s(value));
+        let (x, x_rest) = S::as_simd_f32s(self.x);
+        let (gradient, gradient_rest) = S::as_simd_f32s(self.gradient);
+        let (mut sums, mut products) = (zero, zero);
         for (x, gradient) in x.iter().zip(gradient) {
-            for lane in 0..LANES {
-                add(lane, x[lane], gradient[lane]);
+            let xhat = simd.mul_f32s(simd.sub_f32s(*x, mean), inverse);
+            let y = simd.add_f32s(simd.mul_f32s(xhat, gamma), beta);
+            let g = simd.select_f32s(simd.greater_than_f32s(y, zero), *gradient, zero);
+            sums = simd.add_f32s(sums, g);
+            products = simd.mul_add_f32s(g, xhat, products);
+        }
+        let mut totals = [sums, products].map(|vector| simd.reduce_sum_f32s(vector));
+        for (x, gradient) in x_rest.iter().zip(gradient_rest) {
+            let xhat = (x - c.mean) * c.inverse;
+            if xhat * c.gamma + c.beta > 0.0 {
+                totals[0] += gradient;
+                totals[1] += gradient * xhat;
             }
         }
-        for (lane, (x, gradient)) in x_rest.iter().zip(gradient_rest).enumerate() {
-            add(lane, *x, *gradient);
-        }
-        sums.map(|sums| sums.iter().sum())
+        totals
     }
 }
 
@@ -141,79 +151,95 @@ fn sizes(x: &Raw) -> [usize; 3] {
     [images, channels, height * width]
 }
 
-/// Mean and variance (of the sample, not the estimate) of each channel, side by side: `[2 * channels]`.
-pub(super) fn moments(x: &Raw) -> Raw {
-    let x = contiguous(x);
-    let [images, channels, pixels] = sizes(&x);
-    let values = slice(&x);
-    // Sums and squares of every plane, [images][channels].
-    let planes: Vec<[f32; 2]> = values
-        .par_chunks_exact(pixels)
-        .map(|plane| run(Moments(plane)))
-        .collect();
-    let moments: Vec<[f32; 2]> = (0..channels)
-        .map(|channel| {
-            let planes = || {
-                let planes = planes[channel..].iter().step_by(channels);
-                planes.map(|plane| plane.map(f64::from))
-            };
-            let total: f64 = planes().map(|[sum, _]| sum).sum();
-            let mean = total / (images * pixels) as f64;
-            // Squares about the plane's own mean become squares about the mean of all.
-            let squares = planes().map(|[sum, squares]| {
-                let offset = sum / pixels as f64 - mean;
-                squares + pixels as f64 * offset * offset
-            });
-            let variance = squares.sum::<f64>() / (images * pixels) as f64;
-            [mean as f32, variance as f32]
-        })
-        .collect();
-    let means = moments.iter().map(|m| m[0]);
-    let variances = moments.iter().map(|m| m[1]);
-    raw(means.chain(variances).collect(), [2 * channels])
+/// Means and variances (of the sample, not the estimate) of channels, side by side: `[2 * channels]`; what
+/// batch norm found, for those who asked for its output.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Found(Arc<OnceLock<Vec<f32>>>);
+
+impl Found {
+    pub(super) fn moments(&self) -> &[f32] {
+        self.0.get().expect("batch norm was run")
+    }
 }
 
-fn channels_of(gamma: &[f32], beta: &[f32], moments: &[f32], epsilon: f32) -> Vec<Channel> {
-    assert_eq!([beta.len(), moments.len()], [gamma.len(), 2 * gamma.len()]);
-    let (means, variances) = moments.split_at(gamma.len());
-    (0..gamma.len())
-        .map(|c| Channel {
-            mean: means[c],
-            inverse: 1.0 / (variances[c] + epsilon).sqrt(),
-            gamma: gamma[c],
-            beta: beta[c],
+/// Mean and variance of the planes of a channel.
+fn moments<'a>(planes: impl Iterator<Item = &'a [f32]>) -> [f32; 2] {
+    // Sum, squares about the mean and count of each plane.
+    let planes: Vec<[f64; 3]> = planes
+        .map(|plane| {
+            let [sum, squares] = run(Moments(plane));
+            [sum.into(), squares.into(), plane.len() as f64]
         })
-        .collect()
+        .collect();
+    let count: f64 = planes.iter().map(|plane| plane[2]).sum();
+    let mean = planes.iter().map(|plane| plane[0]).sum::<f64>() / count;
+    // Squares about the plane's own mean become squares about the mean of all.
+    let squares = planes.iter().map(|[sum, squares, count]| {
+        let offset = sum / count - mean;
+        squares + count * offset * offset
+    });
+    let variance = squares.sum::<f64>() / count;
+    [mean as f32, variance as f32]
 }
 
-/// `relu(gamma (x - mean) / sqrt(variance + epsilon) + beta)`, moments as [`moments`] gives them.
-pub(super) fn forward(x: &Raw, gamma: &Raw, beta: &Raw, moments: &Raw, epsilon: f32) -> Raw {
-    let [x, gamma, beta, moments] = [x, gamma, beta, moments].map(contiguous);
+/// The planes of a channel in `[images, channels, pixels]`.
+fn planes(
+    values: &[f32],
+    [channels, pixels]: [usize; 2],
+    channel: usize,
+) -> impl Iterator<Item = &[f32]> {
+    let planes = values.chunks_exact(pixels);
+    planes.skip(channel).step_by(channels)
+}
+
+fn channel_of(
+    index: usize,
+    gamma: &[f32],
+    beta: &[f32],
+    [mean, variance]: [f32; 2],
+    epsilon: f32,
+) -> Channel {
+    Channel {
+        mean,
+        inverse: 1.0 / (variance + epsilon).sqrt(),
+        gamma: gamma[index],
+        beta: beta[index],
+    }
+}
+
+/// `relu(gamma (x - mean) / sqrt(variance + epsilon) + beta)`; a channel's moments and output are made one
+/// after the other, while it is in the cache.
+pub(super) fn forward(x: &Raw, gamma: &Raw, beta: &Raw, epsilon: f32, found: &Found) -> Raw {
+    let [x, gamma, beta] = [x, gamma, beta].map(contiguous);
     let [images, channels, pixels] = sizes(&x);
     let [_, _, height, width] = x.layout().shape().dims();
-    let constants = channels_of(slice(&gamma), slice(&beta), slice(&moments), epsilon);
-    assert_eq!(constants.len(), channels, "channels of images and scales");
-    let x = slice(&x);
-    let size = channels * pixels;
-    let output = by_chunks(
-        images * size,
-        size,
-        || (),
-        |(), image, output| {
-            let x = &x[image * size..][..size];
-            let planes = output.chunks_exact_mut(pixels).zip(x.chunks_exact(pixels));
-            for ((output, x), c) in planes.zip(&constants) {
-                let scale = c.gamma * c.inverse;
-                let shift = c.beta - c.mean * scale;
-                run(Normalise {
-                    x,
-                    scale,
-                    shift,
-                    output,
-                });
-            }
-        },
+    let (x, gamma, beta) = (slice(&x), slice(&gamma), slice(&beta));
+    assert_eq!(
+        [gamma.len(), beta.len()],
+        [channels; 2],
+        "scales and shifts"
     );
+    let all: Vec<OnceLock<[f32; 2]>> = vec![OnceLock::new(); channels];
+    let output = by_groups(x.len(), pixels, channels, |index, outputs| {
+        let inputs = || planes(x, [channels, pixels], index);
+        let moments = *all[index].get_or_init(|| moments(inputs()));
+        let c = channel_of(index, gamma, beta, moments, epsilon);
+        let scale = c.gamma * c.inverse;
+        let shift = c.beta - c.mean * scale;
+        for (output, x) in outputs.iter_mut().zip(inputs()) {
+            run(Normalise {
+                x,
+                scale,
+                shift,
+                output,
+            });
+        }
+    });
+    let moment = |which: usize| {
+        let all = all.iter().map(OnceLock::get);
+        all.map(move |moments| moments.map_or(f32::NAN, |moments| moments[which]))
+    };
+    let _ = found.0.set(moment(0).chain(moment(1)).collect());
     raw(output, [images, channels, height, width])
 }
 
@@ -222,62 +248,58 @@ pub(super) fn tracked<C: CheckpointStrategy>(
     x: FloatTensor<Autodiff<Flex, C>>,
     gamma: FloatTensor<Autodiff<Flex, C>>,
     beta: FloatTensor<Autodiff<Flex, C>>,
-    moments: FloatTensor<Autodiff<Flex, C>>,
     epsilon: f32,
+    found: Found,
 ) -> FloatTensor<Autodiff<Flex, C>> {
     #[derive(Debug)]
     struct BatchNorm;
 
     impl Backward<Flex, 3> for BatchNorm {
-        type State = ([Raw; 4], f32);
+        type State = ([Raw; 3], f32, Found);
 
         fn backward(self, ops: Ops<Self::State, 3>, grads: &mut Gradients, _: &mut Checkpointer) {
-            let ([x, gamma, beta, moments], epsilon) = ops.state;
-            let outer = contiguous(&grads.consume::<Flex>(&ops.node));
+            let ([x, gamma, beta], epsilon, found) = ops.state;
+            // In place where nothing else holds the gradient.
+            let mut outer = exact(grads.consume::<Flex>(&ops.node));
             let [images, channels, pixels] = sizes(&x);
-            let constants = channels_of(slice(&gamma), slice(&beta), slice(&moments), epsilon);
-            let (x, gradient) = (slice(&x), slice(&outer));
-            // Sums of every plane, [images][channels].
-            let planes: Vec<[f32; 2]> = x
-                .par_chunks_exact(pixels)
-                .zip(gradient.par_chunks_exact(pixels))
-                .enumerate()
-                .map(|(index, (x, gradient))| {
-                    let channel = constants[index % channels];
-                    run(GradientSums {
-                        x,
-                        gradient,
-                        channel,
-                    })
-                })
-                .collect();
-            let sums: Vec<[f64; 2]> = (0..channels)
-                .map(|channel| {
-                    let planes = planes[channel..].iter().step_by(channels);
-                    planes.fold([0.0; 2], |total, plane| {
-                        [0, 1].map(|i| total[i] + f64::from(plane[i]))
-                    })
-                })
-                .collect();
+            let count = (images * pixels) as f64;
+            let (x, gamma, beta) = (slice(&x), slice(&gamma), slice(&beta));
+            let (means, variances) = found.moments().split_at(channels);
             let [to_x, to_gamma, to_beta] = ops.parents;
-            if let Some(node) = to_x {
-                let count = (images * pixels) as f64;
-                // In place where nothing else holds the gradient.
-                let mut outer = exact(outer);
-                outer
-                    .storage_mut::<f32>()
-                    .par_chunks_exact_mut(pixels)
-                    .zip(x.par_chunks_exact(pixels))
-                    .enumerate()
-                    .for_each(|(index, (gradient, x))| {
-                        let (channel, sums) = (index % channels, &sums[index % channels]);
-                        run(GradientInput {
-                            x,
-                            channel: constants[channel],
-                            means: sums.map(|sum| (sum / count) as f32),
-                            gradient,
+            let further = to_x.is_some();
+            // A channel's sums and gradient are made one after the other, while it is in the cache.
+            let sums: Vec<[f64; 2]> = grouped(outer.storage_mut::<f32>(), pixels, channels)
+                .into_par_iter()
+                .enumerate()
+                .map(|(index, mut gradients)| {
+                    let moments = [means[index], variances[index]];
+                    let channel = channel_of(index, gamma, beta, moments, epsilon);
+                    let inputs = || planes(x, [channels, pixels], index);
+                    let sums = inputs()
+                        .zip(&gradients)
+                        .fold([0.0; 2], |total, (x, gradient)| {
+                            let sums = simd(GradientSums {
+                                x,
+                                gradient,
+                                channel,
+                            });
+                            [0, 1].map(|i| total[i] + f64::from(sums[i]))
                         });
-                    });
+                    if further {
+                        let means = sums.map(|sum| (sum / count) as f32);
+                        for (gradient, x) in gradients.iter_mut().zip(inputs()) {
+                            run(GradientInput {
+                                x,
+                                channel,
+                                means,
+                                gradient,
+                            });
+                        }
+                    }
+                    sums
+                })
+                .collect();
+            if let Some(node) = to_x {
                 grads.register::<Flex>(node.id, outer);
             }
             let column = |which: usize| sums.iter().map(|sum| sum[which] as f32).collect();
@@ -293,13 +315,12 @@ pub(super) fn tracked<C: CheckpointStrategy>(
     let (x, x_guard) = x.into_parts();
     let (gamma, gamma_guard) = gamma.into_parts();
     let (beta, beta_guard) = beta.into_parts();
-    let moments = moments.into_primitive();
-    let saved = [x, gamma, beta, moments].map(|tensor| contiguous(&tensor));
-    let [x, gamma, beta, moments] = &saved;
-    let output = forward(x, gamma, beta, moments, epsilon);
+    let saved = [x, gamma, beta].map(|tensor| contiguous(&tensor));
+    let [x, gamma, beta] = &saved;
+    let output = forward(x, gamma, beta, epsilon, &found);
     let guards = [x_guard, gamma_guard, beta_guard];
     match BatchNorm.prepare::<C>(guards).compute_bound().stateful() {
-        OpsKind::Tracked(prep) => prep.finish((saved, epsilon), output),
+        OpsKind::Tracked(prep) => prep.finish((saved, epsilon, found), output),
         OpsKind::UnTracked(prep) => prep.finish(output),
     }
 }

@@ -28,6 +28,43 @@ pub(super) fn by_chunks<T>(
     output
 }
 
+/// `count` numbers in chunks of `size`, of which every so many belong together: chunk `i` to group
+/// `i % groups`. `work` makes the chunks of a group, which it gets in zeros.
+pub(super) fn by_groups(
+    count: usize,
+    size: usize,
+    groups: usize,
+    work: impl Fn(usize, &mut [&mut [f32]]) + Send + Sync,
+) -> Vec<f32> {
+    let mut output = Vec::with_capacity(count);
+    grouped(&mut output.spare_capacity_mut()[..count], size, groups)
+        .into_par_iter()
+        .enumerate()
+        .for_each(|(group, chunks)| {
+            let mut chunks: Vec<&mut [f32]> = chunks
+                .into_iter()
+                .map(|chunk| {
+                    chunk.fill(MaybeUninit::new(0.0));
+                    // SAFETY: all of the chunk was just written.
+                    unsafe { chunk.assume_init_mut() }
+                })
+                .collect();
+            work(group, &mut chunks);
+        });
+    // SAFETY: there is room for `count` numbers; every chunk is in a group, and all were filled.
+    unsafe { output.set_len(count) };
+    output
+}
+
+/// The chunks of each group: chunk `i` belongs to group `i % groups`.
+pub(super) fn grouped<T>(values: &mut [T], size: usize, groups: usize) -> Vec<Vec<&mut [T]>> {
+    let mut all: Vec<Vec<&mut [T]>> = (0..groups).map(|_| Vec::new()).collect();
+    for (index, chunk) in values.chunks_mut(size).enumerate() {
+        all[index % groups].push(chunk);
+    }
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,6 +85,20 @@ mod tests {
                 _ => 0.0,
             });
             assert_eq!(made, expected.collect::<Vec<f32>>());
+        }
+    }
+
+    #[test]
+    fn every_number_of_a_group_is_made() {
+        for (count, size, groups) in [(0, 3, 2), (1, 1, 1), (12, 3, 2), (12, 2, 4), (3, 1, 5)] {
+            let made = by_groups(count, size, groups, |group, chunks| {
+                for (index, chunk) in chunks.iter_mut().enumerate() {
+                    assert!(chunk.iter().all(|x| *x == 0.0));
+                    chunk.fill((group + groups * index) as f32);
+                }
+            });
+            let expected: Vec<f32> = (0..count).map(|i| (i / size) as f32).collect();
+            assert_eq!(made, expected);
         }
     }
 }

@@ -27,6 +27,7 @@ use burn::backend::{
     },
     tensor::FloatTensor,
 };
+use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 use std::ops::Range;
 
@@ -468,7 +469,10 @@ fn weight_gradient(shape: &Geometry, fine: &[f32], coarse: &[f32]) -> [Vec<f32>;
 fn bias_gradient(gradient: &[f32], channels: usize, pixels: usize) -> Vec<f32> {
     let images: Vec<Vec<f32>> = gradient
         .par_chunks_exact(channels * pixels)
-        .map(|image| image.chunks_exact(pixels).map(plane_sum).collect())
+        .map(|image| {
+            let planes = image.chunks_exact(pixels);
+            planes.map(|plane| simd(PlaneSum(plane))).collect()
+        })
         .collect();
     let mut sums = vec![0.0; channels];
     for image in images {
@@ -479,17 +483,24 @@ fn bias_gradient(gradient: &[f32], channels: usize, pixels: usize) -> Vec<f32> {
     sums
 }
 
-fn plane_sum(plane: &[f32]) -> f32 {
-    /// Sums that are added up at the end.
-    const PARTIAL: usize = 16;
-    let (lanes, rest) = plane.as_chunks::<PARTIAL>();
-    let mut partial = [0.0_f32; PARTIAL];
-    for chunk in lanes {
-        for (partial, value) in partial.iter_mut().zip(chunk) {
-            *partial += value;
+struct PlaneSum<'a>(&'a [f32]);
+
+impl WithSimd for PlaneSum<'_> {
+    type Output = f32;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> f32 {
+        let (vectors, rest) = S::as_simd_f32s(self.0);
+        // Four sums, so that one need not wait for another.
+        let mut sums = [simd.splat_f32s(0.0); 4];
+        for chunk in vectors.chunks(sums.len()) {
+            for (sum, vector) in sums.iter_mut().zip(chunk) {
+                *sum = simd.add_f32s(*sum, *vector);
+            }
         }
+        let vectors = sums.map(|sum| simd.reduce_sum_f32s(sum));
+        vectors.iter().chain(rest).sum()
     }
-    partial.iter().chain(rest).sum()
 }
 
 /// Kernels, stride and, for a transposed convolution, rows and columns added at the end.

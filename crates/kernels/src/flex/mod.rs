@@ -21,8 +21,8 @@ pub(crate) use steps::Uses;
 
 use burn::{
     backend::{
-        Autodiff, AutodiffBackend, Backend, Dispatch, Flex,
-        autodiff::checkpoint::strategy::CheckpointStrategy, backend_extension, tensor::FloatTensor,
+        Autodiff, Backend, Dispatch, Flex, autodiff::checkpoint::strategy::CheckpointStrategy,
+        backend_extension, tensor::FloatTensor,
     },
     tensor::{Device, Tensor, TensorData},
 };
@@ -63,16 +63,13 @@ pub(crate) trait FusedOps: Backend {
         memory: FloatTensor<Self>,
     ) -> FloatTensor<Self>;
 
-    /// `[images, channels, height, width]`; returns means and variances, `[2 * channels]`.
-    fn moments(x: FloatTensor<Self>) -> FloatTensor<Self>;
-
-    /// Images, scale, shift, and the moments of the images.
+    /// Images `[images, channels, height, width]`, scale, shift.
     fn batch_norm(
         x: FloatTensor<Self>,
         gamma: FloatTensor<Self>,
         beta: FloatTensor<Self>,
-        moments: FloatTensor<Self>,
         epsilon: f32,
+        found: batch_norm::Found,
     ) -> FloatTensor<Self>;
 
     /// Image `[images, channels, height, width]`, the weights of all kernels one after the other, bias.
@@ -117,12 +114,8 @@ impl FusedOps for Flex {
         content::forward(&keys, Some(&strengths), &memory).0
     }
 
-    fn moments(x: Raw) -> Raw {
-        batch_norm::moments(&x)
-    }
-
-    fn batch_norm(x: Raw, gamma: Raw, beta: Raw, moments: Raw, epsilon: f32) -> Raw {
-        batch_norm::forward(&x, &gamma, &beta, &moments, epsilon)
+    fn batch_norm(x: Raw, gamma: Raw, beta: Raw, epsilon: f32, found: batch_norm::Found) -> Raw {
+        batch_norm::forward(&x, &gamma, &beta, epsilon, &found)
     }
 
     fn convolution(input: Raw, weight: Raw, bias: Raw, options: conv::Options) -> Raw {
@@ -178,20 +171,14 @@ impl<C: CheckpointStrategy> FusedOps for Autodiff<Flex, C> {
         content::tracked_weights::<C>(keys, strengths, memory)
     }
 
-    fn moments(x: FloatTensor<Self>) -> FloatTensor<Self> {
-        // Nothing is recorded: the gradient through the moments is batch norm's own.
-        let moments = batch_norm::moments(&x.into_primitive());
-        <Self as AutodiffBackend>::from_inner(moments)
-    }
-
     fn batch_norm(
         x: FloatTensor<Self>,
         gamma: FloatTensor<Self>,
         beta: FloatTensor<Self>,
-        moments: FloatTensor<Self>,
         epsilon: f32,
+        found: batch_norm::Found,
     ) -> FloatTensor<Self> {
-        batch_norm::tracked::<C>(x, gamma, beta, moments, epsilon)
+        batch_norm::tracked::<C>(x, gamma, beta, epsilon, found)
     }
 
     fn convolution(
@@ -282,27 +269,24 @@ pub(crate) fn content(keys: Tensor<3>, strengths: Tensor<2>, memory: Tensor<3>) 
     Tensor::from_dispatch(output)
 }
 
-/// Means and variances of channels.
-pub(crate) fn moments(x: Tensor<4>) -> Tensor<1> {
-    Tensor::from_dispatch(<Dispatch as FusedOps>::moments(x.into_dispatch()))
-}
-
-/// [`crate::batch_norm::batch_norm_relu`]
+/// [`crate::batch_norm::batch_norm_relu`]; also means and variances of the channels.
 pub(crate) fn batch_norm(
     x: Tensor<4>,
     gamma: Tensor<1>,
     beta: Tensor<1>,
-    moments: Tensor<1>,
     epsilon: f32,
-) -> Tensor<4> {
+) -> (Tensor<4>, Tensor<1>) {
+    let device = x.device();
+    let found = batch_norm::Found::default();
     let output = <Dispatch as FusedOps>::batch_norm(
         x.into_dispatch(),
         gamma.into_dispatch(),
         beta.into_dispatch(),
-        moments.into_dispatch(),
         epsilon,
+        found.clone(),
     );
-    Tensor::from_dispatch(output)
+    let moments = Tensor::from_floats(found.moments(), &device);
+    (Tensor::from_dispatch(output), moments)
 }
 
 /// [`crate::conv`]; weights of all kernels one after the other.
