@@ -668,9 +668,20 @@ mod tests {
         }
     }
 
-    /// The machine's own width is tested through the convolutions; these are all the others.
+    /// For the machine's own instructions.
+    struct Check;
+
+    impl WithSimd for Check {
+        type Output = ();
+
+        fn with_simd<S: Simd>(self, simd: S) {
+            check(simd);
+        }
+    }
+
     #[test]
     fn every_width_of_vectors_gives_the_sums() {
+        pulp::Arch::new().dispatch(Check);
         check(Scalar);
         check(Scalar128b);
         check(Scalar256b);
