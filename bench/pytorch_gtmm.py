@@ -8,7 +8,7 @@ Introspection with LSTM 336, attention 336-256-R*L, gate 336-160; DNC with LSTM 
 
 What is done for speed, all of it plain eager PyTorch: frames of all steps are encoded in one call before the time loop and decoded in one call
 after it; prior and KL are computed for all steps after it; batch norm and ReLU of the four parallel streams run once on their concatenation,
-which is the same function; recurrence, heads and memory are few, fat operations; images and convolution weights are in channels-last layout;
+which is the same function; recurrence, heads and memory are few, fat operations; images and convolution weights are in channels-last or channels-first layout, both timed;
 stride-1 deconvolutions are convolutions (the same linear maps up to a flip of the kernel); Adam is the fused one. README.md says what else was
 tried.
 """
@@ -47,7 +47,7 @@ class ParallelStreams(nn.Module):
 class ConvolutionBlocks(nn.Sequential):
     """The encoder's two blocks: `[N, 1, 28, 28]` in [0, 1], on a canvas of 32 pixels, to `[N, 64, 8, 8]`."""
 
-    def __init__(self):
+    def __init__(self, layout: torch.memory_format):
         super().__init__(
             ParallelStreams(1),
             nn.Conv2d(32, 32, 3, stride=2, padding=1),
@@ -56,17 +56,19 @@ class ConvolutionBlocks(nn.Sequential):
             ParallelStreams(32),
             nn.Conv2d(32, 64, 3, stride=2, padding=1),
         )
+        self.layout = layout
+        self.to(memory_format=layout)
 
     def forward(self, frames: Tensor) -> Tensor:
-        return super().forward((2.0 * F.pad(frames, (2, 2, 2, 2)) - 1.0).contiguous(memory_format=torch.channels_last))
+        return super().forward((2.0 * F.pad(frames, (2, 2, 2, 2)) - 1.0).contiguous(memory_format=self.layout))
 
 
 class Encoder(nn.Module):
     """Features of every frame: `[N, 1, 28, 28]` in [0, 1] to `[N, 64]`."""
 
-    def __init__(self, features: int):
+    def __init__(self, features: int, layout: torch.memory_format):
         super().__init__()
-        self.blocks = ConvolutionBlocks()
+        self.blocks = ConvolutionBlocks(layout)
         self.features = nn.Linear(64 * 8 * 8, features)
 
     def forward(self, frames: Tensor) -> Tensor:
@@ -269,15 +271,16 @@ MEMORIES = {"introspection": Introspection, "dnc": Dnc, "vrnn": Vrnn}
 class Gtmm(nn.Module):
     """Temporal VAE over a memory."""
 
-    def __init__(self, memory: str, slots: int, latent: int = 32):
+    def __init__(self, memory: str, slots: int, layout: torch.memory_format, latent: int = 32):
         super().__init__()
         features = 2 * latent
         self.latent = latent
-        self.encoder = Encoder(features)
+        self.encoder = Encoder(features, layout)
         self.memory = MEMORIES[memory](latent, features, slots)
         self.posterior_context = nn.Linear(self.memory.context, 2 * latent, bias=False)
         self.prior = nn.Linear(self.memory.context, 2 * latent)
         self.decoder = Decoder(latent + self.memory.context)
+        self.to(memory_format=layout)
 
     def forward(self, observations: Tensor) -> tuple[Tensor, Tensor]:
         """Reconstruction and KL in nats, each `[T, B]`, of `observations [T, B, 1, 28, 28]` in [0, 1]."""
@@ -319,8 +322,8 @@ def gaussian_kl(mean_q: Tensor, log_std_q: Tensor, mean_p: Tensor, log_std_p: Te
 class Trainer:
     """A training step: forward, backward, global-norm clip at 10, Adam (1e-3, epsilon 1e-8)."""
 
-    def __init__(self, memory: str, slots: int):
-        self.model = Gtmm(memory, slots).to(memory_format=torch.channels_last)
+    def __init__(self, memory: str, slots: int, layout: torch.memory_format = torch.channels_last):
+        self.model = Gtmm(memory, slots, layout)
         self.parameters = list(self.model.parameters())
         self.optimizer = torch.optim.Adam(self.parameters, lr=1e-3, eps=1e-8, fused=True)
 
@@ -342,47 +345,44 @@ def perfect_recall(batch: int, length: int = 15, recalled: int = 5) -> Tensor:
     return torch.cat([frames, frames[:recalled]])
 
 
+LAYOUTS = {"channels-last": torch.channels_last, "channels-first": torch.contiguous_format}
+
+
 def training_step(memory: str) -> Work:
     """The training step of a model at paper size."""
     observations = perfect_recall(batch=10)
-    trainer = Trainer(memory, slots=observations.shape[0])
+    trainers = {name: Trainer(memory, observations.shape[0], layout) for name, layout in LAYOUTS.items()}
 
     def compiled() -> Callable[[], float]:
-        trainer = Trainer(memory, slots=observations.shape[0])
+        trainer = Trainer(memory, observations.shape[0])
         trainer.model = torch.compile(trainer.model)
         return lambda: trainer.step(observations)
 
     return Work(
-        forms={"eager": lambda: trainer.step(observations)},
+        forms={name: functools.partial(trainer.step, observations) for name, trainer in trainers.items()},
         compiled=compiled,
-        parameters=sum(p.numel() for p in trainer.parameters),
+        parameters=sum(p.numel() for p in trainers["channels-last"].parameters),
     )
 
 
 def convolution_blocks() -> Work:
     """The encoder's blocks on 250 frames, forward and backward."""
     frames = torch.rand(250, 1, 28, 28)
-    last = ConvolutionBlocks().to(memory_format=torch.channels_last)
-    first = ConvolutionBlocks()
 
-    def run(blocks: nn.Module, layout: torch.memory_format, function: Callable[[Tensor], Tensor]) -> Callable[[], None]:
+    def run(layout: torch.memory_format, compiler: Callable = lambda blocks: blocks) -> Callable[[], None]:
+        blocks = ConvolutionBlocks(layout)
+        forward = compiler(blocks)
         ones = torch.ones(250, 64, 8, 8).contiguous(memory_format=layout)
 
         def step() -> None:
             blocks.zero_grad(set_to_none=True)
-            function(frames).backward(ones)
+            forward(frames).backward(ones)
 
         return step
 
-    def channels_first(frames: Tensor) -> Tensor:
-        return nn.Sequential.forward(first, 2.0 * F.pad(frames, (2, 2, 2, 2)) - 1.0)
-
     return Work(
-        forms={
-            "channels-last": run(last, torch.channels_last, last),
-            "channels-first": run(first, torch.contiguous_format, channels_first),
-        },
-        compiled=lambda: run(last, torch.channels_last, torch.compile(last)),
+        forms={name: run(layout) for name, layout in LAYOUTS.items()},
+        compiled=lambda: run(torch.channels_last, torch.compile),
     )
 
 
@@ -394,7 +394,7 @@ WORKS = {"conv-blocks/gtmm-b1": convolution_blocks} | {
 def self_check() -> None:
     """Fails with an assertion when a model is not the one described."""
     for memory, expected in {"introspection": 1_862_782, "dnc": 1_861_117, "vrnn": 1_882_161}.items():
-        parameters = sum(p.numel() for p in Gtmm(memory, slots=25).parameters())
+        parameters = sum(p.numel() for p in Gtmm(memory, 25, torch.channels_last).parameters())
         assert parameters == expected, f"{memory}: {parameters:,} parameters with 25 slots, expected {expected:,}"
         observations = perfect_recall(batch=2)
         trainer = Trainer(memory, slots=observations.shape[0])
@@ -421,9 +421,9 @@ def main() -> int:
         self_check()
         return 0
     for memory in MEMORIES:
-        (step,) = training_step(memory).forms.values()
-        times = milliseconds(step, arguments.steps, warm_up=3)
-        print(f"{memory}: median {statistics.median(times):.1f} ms per training step, PyTorch {torch.__version__}, {arguments.threads} threads")
+        for name, step in training_step(memory).forms.items():
+            median = statistics.median(milliseconds(step, arguments.steps, warm_up=3))
+            print(f"{memory}, {name}: median {median:.1f} ms per training step, PyTorch {torch.__version__}, {arguments.threads} threads")
     return 0
 
 

@@ -11,12 +11,15 @@ const MOST_REPEATS: f64 = 1000.0;
 /// Time that idle threads need to fall asleep.
 const SETTLE: Duration = Duration::from_millis(20);
 
+/// Makes the inputs of a work on an autodiff device.
+type Prepare = dyn Fn(&Device) -> Result<Prepared, LabError>;
+
 /// A piece of work.
 pub struct Work {
     /// Its stable name.
     pub name: String,
-    /// Makes its inputs on an autodiff device.
-    pub prepare: Box<dyn Fn(&Device) -> Result<Prepared, LabError>>,
+    /// Makes its inputs.
+    pub prepare: Box<Prepare>,
 }
 
 /// A piece of work with its inputs.

@@ -145,9 +145,6 @@ fn parameters(model: &Model) -> Parameters {
 fn kernel(work: kernels::KernelWork) -> Work {
     Work {
         name: format!("kernel/{}", work.name),
-        prepare: Box::new(move |device| {
-            let mut step = (work.prepare)(device);
-            Ok(Prepared::new(work.cost, move || step()))
-        }),
+        prepare: Box::new(move |device| Ok(Prepared::new(work.cost, (work.prepare)(device)))),
     }
 }
