@@ -76,12 +76,14 @@ impl Field {
                 match s {
                     1 => target.copy_from_slice(&pixels[first..first + count]),
                     2 => {
-                        let last = count - 1;
-                        let pairs = pixels[first..first + 2 * last].as_chunks::<2>().0;
+                        let (pairs, last) = pixels[first..].as_chunks::<2>();
                         for (target, pair) in target.iter_mut().zip(pairs) {
                             *target = pair[0];
                         }
-                        target[last] = pixels[first + 2 * last];
+                        // At the end of an image the last pair may lack its second.
+                        if let ([last], true) = (last, count > pairs.len()) {
+                            target[count - 1] = *last;
+                        }
                     }
                     _ => {
                         let source = pixels[first..].iter().step_by(s);
