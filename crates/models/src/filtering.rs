@@ -91,6 +91,14 @@ impl<S> Filtered<S> {
     }
 }
 
+/// The same frames `[batch, time, pixels]`, but in memory step after step, so that their rows can be
+/// stacked without another copy.
+pub(crate) fn time_major(observations: Tensor<3>) -> Tensor<3> {
+    let [batch, time, pixels] = observations.dims();
+    let rows = observations.swap_dims(0, 1).reshape([time * batch, pixels]);
+    rows.reshape([time, batch, pixels]).swap_dims(0, 1)
+}
+
 /// Direct filtering: the model's own posterior at every step, one sample each.
 ///
 /// # Shapes
@@ -109,6 +117,7 @@ pub fn filter<M: FilteringModel>(
     state: Option<M::State>,
 ) -> Filtered<M::State> {
     let batch = observations.dims()[0];
+    let observations = time_major(observations);
     let features = model.encode(observations.clone());
     let inputs = Inputs::of_steps(features, conditions, noise);
     let state = state.unwrap_or_else(|| model.initial_state(batch));

@@ -7,7 +7,7 @@
 
 use crate::{
     Filtered, FilteringModel,
-    filtering::{Inputs, Steps, pass, score},
+    filtering::{Inputs, Steps, pass, score, time_major},
 };
 use burn::{
     module::Module,
@@ -38,6 +38,7 @@ pub fn filter_by_segments<M: FilteringModel + Module>(
     mut accumulate: impl FnMut(Gradients),
 ) -> Filtered<M::State> {
     let batch = observations.dims()[0];
+    let observations = time_major(observations);
     let inputs = Inputs::of_steps(model.encode(observations.clone()), conditions, noise);
     let segments: Vec<_> = inputs.chunks(segment).collect();
 
