@@ -59,36 +59,92 @@ fn plain(
     [value, first, second]
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "flex"))]
 mod tests {
     use super::*;
+    use crate::check::{Way, arranged, assert_close, numbers, values, wide};
     use burn::tensor::Device;
 
-    #[test]
-    fn one_pass_is_the_plain_update() {
+    const RATES: Rates = Rates {
+        scale: 0.3,
+        rate: 1e-2,
+        correction: 1.7,
+    };
+
+    /// Value, gradient and moments, the second of which is not negative.
+    fn state(count: usize) -> Vec<Vec<f32>> {
+        let mut state: Vec<_> = (0..4).map(|seed| numbers(count, seed)).collect();
+        state[3].iter_mut().for_each(|v| *v = v.abs());
+        state
+    }
+
+    fn kernel(state: &[Vec<f32>], way: Way) -> Vec<Vec<f32>> {
         let device = Device::default();
-        let tensor = |seed: f32| {
-            let values: Vec<f32> = (0..37).map(|i| ((i as f32 + seed) * 1.7).sin()).collect();
-            Tensor::<1>::from_floats(values.as_slice(), &device)
+        let tensors: Vec<Tensor<1>> = state
+            .iter()
+            .map(|values| {
+                let flat = Tensor::from_floats(values.as_slice(), &device);
+                arranged(flat, [values.len()], way)
+            })
+            .collect();
+        let [value, gradient, first, second]: [_; 4] = tensors.clone().try_into().unwrap();
+        let scalars = [RATES.scale, RATES.rate, RATES.correction].map(|s| s as f32);
+        let found = crate::flex::adam(value, gradient, first, second, scalars);
+        // The arguments are held here, so that they may not change.
+        for (tensor, expected) in tensors.into_iter().zip(state) {
+            assert_eq!(format!("{:?}", values(tensor)), format!("{expected:?}"));
+        }
+        found.map(values).to_vec()
+    }
+
+    fn definition(state: &[Vec<f32>]) -> Vec<Vec<f64>> {
+        let state = wide(state);
+        let of = |which: usize| {
+            let update = |i: usize| {
+                let gradient = RATES.scale * state[1][i];
+                let first = 0.9 * state[2][i] + 0.1 * gradient;
+                let second = 0.999 * state[3][i] + 0.001 * gradient * gradient;
+                let step = RATES.rate * first / (RATES.correction * second.sqrt() + 1e-8);
+                [state[0][i] - step, first, second][which]
+            };
+            (0..state[0].len()).map(update).collect()
         };
-        let arguments = [tensor(0.0), tensor(1.0), tensor(2.0), tensor(3.0).abs()];
-        let rates = Rates {
-            scale: 0.3,
-            rate: 1e-2,
-            correction: 1.7,
-        };
-        let [value, gradient, first, second] = arguments;
-        let expected = plain(
-            value.clone(),
-            gradient.clone(),
-            first.clone(),
-            second.clone(),
-            rates,
-        );
-        let found = step(value, gradient, first, second, rates);
-        for (expected, found) in expected.into_iter().zip(found) {
-            let error: f32 = (expected - found).abs().max().into_scalar();
-            assert!(error < 1e-6, "{error}");
+        (0..3).map(of).collect()
+    }
+
+    #[test]
+    fn one_pass_is_the_update() {
+        for count in [1, 2, 7, 16, 17, 37, 64, 1009] {
+            for way in [Way::Straight, Way::Turned] {
+                let state = state(count);
+                let name = format!("{count}, {way:?}");
+                assert_close(&kernel(&state, way), &definition(&state), 1e-6, &name);
+            }
+        }
+    }
+
+    #[test]
+    fn it_is_the_plain_update_even_of_what_is_no_number() {
+        let device = Device::default();
+        for bad in [0.5, f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            for which in 0..4 {
+                let mut state = state(19);
+                state[which][3] = bad;
+                state[which][18] = bad;
+                let tensor = |i: usize| Tensor::from_floats(state[i].as_slice(), &device);
+                let expected = plain(tensor(0), tensor(1), tensor(2), tensor(3), RATES);
+                let found = kernel(&state, Way::Straight);
+                for (found, expected) in found.iter().zip(expected.map(values)) {
+                    for (found, expected) in found.iter().zip(expected) {
+                        assert!(
+                            (found - expected).abs() < 1e-6
+                                || *found == expected
+                                || found.is_nan() && expected.is_nan(),
+                            "{bad} in {which}: {found} {expected}"
+                        );
+                    }
+                }
+            }
         }
     }
 }

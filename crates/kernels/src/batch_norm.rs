@@ -49,53 +49,143 @@ fn plain(x: Tensor<4>, gamma: Tensor<1>, beta: Tensor<1>, epsilon: f64) -> Norma
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "flex"))]
 mod tests {
     use super::*;
-    use burn::tensor::{Device, TensorData};
+    use crate::check::{
+        NOT_FINITE, Way, arranged, assert_close, assert_same, assert_spreads, differences,
+        gradients, numbers, values, wide,
+    };
+    use burn::tensor::Device;
+
+    const EPSILON: f64 = 1e-3;
+
+    type Shape = [usize; 4];
+
+    fn inputs(shape: Shape) -> Vec<Vec<f32>> {
+        let x = numbers(shape.iter().product(), 1);
+        let gamma = numbers(shape[1], 2);
+        vec![
+            x.iter().map(|x| 2.0 * x + 5.0).collect(),
+            gamma.iter().map(|x| x + 1.5).collect(),
+            numbers(shape[1], 3),
+        ]
+    }
+
+    fn arguments(
+        inputs: Vec<Tensor<1>>,
+        shape: Shape,
+        way: Way,
+    ) -> (Tensor<4>, Tensor<1>, Tensor<1>) {
+        let [x, gamma, beta]: [Tensor<1>; 3] = inputs.try_into().unwrap();
+        (
+            arranged(x, shape, way),
+            arranged(gamma, [shape[1]], way),
+            arranged(beta, [shape[1]], way),
+        )
+    }
+
+    fn kernel(shape: Shape) -> impl Fn(Vec<Tensor<1>>, Way) -> Tensor<4> {
+        move |inputs, way| {
+            let (x, gamma, beta) = arguments(inputs, shape, way);
+            crate::flex::batch_norm(x, gamma, beta, EPSILON as f32).0
+        }
+    }
+
+    fn composition(shape: Shape) -> impl Fn(Vec<Tensor<1>>, Way) -> Tensor<4> {
+        move |inputs, way| {
+            let (x, gamma, beta) = arguments(inputs, shape, way);
+            plain(x, gamma, beta, EPSILON).output
+        }
+    }
+
+    /// Means and variances.
+    fn moments(x: &[f64], [images, channels, height, width]: Shape) -> [Vec<f64>; 2] {
+        let pixels = height * width;
+        let count = (images * pixels) as f64;
+        let of = |channel: usize, f: &dyn Fn(f64) -> f64| {
+            let planes = (0..images).map(|n| &x[(n * channels + channel) * pixels..][..pixels]);
+            planes.flatten().map(|x| f(*x)).sum::<f64>() / count
+        };
+        let means: Vec<f64> = (0..channels).map(|c| of(c, &|x| x)).collect();
+        let variances = (0..channels).map(|c| of(c, &|x| (x - means[c]).powi(2)));
+        let variances = variances.collect();
+        [means, variances]
+    }
+
+    fn definition(inputs: &[Vec<f64>], shape: Shape) -> Vec<f64> {
+        let [x, gamma, beta] = inputs else {
+            unreachable!("three inputs")
+        };
+        let [means, variances] = moments(x, shape);
+        let value = |(index, x): (usize, &f64)| {
+            let c = index / (shape[2] * shape[3]) % shape[1];
+            let normal = (x - means[c]) / (variances[c] + EPSILON).sqrt();
+            (gamma[c] * normal + beta[c]).max(0.0)
+        };
+        x.iter().enumerate().map(value).collect()
+    }
 
     #[test]
     fn the_kernel_agrees_with_the_plain_composition() {
-        let device = Device::default().autodiff();
-        for shape in [[2, 1, 1, 1], [1, 3, 5, 7], [3, 8, 16, 16], [20, 5, 3, 11]] {
-            let channels = shape[1];
-            let tensor = |count: usize, factor: f32| {
-                let values: Vec<f32> = (0..count)
-                    .map(|i| (i as f32 * factor).sin() * 2.0)
-                    .collect();
-                Tensor::<1>::from_data(TensorData::new(values, [count]), &device)
-            };
-            let run = |f: fn(Tensor<4>, Tensor<1>, Tensor<1>, f64) -> Normalised| {
-                let count = shape.iter().product();
-                let x = (tensor(count, 1.3) + 5.0)
-                    .reshape(shape)
-                    .detach()
-                    .require_grad();
-                let gamma = (tensor(channels, 0.7) + 1.5).detach().require_grad();
-                let beta = tensor(channels, 0.9).detach().require_grad();
-                let found = f(x.clone(), gamma.clone(), beta.clone(), 1e-5);
-                let probe = tensor(count, 0.37).reshape(shape);
-                let gradients = (found.output.clone() * probe).sum().backward();
-                let flat = |t: Tensor<4>| t.reshape([count]);
-                Tensor::cat(
-                    vec![
-                        flat(found.output.inner()),
-                        found.mean.inner(),
-                        found.variance.inner(),
-                        flat(x.grad(&gradients).unwrap()),
-                        gamma.grad(&gradients).unwrap(),
-                        beta.grad(&gradients).unwrap(),
-                    ],
-                    0,
-                )
-            };
-            let (found, expected) = (run(batch_norm_relu), run(plain));
-            let scale: f32 = expected.clone().abs().max().into_scalar();
-            let error: f32 = (found - expected).abs().max().into_scalar();
-            assert!(
-                error <= 2e-5 * scale.max(1.0),
-                "{shape:?}: {error} of {scale}"
+        for shape in [
+            [1, 1, 1, 1],
+            [2, 1, 1, 1],
+            [7, 13, 1, 1],
+            [1, 1, 1, 17],
+            [1, 3, 5, 7],
+            [5, 2, 31, 1],
+            [3, 8, 16, 16],
+            [20, 5, 3, 11],
+            [2, 1, 37, 53],
+        ] {
+            let name = format!("{shape:?}");
+            let (kernel, plain) = (kernel(shape), composition(shape));
+            assert_same(&inputs(shape), 3e-5, &name, kernel, plain);
+        }
+    }
+
+    #[test]
+    fn the_kernel_agrees_with_the_definition() {
+        for shape in [
+            [2, 1, 1, 1],
+            [1, 1, 1, 7],
+            [1, 2, 1, 17],
+            [3, 2, 5, 7],
+            [2, 3, 4, 8],
+            [11, 1, 1, 3],
+        ] {
+            let inputs = inputs(shape);
+            let found = gradients(&inputs, &[], Way::Straight, kernel(shape));
+            let expected = differences(&inputs, |inputs| definition(inputs, shape));
+            assert_close(&found, &expected, 3e-5, &format!("{shape:?}"));
+        }
+    }
+
+    #[test]
+    fn moments_are_those_of_the_definition() {
+        for shape in [[1, 1, 1, 1], [1, 3, 5, 7], [20, 5, 3, 11], [2, 1, 37, 53]] {
+            let [x, gamma, beta]: [Vec<f32>; 3] = inputs(shape).try_into().unwrap();
+            let device = Device::default();
+            let vector = |values: &[f32]| Tensor::<1>::from_floats(values, &device);
+            let (_, found) = crate::flex::batch_norm(
+                vector(&x).reshape(shape),
+                vector(&gamma),
+                vector(&beta),
+                EPSILON as f32,
             );
+            let found: Vec<Vec<f32>> = values(found).chunks(shape[1]).map(Vec::from).collect();
+            let expected = moments(&wide(&[x])[0], shape);
+            assert_close(&found, &expected, 1e-6, &format!("{shape:?}"));
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_stays_none() {
+        for shape in [[1, 1, 1, 1], [2, 2, 1, 3], [2, 3, 5, 7], [3, 1, 1, 33]] {
+            let name = format!("{shape:?}");
+            let (kernel, plain) = (kernel(shape), composition(shape));
+            assert_spreads(&inputs(shape), &NOT_FINITE, &name, kernel, plain);
         }
     }
 }

@@ -23,35 +23,79 @@ fn plain(x: Tensor<2>, logits: Tensor<2>) -> Tensor<1> {
         .squeeze_dim(1)
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "flex"))]
 mod tests {
     use super::*;
-    use burn::tensor::{Device, TensorData};
+    use crate::check::{
+        NOT_FINITE, Way, arranged, assert_close, assert_same, assert_spreads, differences,
+        gradients, numbers,
+    };
+
+    fn logits([rows, size]: [usize; 2]) -> Vec<Vec<f32>> {
+        let numbers = numbers(rows * size, 1);
+        vec![numbers.iter().map(|x| 20.0 * x).collect()]
+    }
+
+    fn data([rows, size]: [usize; 2]) -> Vec<f32> {
+        let numbers = numbers(rows * size, 2);
+        numbers.into_iter().map(f32::abs).collect()
+    }
+
+    fn of(
+        shape: [usize; 2],
+        f: fn(Tensor<2>, Tensor<2>) -> Tensor<1>,
+    ) -> impl Fn(Vec<Tensor<1>>, Way) -> Tensor<1> {
+        move |inputs, way| {
+            let logits = arranged(inputs[0].clone(), shape, way);
+            let x = Tensor::from_floats(data(shape).as_slice(), &logits.device());
+            f(arranged(x, shape, way), logits)
+        }
+    }
+
+    fn definition(x: &[f32], logits: &[f64], size: usize) -> Vec<f64> {
+        let terms: Vec<f64> = x
+            .iter()
+            .zip(logits)
+            .map(|(x, l)| f64::from(*x) * l - l.max(0.0) - (-l.abs()).exp().ln_1p())
+            .collect();
+        terms.chunks(size).map(|row| row.iter().sum()).collect()
+    }
 
     #[test]
     fn the_kernel_agrees_with_the_plain_composition() {
-        let device = Device::default().autodiff();
-        for [rows, size] in [[1, 1], [3, 16], [5, 37], [200, 784]] {
-            let count = rows * size;
-            let x: Vec<f32> = (0..count).map(|i| (i as f32 * 0.7).sin().abs()).collect();
-            let logits: Vec<f32> = (0..count).map(|i| (i as f32 * 1.3).cos() * 20.0).collect();
-            let weights: Vec<f32> = (0..rows).map(|i| (i as f32).sin()).collect();
-            let run = |f: fn(Tensor<2>, Tensor<2>) -> Tensor<1>| {
-                let x = Tensor::from_data(TensorData::new(x.clone(), [rows, size]), &device);
-                let logits = TensorData::new(logits.clone(), [rows, size]);
-                let logits = Tensor::<2>::from_data(logits, &device).require_grad();
-                let value = f(x, logits.clone());
-                let weights = Tensor::<1>::from_floats(weights.as_slice(), &device);
-                let gradients = (value.clone() * weights).sum().backward();
-                (value.inner(), logits.grad(&gradients).unwrap())
-            };
-            let ((value, gradient), (plain_value, plain_gradient)) =
-                (run(log_likelihood), run(plain));
-            let scale: f32 = plain_value.clone().abs().max().into_scalar();
-            let error: f32 = (value - plain_value).abs().max().into_scalar();
-            assert!(error <= 3e-6 * scale, "{rows} x {size}: {error} of {scale}");
-            let error: f32 = (gradient - plain_gradient).abs().max().into_scalar();
-            assert!(error < 1e-6, "{rows} x {size}: gradient off by {error}");
+        for shape in [
+            [1, 1],
+            [7, 1],
+            [1, 17],
+            [3, 16],
+            [5, 37],
+            [31, 101],
+            [200, 784],
+        ] {
+            let kernel = of(shape, crate::flex::bernoulli);
+            let name = format!("{shape:?}");
+            assert_same(&logits(shape), 3e-6, &name, kernel, of(shape, plain));
+        }
+    }
+
+    #[test]
+    fn the_kernel_agrees_with_the_definition() {
+        for shape in [[1, 1], [7, 1], [1, 17], [3, 16], [5, 37]] {
+            let logits = logits(shape);
+            let kernel = of(shape, crate::flex::bernoulli);
+            let found = gradients(&logits, &[], Way::Straight, kernel);
+            let x = data(shape);
+            let expected = differences(&logits, |l| definition(&x, &l[0], shape[1]));
+            assert_close(&found, &expected, 2e-6, &format!("{shape:?}"));
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_stays_none() {
+        for shape in [[1, 1], [3, 16], [2, 37]] {
+            let kernel = of(shape, crate::flex::bernoulli);
+            let name = format!("{shape:?}");
+            assert_spreads(&logits(shape), &NOT_FINITE, &name, kernel, of(shape, plain));
         }
     }
 }

@@ -155,11 +155,8 @@ pub fn rows_of(slots: Tensor<3, Int>, width: usize) -> Tensor<3, Int> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::{tensor, values};
     use burn::tensor::Device;
-
-    fn values(tensor: Tensor<3>) -> Vec<f32> {
-        tensor.into_data().try_into_vec::<f32>().unwrap()
-    }
 
     #[test]
     fn similarity_is_the_cosine_and_zero_for_empty_rows() {
@@ -185,22 +182,6 @@ mod tests {
         {
             assert!((found - expected).abs() < 1e-5, "{found} {expected}");
         }
-    }
-
-    fn numbers(count: usize, seed: u32) -> Vec<f32> {
-        // A small linear congruential generator: the values only have to differ.
-        let mut state = seed;
-        (0..count)
-            .map(|_| {
-                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                (state >> 8) as f32 / (1 << 23) as f32 - 1.0
-            })
-            .collect()
-    }
-
-    fn tensor<const D: usize>(shape: [usize; D], seed: u32, device: &Device) -> Tensor<D> {
-        let values = numbers(shape.iter().product(), seed);
-        Tensor::from_data(TensorData::new(values, shape), device)
     }
 
     #[test]
@@ -279,55 +260,153 @@ mod tests {
         assert!(touched <= 6, "{touched} of 16 rows have a gradient");
         assert!(touched >= 2);
     }
+}
 
-    /// Weights, and gradients of keys, strengths and memory; cosines where `f` has no strengths.
-    fn all_of(
-        [batch, heads, slots, width]: [usize; 4],
-        f: impl Fn(Tensor<3>, Tensor<2>, Tensor<3>) -> Tensor<3>,
-    ) -> Vec<f32> {
-        let device = Device::default().autodiff();
-        let keys = tensor::<3>([batch, heads, width], 3, &device).require_grad();
-        let strengths = (tensor::<2>([batch, heads], 4, &device) + 3.0).require_grad();
+#[cfg(all(test, feature = "flex"))]
+mod kernel {
+    use super::*;
+    use crate::check::{
+        NOT_FINITE, Way, arranged, assert_close, assert_same, assert_spreads, differences,
+        gradients, numbers,
+    };
+
+    /// Batch, heads, slots, width.
+    type Shape = [usize; 4];
+
+    /// Keys, memory and strengths.
+    fn inputs([batch, heads, slots, width]: Shape) -> Vec<Vec<f32>> {
+        let mut memory = numbers(batch * slots * width, 5);
         // The first row of each memory is empty.
-        let rows = tensor::<3>([batch, slots, width], 5, &device);
-        let rows = match slots {
-            1 => rows,
-            _ => {
-                let empty = Tensor::zeros([batch, 1, width], &device);
-                Tensor::cat(vec![empty, rows.narrow(1, 1, slots - 1)], 1)
+        if slots > 1 {
+            for memory in memory.chunks_mut(slots * width) {
+                memory[..width].fill(0.0);
             }
-        };
-        let memory = rows.detach().require_grad();
-        let output = f(keys.clone(), strengths.clone(), memory.clone());
-        let probe = tensor([batch, heads, slots], 6, &device);
-        let gradients = (output.clone() * probe).sum().backward();
-        let mut all = values(output);
-        all.extend(values(keys.grad(&gradients).unwrap()));
-        all.extend(values(memory.grad(&gradients).unwrap()));
-        if let Some(gradient) = strengths.grad(&gradients) {
-            all.extend(gradient.into_data().try_into_vec::<f32>().unwrap());
+        }
+        let strengths = numbers(batch * heads, 4);
+        vec![
+            numbers(batch * heads * width, 3),
+            memory,
+            strengths.iter().map(|s| s + 3.0).collect(),
+        ]
+    }
+
+    fn weights(
+        [batch, heads, slots, width]: Shape,
+        f: fn(Tensor<3>, Tensor<2>, Tensor<3>) -> Tensor<3>,
+    ) -> impl Fn(Vec<Tensor<1>>, Way) -> Tensor<3> {
+        move |inputs, way| {
+            let [keys, memory, strengths]: [_; 3] = inputs.try_into().unwrap();
+            f(
+                arranged(keys, [batch, heads, width], way),
+                arranged(strengths, [batch, heads], way),
+                arranged(memory, [batch, slots, width], way),
+            )
+        }
+    }
+
+    fn cosines(
+        [batch, heads, slots, width]: Shape,
+        f: fn(Tensor<3>, Tensor<3>) -> Tensor<3>,
+    ) -> impl Fn(Vec<Tensor<1>>, Way) -> Tensor<3> {
+        move |inputs, way| {
+            let [keys, memory]: [_; 2] = inputs.try_into().unwrap();
+            f(
+                arranged(keys, [batch, heads, width], way),
+                arranged(memory, [batch, slots, width], way),
+            )
+        }
+    }
+
+    fn cosine_definition(inputs: &[Vec<f64>], [batch, heads, slots, width]: Shape) -> Vec<f64> {
+        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+        let norm = |a: &[f64]| (dot(a, a) + 1e-6).sqrt();
+        let mut all = Vec::new();
+        for b in 0..batch {
+            for h in 0..heads {
+                let key = &inputs[0][(b * heads + h) * width..][..width];
+                for n in 0..slots {
+                    let row = &inputs[1][(b * slots + n) * width..][..width];
+                    all.push(dot(key, row) / (norm(key) * norm(row)));
+                }
+            }
         }
         all
     }
 
+    fn weights_definition(inputs: &[Vec<f64>], shape: Shape) -> Vec<f64> {
+        let cosines = cosine_definition(inputs, shape);
+        let rows = cosines.chunks(shape[2]).zip(&inputs[2]);
+        rows.flat_map(|(cosines, strength)| {
+            let powers: Vec<f64> = cosines.iter().map(|c| (strength * c).exp()).collect();
+            let total: f64 = powers.iter().sum();
+            powers.into_iter().map(move |p| p / total)
+        })
+        .collect()
+    }
+
     #[test]
     fn kernels_agree_with_the_plain_compositions() {
-        for shape in [[1, 1, 1, 1], [2, 3, 5, 4], [3, 2, 17, 37], [16, 5, 60, 32]] {
-            let pairs = [
-                (all_of(shape, content_weights), all_of(shape, plain_weights)),
-                (
-                    all_of(shape, |keys, _, memory| cosine_similarity(keys, memory)),
-                    all_of(shape, |keys, _, memory| plain_cosine(keys, memory)),
-                ),
-            ];
-            for (found, expected) in pairs {
-                assert_eq!(found.len(), expected.len());
-                let scale = expected.iter().fold(1.0_f32, |m, e| m.max(e.abs()));
-                for (found, expected) in found.iter().zip(expected) {
-                    let error = (found - expected).abs();
-                    assert!(error <= 1e-5 * scale, "{shape:?}: {found} {expected}");
-                }
-            }
+        for shape in [
+            [1, 1, 1, 1],
+            [5, 1, 1, 7],
+            [1, 1, 13, 1],
+            [1, 7, 1, 19],
+            [2, 3, 5, 4],
+            [3, 2, 17, 37],
+            [1, 1, 101, 31],
+            [16, 5, 60, 32],
+        ] {
+            let (name, inputs) = (format!("{shape:?}"), inputs(shape));
+            let kernel = weights(shape, crate::flex::content);
+            assert_same(&inputs, 1e-5, &name, kernel, weights(shape, plain_weights));
+            let kernel = cosines(shape, crate::flex::cosine);
+            let plain = cosines(shape, plain_cosine);
+            assert_same(&inputs[..2], 1e-5, &name, kernel, plain);
+        }
+    }
+
+    #[test]
+    fn kernels_agree_with_the_definitions() {
+        for shape in [
+            [1, 1, 1, 1],
+            [3, 1, 1, 7],
+            [1, 2, 13, 1],
+            [2, 3, 5, 4],
+            [1, 2, 7, 17],
+            [1, 1, 17, 5],
+        ] {
+            let (name, inputs) = (format!("{shape:?}"), inputs(shape));
+            let kernel = weights(shape, crate::flex::content);
+            let found = gradients(&inputs, &[], Way::Straight, kernel);
+            let expected = differences(&inputs, |inputs| weights_definition(inputs, shape));
+            assert_close(&found, &expected, 2e-5, &name);
+            let kernel = cosines(shape, crate::flex::cosine);
+            let found = gradients(&inputs[..2], &[], Way::Straight, kernel);
+            let expected = differences(&inputs[..2], |inputs| cosine_definition(inputs, shape));
+            assert_close(&found, &expected, 2e-5, &name);
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_stays_none() {
+        for shape in [[1, 1, 1, 1], [2, 2, 3, 5], [1, 3, 17, 33]] {
+            let (name, inputs) = (format!("{shape:?}"), inputs(shape));
+            let kernel = weights(shape, crate::flex::content);
+            assert_spreads(
+                &inputs,
+                &NOT_FINITE,
+                &name,
+                kernel,
+                weights(shape, plain_weights),
+            );
+            let kernel = cosines(shape, crate::flex::cosine);
+            assert_spreads(
+                &inputs[..2],
+                &NOT_FINITE,
+                &name,
+                kernel,
+                cosines(shape, plain_cosine),
+            );
         }
     }
 }

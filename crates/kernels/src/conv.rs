@@ -73,27 +73,32 @@ pub fn conv2d_bank(input: Tensor<4>, kernels: Vec<(Tensor<4>, Tensor<1>)>) -> Te
     }
     #[cfg(feature = "flex")]
     if crate::flex::fused(&input.device()) {
-        let sizes = kernels.iter().map(|(weight, _)| {
-            let half = weight.dims()[2] / 2;
-            kernel(weight, half)
-        });
-        let options = crate::flex::Options {
-            kernels: sizes.collect(),
-            stride: 1,
-            transposed: None,
-        };
-        let (weights, biases): (Vec<_>, Vec<_>) = kernels
-            .into_iter()
-            .map(|(weight, bias)| (weight.flatten::<1>(0, 3), bias))
-            .unzip();
-        return crate::flex::conv(
-            input,
-            Tensor::cat(weights, 0),
-            Tensor::cat(biases, 0),
-            options,
-        );
+        return fused_bank(input, kernels);
     }
     plain_bank(input, kernels)
+}
+
+#[cfg(feature = "flex")]
+fn fused_bank(input: Tensor<4>, kernels: Vec<(Tensor<4>, Tensor<1>)>) -> Tensor<4> {
+    let sizes = kernels.iter().map(|(weight, _)| {
+        let half = weight.dims()[2] / 2;
+        kernel(weight, half)
+    });
+    let options = crate::flex::Options {
+        kernels: sizes.collect(),
+        stride: 1,
+        transposed: None,
+    };
+    let (weights, biases): (Vec<_>, Vec<_>) = kernels
+        .into_iter()
+        .map(|(weight, bias)| (weight.flatten::<1>(0, 3), bias))
+        .unzip();
+    crate::flex::conv(
+        input,
+        Tensor::cat(weights, 0),
+        Tensor::cat(biases, 0),
+        options,
+    )
 }
 
 fn plain_bank(input: Tensor<4>, kernels: Vec<(Tensor<4>, Tensor<1>)>) -> Tensor<4> {
@@ -152,41 +157,18 @@ fn plain(
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "flex"))]
 mod tests {
     use super::*;
-    use burn::tensor::{Device, TensorData};
-
-    /// Numbers between -1 and 1 without a pattern.
-    fn tensor<const D: usize>(shape: [usize; D], seed: u32, device: &Device) -> Tensor<D> {
-        let mut state = seed;
-        let count: usize = shape.iter().product();
-        let values: Vec<f32> = (0..count)
-            .map(|_| {
-                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                (state >> 8) as f32 / (1 << 23) as f32 - 1.0
-            })
-            .collect();
-        Tensor::from_data(TensorData::new(values, shape), device)
-    }
+    use crate::check::{
+        NOT_FINITE, Way, arranged, assert_close, assert_same, assert_spreads, differences,
+        gradients, numbers, wide,
+    };
 
     type Convolution =
         fn(Tensor<4>, Tensor<4>, Tensor<1>, usize, usize, Option<usize>) -> Tensor<4>;
 
-    fn kernel(
-        input: Tensor<4>,
-        weight: Tensor<4>,
-        bias: Tensor<1>,
-        stride: usize,
-        padding: usize,
-        transposed: Option<usize>,
-    ) -> Tensor<4> {
-        match transposed {
-            None => conv2d(input, weight, bias, stride, padding),
-            Some(added) => transposed_conv2d(input, weight, bias, stride, padding, added),
-        }
-    }
-
+    #[derive(Clone, Copy, Debug)]
     struct Case {
         images: usize,
         channels: usize,
@@ -198,126 +180,222 @@ mod tests {
         transposed: Option<usize>,
     }
 
-    /// Output and gradients for input, weight and bias.
-    fn run(case: &Case, convolution: Convolution) -> [Vec<f32>; 4] {
-        let device = Device::default().autodiff();
-        let [rows, columns] = case.kernel;
-        let [height, width] = case.size;
-        let between = match case.transposed {
-            None => [case.outputs, case.channels],
-            Some(_) => [case.channels, case.outputs],
-        };
-        let image = [case.images, case.channels, height, width];
-        let input = tensor(image, 1, &device).require_grad();
-        let weight = tensor([between[0], between[1], rows, columns], 2, &device).require_grad();
-        let bias = tensor([case.outputs], 3, &device).require_grad();
-        let output = convolution(
-            input.clone(),
-            weight.clone(),
-            bias.clone(),
-            case.stride,
-            case.padding,
-            case.transposed,
-        );
-        let probe = tensor(output.dims(), 4, &device);
-        let gradients = (output.clone() * probe).sum().backward();
-        let values = |data: TensorData| data.try_into_vec::<f32>().unwrap();
-        [
-            values(output.into_data()),
-            values(input.grad(&gradients).unwrap().into_data()),
-            values(weight.grad(&gradients).unwrap().into_data()),
-            values(bias.grad(&gradients).unwrap().into_data()),
-        ]
-    }
+    impl Case {
+        fn image(&self) -> [usize; 4] {
+            [self.images, self.channels, self.size[0], self.size[1]]
+        }
 
-    fn check(case: Case) {
-        let (found, expected) = (run(&case, kernel), run(&case, plain));
-        let names = ["output", "input", "weight", "bias"];
-        for ((found, expected), name) in found.iter().zip(&expected).zip(names) {
-            assert_eq!(found.len(), expected.len());
-            let scale = expected.iter().fold(1.0_f32, |m, e| m.max(e.abs()));
-            for (found, expected) in found.iter().zip(expected) {
-                assert!(
-                    (found - expected).abs() <= 2e-5 * scale,
-                    "{} images, {} to {} channels, {:?} by {:?}, stride {}, padding {}, {:?}, {name}: {found} {expected}",
-                    case.images,
-                    case.channels,
-                    case.outputs,
-                    case.size,
-                    case.kernel,
-                    case.stride,
-                    case.padding,
-                    case.transposed,
-                );
+        fn weight(&self) -> [usize; 4] {
+            let [rows, columns] = self.kernel;
+            match self.transposed {
+                None => [self.outputs, self.channels, rows, columns],
+                Some(_) => [self.channels, self.outputs, rows, columns],
             }
+        }
+
+        fn inputs(&self) -> Vec<Vec<f32>> {
+            vec![
+                numbers(self.image().iter().product(), 1),
+                numbers(self.weight().iter().product(), 2),
+                numbers(self.outputs, 3),
+            ]
+        }
+
+        fn of(self, f: Convolution) -> impl Fn(Vec<Tensor<1>>, Way) -> Tensor<4> {
+            move |inputs, way| {
+                let [input, weight, bias]: [_; 3] = inputs.try_into().unwrap();
+                f(
+                    arranged(input, self.image(), way),
+                    arranged(weight, self.weight(), way),
+                    arranged(bias, [self.outputs], way),
+                    self.stride,
+                    self.padding,
+                    self.transposed,
+                )
+            }
+        }
+
+        /// The size of the output; `None` where there is none.
+        fn output(&self) -> Option<[usize; 2]> {
+            let along = |axis: usize| {
+                let (size, kernel) = (self.size[axis], self.kernel[axis]);
+                match self.transposed {
+                    None => {
+                        let room = (size + 2 * self.padding).checked_sub(kernel)?;
+                        Some(room / self.stride + 1)
+                    }
+                    Some(added) => ((size - 1) * self.stride + kernel + added)
+                        .checked_sub(2 * self.padding)
+                        .filter(|size| *size > 0),
+                }
+            };
+            Some([along(0)?, along(1)?])
+        }
+
+        /// Both kinds by their sums over every pair of pixels that a tap connects.
+        fn definition(&self, inputs: &[Vec<f64>]) -> Vec<f64> {
+            let [image, weight, bias] = inputs else {
+                unreachable!("three inputs")
+            };
+            let [rows, columns] = self.output().unwrap();
+            let [height, width] = self.size;
+            let mut output: Vec<f64> = (0..self.images * self.outputs * rows * columns)
+                .map(|i| bias[i / (rows * columns) % self.outputs])
+                .collect();
+            let (fine, coarse) = match self.transposed {
+                None => ([height, width], [rows, columns]),
+                Some(_) => ([rows, columns], [height, width]),
+            };
+            // The pixel of the fine image that a tap of a coarse pixel meets.
+            let meet = |coarse: usize, tap: usize, size: usize| {
+                let place = (self.stride * coarse + tap).checked_sub(self.padding)?;
+                (place < size).then_some(place)
+            };
+            for n in 0..self.images {
+                for (c, o) in
+                    (0..self.channels).flat_map(|c| (0..self.outputs).map(move |o| (c, o)))
+                {
+                    let pair = match self.transposed {
+                        None => o * self.channels + c,
+                        Some(_) => c * self.outputs + o,
+                    };
+                    for tap in 0..self.kernel[0] * self.kernel[1] {
+                        let (k, l) = (tap / self.kernel[1], tap % self.kernel[1]);
+                        let w = weight[pair * self.kernel[0] * self.kernel[1] + tap];
+                        for i in 0..coarse[0] {
+                            for j in 0..coarse[1] {
+                                let at = (meet(i, k, fine[0]), meet(j, l, fine[1]));
+                                let (Some(y), Some(x)) = at else {
+                                    continue;
+                                };
+                                let ((a, b), (d, e)) = match self.transposed {
+                                    None => ((y, x), (i, j)),
+                                    Some(_) => ((i, j), (y, x)),
+                                };
+                                let from = ((n * self.channels + c) * height + a) * width + b;
+                                let to = ((n * self.outputs + o) * rows + d) * columns + e;
+                                output[to] += w * image[from];
+                            }
+                        }
+                    }
+                }
+            }
+            output
         }
     }
 
-    #[test]
-    fn kernels_agree_with_the_plain_composition() {
-        let sizes = [[1, 1], [5, 7], [8, 8], [13, 16], [32, 32], [3, 40]];
-        for (index, size) in sizes.into_iter().enumerate() {
-            for kernel in [[1, 1], [3, 3], [7, 7], [2, 5], [4, 4]] {
+    /// What there is of a grid over kernels, strides, paddings and both kinds, for each size.
+    fn cases(sizes: &[[usize; 2]], kernels: &[[usize; 2]]) -> Vec<Case> {
+        let mut cases = Vec::new();
+        for (index, size) in sizes.iter().enumerate() {
+            for kernel in kernels {
                 for stride in [1, 2, 3] {
                     for padding in [0, kernel[0].min(kernel[1]) / 2] {
-                        let fits = (0..2).all(|a| size[a] + 2 * padding >= kernel[a]);
-                        let channels = [1, 2, 7, 8, 9][index % 5];
-                        let outputs = [3, 8, 1, 11, 17][(index + stride) % 5];
-                        let case = |transposed| Case {
-                            images: 1 + index % 3,
-                            channels,
-                            outputs,
-                            size,
-                            kernel,
-                            stride,
-                            padding,
-                            transposed,
-                        };
-                        if fits {
-                            check(case(None));
-                        }
-                        for added in 0..stride.min(2) {
-                            let out = |a: usize| (size[a] - 1) * stride + kernel[a] + added;
-                            if (0..2).all(|a| out(a) > 2 * padding) {
-                                check(case(Some(added)));
+                        for transposed in [None, Some(0), Some(1)] {
+                            let case = Case {
+                                images: 1 + index % 3,
+                                channels: [1, 2, 7, 8, 9][index % 5],
+                                outputs: [3, 8, 1, 11, 17][(index + stride) % 5],
+                                size: *size,
+                                kernel: *kernel,
+                                stride,
+                                padding,
+                                transposed,
+                            };
+                            let sensible = transposed.is_none_or(|added| added < stride);
+                            if sensible && case.output().is_some() {
+                                cases.push(case);
                             }
                         }
                     }
                 }
             }
         }
+        cases
     }
 
-    /// Output, then gradients for the input and each kernel's weight and bias.
-    fn run_bank(
-        [images, channels, height, width]: [usize; 4],
-        kernels: &[[usize; 2]],
-        bank: fn(Tensor<4>, Vec<(Tensor<4>, Tensor<1>)>) -> Tensor<4>,
-    ) -> Vec<Vec<f32>> {
-        let device = Device::default().autodiff();
-        let input = tensor([images, channels, height, width], 1, &device).require_grad();
-        let layers: Vec<_> = kernels
-            .iter()
-            .zip(2..)
-            .map(|(&[outputs, size], seed)| {
-                let weight = tensor([outputs, channels, size, size], seed, &device);
-                let bias = tensor([outputs], seed + 50, &device);
-                (weight.require_grad(), bias.require_grad())
-            })
-            .collect();
-        let output = bank(input.clone(), layers.clone());
-        let probe = tensor(output.dims(), 100, &device);
-        let gradients = (output.clone() * probe).sum().backward();
-        let values = |data: TensorData| data.try_into_vec::<f32>().unwrap();
-        let mut all = vec![
-            values(output.into_data()),
-            values(input.grad(&gradients).unwrap().into_data()),
+    #[test]
+    fn kernels_agree_with_the_plain_composition() {
+        let sizes = [
+            [1, 1],
+            [5, 7],
+            [8, 8],
+            [13, 16],
+            [32, 32],
+            [3, 40],
+            [1, 67],
+            [41, 1],
         ];
-        for (weight, bias) in layers {
-            all.push(values(weight.grad(&gradients).unwrap().into_data()));
-            all.push(values(bias.grad(&gradients).unwrap().into_data()));
+        for case in cases(&sizes, &[[1, 1], [3, 3], [7, 7], [2, 5], [4, 4]]) {
+            let inputs = case.inputs();
+            let found = gradients(&inputs, &[], Way::Straight, case.of(fused));
+            let expected = gradients(&inputs, &[], Way::Straight, case.of(plain));
+            assert_close(&found, &wide(&expected), 2e-5, &format!("{case:?}"));
         }
-        all
+    }
+
+    #[test]
+    fn kernels_agree_however_their_arguments_lie() {
+        for case in cases(&[[1, 1], [5, 7], [6, 17]], &[[1, 1], [3, 3], [2, 5]]) {
+            let name = format!("{case:?}");
+            assert_same(&case.inputs(), 2e-5, &name, case.of(fused), case.of(plain));
+        }
+    }
+
+    #[test]
+    fn kernels_agree_with_the_definition() {
+        for case in cases(&[[1, 1], [5, 3], [2, 7]], &[[1, 1], [3, 3], [2, 3]]) {
+            let case = Case {
+                channels: case.channels.min(2),
+                outputs: case.outputs.min(3),
+                ..case
+            };
+            let inputs = case.inputs();
+            let found = gradients(&inputs, &[], Way::Straight, case.of(fused));
+            let expected = differences(&inputs, |inputs| case.definition(inputs));
+            assert_close(&found, &expected, 1e-5, &format!("{case:?}"));
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_stays_none() {
+        for case in cases(&[[1, 1], [5, 7], [6, 17]], &[[1, 1], [3, 3]]) {
+            let name = format!("{case:?}");
+            assert_spreads(
+                &case.inputs(),
+                &NOT_FINITE,
+                &name,
+                case.of(fused),
+                case.of(plain),
+            );
+        }
+    }
+
+    /// Image, then weight and bias of each kernel.
+    fn bank_inputs(shape: [usize; 4], kernels: &[[usize; 2]]) -> Vec<Vec<f32>> {
+        let mut inputs = vec![numbers(shape.iter().product(), 1)];
+        for (&[outputs, size], seed) in kernels.iter().zip(2..) {
+            inputs.push(numbers(outputs * shape[1] * size * size, seed));
+            inputs.push(numbers(outputs, seed + 50));
+        }
+        inputs
+    }
+
+    fn bank(
+        shape: [usize; 4],
+        kernels: &[[usize; 2]],
+        f: fn(Tensor<4>, Vec<(Tensor<4>, Tensor<1>)>) -> Tensor<4>,
+    ) -> impl Fn(Vec<Tensor<1>>, Way) -> Tensor<4> {
+        move |inputs, way| {
+            let layers = kernels.iter().zip(inputs[1..].chunks_exact(2));
+            let layers = layers.map(|(&[outputs, size], layer)| {
+                (
+                    arranged(layer[0].clone(), [outputs, shape[1], size, size], way),
+                    arranged(layer[1].clone(), [outputs], way),
+                )
+            });
+            f(arranged(inputs[0].clone(), shape, way), layers.collect())
+        }
     }
 
     #[test]
@@ -326,21 +404,55 @@ mod tests {
             ([2, 3, 32, 32], vec![[8, 1], [8, 3], [8, 5], [8, 7]]),
             ([3, 2, 5, 7], vec![[3, 5], [9, 1], [1, 3]]),
             ([1, 9, 13, 16], vec![[17, 3]]),
+            ([11, 1, 1, 37], vec![[1, 3], [5, 1]]),
             ([1, 1, 1, 1], vec![[1, 7], [2, 1]]),
         ] {
-            let found = run_bank(shape, &kernels, conv2d_bank);
-            let expected = run_bank(shape, &kernels, plain_bank);
-            for (index, (found, expected)) in found.iter().zip(&expected).enumerate() {
-                assert_eq!(found.len(), expected.len());
-                let scale = expected.iter().fold(1.0_f32, |m, e| m.max(e.abs()));
-                for (found, expected) in found.iter().zip(expected) {
-                    let error = (found - expected).abs();
-                    assert!(
-                        error <= 2e-5 * scale,
-                        "{shape:?}, {kernels:?}, result {index}: {found} {expected}"
-                    );
-                }
-            }
+            let (name, inputs) = (
+                format!("{shape:?}, {kernels:?}"),
+                bank_inputs(shape, &kernels),
+            );
+            let plain = bank(shape, &kernels, plain_bank);
+            let kernel = bank(shape, &kernels, fused_bank);
+            assert_same(&inputs, 2e-5, &name, kernel, plain);
         }
+    }
+
+    #[test]
+    fn a_bank_agrees_with_the_definition() {
+        let (shape, kernels) = ([2, 2, 5, 7], [[3, 5], [9, 1], [1, 3]]);
+        let inputs = bank_inputs(shape, &kernels);
+        let found = gradients(
+            &inputs,
+            &[],
+            Way::Straight,
+            bank(shape, &kernels, fused_bank),
+        );
+        let expected = differences(&inputs, |inputs| {
+            let outputs: Vec<Vec<f64>> = kernels
+                .iter()
+                .zip(inputs[1..].chunks_exact(2))
+                .map(|(&[outputs, size], layer)| {
+                    let case = Case {
+                        images: shape[0],
+                        channels: shape[1],
+                        outputs,
+                        size: [shape[2], shape[3]],
+                        kernel: [size; 2],
+                        stride: 1,
+                        padding: size / 2,
+                        transposed: None,
+                    };
+                    case.definition(&[inputs[0].clone(), layer[0].clone(), layer[1].clone()])
+                })
+                .collect();
+            let of_image = |n: usize| {
+                outputs.iter().flat_map(move |output| {
+                    let share = output.len() / shape[0];
+                    output[n * share..][..share].to_vec()
+                })
+            };
+            (0..shape[0]).flat_map(of_image).collect()
+        });
+        assert_close(&found, &expected, 1e-5, "a bank");
     }
 }

@@ -20,6 +20,9 @@ pub mod adam;
 pub mod attention;
 pub mod batch_norm;
 pub mod bernoulli;
+#[cfg(test)]
+#[cfg_attr(not(feature = "flex"), allow(dead_code))]
+mod check;
 pub mod content;
 pub mod conv;
 pub mod cost;

@@ -43,7 +43,16 @@ mod tests {
     #[test]
     fn parts_are_in_order_and_gradients_come_back_to_their_rows() {
         let device = Device::default().autodiff();
-        for (parts, rows) in [(1, 3), (2, 1), (5, 2), (8, 1), (13, 3)] {
+        for (parts, rows) in [
+            (1, 1),
+            (1, 3),
+            (2, 1),
+            (5, 2),
+            (8, 1),
+            (13, 3),
+            (31, 17),
+            (101, 1),
+        ] {
             let count = parts * rows;
             let values: Vec<f32> = (0..2 * count).map(|value| value as f32).collect();
             let whole = Tensor::<1>::from_floats(values.as_slice(), &device)

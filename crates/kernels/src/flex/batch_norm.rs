@@ -81,7 +81,8 @@ struct Channel {
     beta: f32,
 }
 
-/// `sum g` and `sum g xhat` of a plane, where `g` is the gradient where the output is positive.
+/// `sum g` and `sum g xhat` of a plane, where `g` is the gradient where the output is positive, or no
+/// number: a ReLU that is closed for NaN would hide it from the gradients of scale and shift.
 struct GradientSums<'a> {
     x: &'a [f32],
     gradient: &'a [f32],
@@ -104,17 +105,18 @@ impl WithSimd for GradientSums<'_> {
         for (x, gradient) in x.iter().zip(gradient) {
             let xhat = simd.mul_f32s(simd.sub_f32s(*x, mean), inverse);
             let y = simd.add_f32s(simd.mul_f32s(xhat, gamma), beta);
-            let g = simd.select_f32s(simd.greater_than_f32s(y, zero), *gradient, zero);
+            let closed = simd.less_than_or_equal_f32s(y, zero);
+            let g = simd.select_f32s(closed, zero, *gradient);
             sums = simd.add_f32s(sums, g);
             products = simd.mul_add_f32s(g, xhat, products);
         }
         let mut totals = [sums, products].map(|vector| simd.reduce_sum_f32s(vector));
         for (x, gradient) in x_rest.iter().zip(gradient_rest) {
             let xhat = (x - c.mean) * c.inverse;
-            if xhat * c.gamma + c.beta > 0.0 {
-                totals[0] += gradient;
-                totals[1] += gradient * xhat;
-            }
+            let closed = xhat * c.gamma + c.beta <= 0.0;
+            let g = if closed { 0.0 } else { *gradient };
+            totals[0] += g;
+            totals[1] += g * xhat;
         }
         totals
     }
@@ -139,8 +141,8 @@ impl Loop for GradientInput<'_> {
         let factor = c.gamma * c.inverse;
         for (gradient, x) in self.gradient.iter_mut().zip(self.x) {
             let xhat = (x - c.mean) * c.inverse;
-            let open = xhat * c.gamma + c.beta > 0.0;
-            let g = if open { *gradient } else { 0.0 };
+            let closed = xhat * c.gamma + c.beta <= 0.0;
+            let g = if closed { 0.0 } else { *gradient };
             *gradient = factor * (g - self.means[0] - xhat * self.means[1]);
         }
     }

@@ -517,17 +517,8 @@ impl WeightGradient<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::numbers;
     use pulp::{Scalar, Scalar128b, Scalar256b, Scalar512b};
-
-    fn numbers(count: usize, seed: u32) -> Vec<f32> {
-        let mut state = seed;
-        (0..count)
-            .map(|_| {
-                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                (state >> 8) as f32 / (1 << 23) as f32 - 1.0
-            })
-            .collect()
-    }
 
     /// Fields of several shapes with their taps and positions.
     fn cases() -> Vec<(Field, Vec<usize>, Positions)> {

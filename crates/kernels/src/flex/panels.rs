@@ -201,15 +201,18 @@ fn multiply<S: Simd, const R: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn numbers(count: usize, factor: f32) -> Vec<f32> {
-        (0..count).map(|i| (i as f32 * factor).sin()).collect()
-    }
+    use crate::check::numbers;
 
     #[test]
     fn products_are_those_of_the_definition() {
-        for [rows, depth, width] in [
+        // Every number of rows that are worked on together, and how more are shared out.
+        let by_rows = (1..=26).map(|rows| [rows, 7, 67]);
+        let shapes = [
             [1, 1, 1],
+            [1, 1, 97],
+            [13, 1, 1],
+            [1, 101, 1],
+            [11, 31, 33],
             [2, 3, 5],
             [5, 17, 32],
             [7, 33, 64],
@@ -217,9 +220,10 @@ mod tests {
             [29, 9, 100],
             // Several threads.
             [10, 545, 1000],
-        ] {
-            let left = numbers(rows * depth, 0.7);
-            let matrix = numbers(depth * width, 0.31);
+        ];
+        for [rows, depth, width] in by_rows.chain(shapes) {
+            let left = numbers(rows * depth, 1);
+            let matrix = numbers(depth * width, 2);
             let mut turned = vec![0.0; matrix.len()];
             for (i, value) in matrix.iter().enumerate() {
                 turned[i % width * depth + i / width] = *value;
