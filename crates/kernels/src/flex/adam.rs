@@ -2,6 +2,10 @@
 
 use super::{Loop, Raw, contiguous, exact, run, slice};
 use crate::adam::{BETA_1, BETA_2, EPSILON};
+use rayon::prelude::*;
+
+/// Numbers that a thread works on at a time.
+const SHARE: usize = 1 << 16;
 
 struct Step<'a> {
     value: &'a mut [f32],
@@ -41,12 +45,21 @@ pub(super) fn step(
 ) -> (Raw, Raw, Raw) {
     let [mut value, mut first, mut second] = [value, first, second].map(exact);
     let gradient = contiguous(&gradient);
-    run(Step {
-        value: value.storage_mut(),
-        gradient: slice(&gradient),
-        first: first.storage_mut(),
-        second: second.storage_mut(),
-        scalars,
-    });
+    let moments = first.storage_mut::<f32>().par_chunks_mut(SHARE);
+    let moments = moments.zip(second.storage_mut::<f32>().par_chunks_mut(SHARE));
+    value
+        .storage_mut::<f32>()
+        .par_chunks_mut(SHARE)
+        .zip(slice(&gradient).par_chunks(SHARE))
+        .zip(moments)
+        .for_each(|((value, gradient), (first, second))| {
+            run(Step {
+                value,
+                gradient,
+                first,
+                second,
+                scalars,
+            });
+        });
     (value, first, second)
 }

@@ -97,7 +97,7 @@ impl Geometry {
             rows: reach(0),
             columns: reach(1),
             stride: s,
-            padding,
+            padding: [padding; 2],
         }
     }
 
@@ -248,8 +248,8 @@ struct Phase {
     weights: Vec<(usize, usize)>,
 }
 
-/// The field of the coarse image, zeros before it, and the phases of the fine one.
-fn phases(shape: &Geometry) -> (Field, [usize; 2], Vec<Phase>) {
+/// The field of the coarse image, and the phases of the fine one.
+fn phases(shape: &Geometry) -> (Field, Vec<Phase>) {
     let s = shape.stride;
     assert!(s == 1 || shape.kernels.len() == 1, "banks have stride 1");
     // Taps of a phase along an axis, less one: as many zeros are before the image.
@@ -274,7 +274,7 @@ fn phases(shape: &Geometry) -> (Field, [usize; 2], Vec<Phase>) {
         rows: most[0] + reach[0],
         columns: most[1] + reach[1],
         stride: 1,
-        padding: 0,
+        padding: reach,
     };
     let mut phases = Vec::new();
     for (row, column) in (0..s).flat_map(|row| (0..s).map(move |column| (row, column))) {
@@ -313,12 +313,12 @@ fn phases(shape: &Geometry) -> (Field, [usize; 2], Vec<Phase>) {
             weights,
         });
     }
-    (field, reach, phases)
+    (field, phases)
 }
 
 /// The fine image of each coarse one: `[images, coarse]` to `[images, fine]`.
 fn spread(shape: &Geometry, coarse: &[f32], weights: &[f32], bias: Option<&[f32]>) -> Vec<f32> {
-    let (field, reach, phases) = phases(shape);
+    let (field, phases) = phases(shape);
     let tiles: Vec<Vec<Tile>> = phases
         .iter()
         .map(|phase| {
@@ -338,17 +338,12 @@ fn spread(shape: &Geometry, coarse: &[f32], weights: &[f32], bias: Option<&[f32]
         || (vec![0.0; field.size()], vec![0.0; TILE * largest]),
         |(buffer, scratch), image, fine| {
             let coarse = &coarse[image * shape.coarse_size()..][..shape.coarse_size()];
-            for (channel, plane) in coarse.chunks_exact(height * width).enumerate() {
-                for (row, pixels) in plane.chunks_exact(width).enumerate() {
-                    let row = row + reach[0];
-                    if row >= field.rows {
-                        continue;
-                    }
-                    let start = channel * field.channel() + row * field.columns + reach[1];
-                    let count = width.min(field.columns - reach[1]);
-                    buffer[start..start + count].copy_from_slice(&pixels[..count]);
-                }
-            }
+            run(Fill {
+                field: &field,
+                image: coarse,
+                size: [height, width],
+                buffer,
+            });
             for (phase, tiles) in phases.iter().zip(&tiles) {
                 for tile in tiles {
                     simd(Correlate {

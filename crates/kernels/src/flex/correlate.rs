@@ -27,7 +27,7 @@ pub(super) struct Field {
     /// `s`; there are `s * s` phases.
     pub(super) stride: usize,
     /// Padding above and left of the image, before it is split.
-    pub(super) padding: usize,
+    pub(super) padding: [usize; 2],
 }
 
 impl Field {
@@ -55,11 +55,11 @@ impl Field {
         let s = self.stride;
         // Where the pixels of a channel go that are `s` apart in a row: first pixel, place, count.
         let runs: Vec<[usize; 3]> = (0..height)
-            .filter(|row| (row + self.padding) / s < self.rows)
+            .filter(|row| (row + self.padding[0]) / s < self.rows)
             .flat_map(|row| (0..s.min(width)).map(move |first| (row, first)))
             .map(|(row, first)| {
-                let column = first + self.padding;
-                let place = self.offset(row + self.padding, column);
+                let column = first + self.padding[1];
+                let place = self.offset(row + self.padding[0], column);
                 let room = self.columns.saturating_sub(column / s);
                 [
                     row * width + first,
@@ -74,7 +74,7 @@ impl Field {
             for [first, place, count] in runs.iter().copied() {
                 let target = &mut field[place..place + count];
                 match s {
-                    1 => target.copy_from_slice(&pixels[first..first + count]),
+                    1 => copy_row(&pixels[first..first + count], target),
                     2 => {
                         let (pairs, last) = pixels[first..].as_chunks::<2>();
                         for (target, pair) in target.iter_mut().zip(pairs) {
@@ -92,6 +92,20 @@ impl Field {
                 }
             }
         }
+    }
+}
+
+/// Copies a row of pixels: too short for a call to be worth it.
+#[inline(always)]
+pub(super) fn copy_row(from: &[f32], to: &mut [f32]) {
+    const BLOCK: usize = 16;
+    let (blocks, rest) = from.as_chunks::<BLOCK>();
+    let (to_blocks, to_rest) = to.as_chunks_mut::<BLOCK>();
+    for (to, from) in to_blocks.iter_mut().zip(blocks) {
+        *to = *from;
+    }
+    for (to, from) in to_rest.iter_mut().zip(rest) {
+        *to = *from;
     }
 }
 
@@ -246,7 +260,7 @@ impl Correlate<'_> {
                 let sums = &sums[row * positions.columns..][..positions.width];
                 let pixels = &mut plane[row * target.row_step..];
                 match target.column_step {
-                    1 => pixels[..positions.width].copy_from_slice(sums),
+                    1 => copy_row(sums, &mut pixels[..positions.width]),
                     2 => {
                         let last = positions.width - 1;
                         let pairs = pixels[..2 * last].as_chunks_mut::<2>().0;
@@ -455,7 +469,7 @@ impl WeightGradient<'_> {
                     while !left.is_empty() {
                         let count = left.len().min(lanes - place % lanes);
                         let target = (place / lanes * rows + k) * lanes + place % lanes;
-                        packed[target..target + count].copy_from_slice(&left[..count]);
+                        copy_row(&left[..count], &mut packed[target..target + count]);
                         left = &left[count..];
                         place += count;
                     }
@@ -537,7 +551,7 @@ mod tests {
                 rows: height + reach,
                 columns: width + reach,
                 stride,
-                padding: 0,
+                padding: [0, 0],
             };
             let taps = (0..kernel * kernel).map(|tap| field.offset(tap / kernel, tap % kernel));
             let positions = Positions {
