@@ -1,7 +1,7 @@
 //! What the command line says.
 
 use clap::{Args, Parser, Subcommand};
-use mnemora_lab::Which;
+use mnemora_lab::{DeviceName, Which};
 use std::path::PathBuf;
 
 /// Generative temporal models with memory: train, look, compare.
@@ -49,6 +49,8 @@ pub enum Command {
         overrides: Vec<String>,
         #[command(flatten)]
         data: Data,
+        #[command(flatten)]
+        on: On,
         /// Print the evaluation as JSON
         #[arg(long)]
         json: bool,
@@ -65,6 +67,8 @@ pub enum Command {
         checkpoint: Which,
         #[command(flatten)]
         data: Data,
+        #[command(flatten)]
+        on: On,
         /// Print one JSON object
         #[arg(long)]
         json: bool,
@@ -90,6 +94,8 @@ pub enum Command {
         checkpoint: Which,
         #[command(flatten)]
         data: Data,
+        #[command(flatten)]
+        on: On,
     },
     /// Write a run's report again
     Report {
@@ -100,6 +106,8 @@ pub enum Command {
         checkpoint: Which,
         #[command(flatten)]
         data: Data,
+        #[command(flatten)]
+        on: On,
     },
     /// Copy a trained run without what only training needs, with a card, to give away
     Export {
@@ -187,6 +195,8 @@ pub struct Train {
     /// directory share the work
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub replicas: Option<u64>,
+    #[command(flatten)]
+    pub on: On,
     /// Say what would be trained, with parameter counts, and stop
     #[arg(long)]
     pub dry_run: bool,
@@ -209,6 +219,15 @@ pub struct Settings {
     pub seed: Option<u64>,
     #[command(flatten)]
     pub data: Data,
+}
+
+/// What tensors are on.
+#[derive(Debug, Args)]
+pub struct On {
+    /// Device: cpu; gpu, cuda, vulkan or wgpu if built in [default: BURN_DEVICE, else a GPU if one
+    /// is built in and there, else cpu]
+    #[arg(long, value_name = "NAME")]
+    pub device: Option<DeviceName>,
 }
 
 /// Where the data are.

@@ -5,9 +5,9 @@ use crate::{
     signals::StopSignal,
 };
 use mnemora_lab::{
-    Evaluation, Experiment, LabError, Outcome, ReplicasOutcome, Surroundings, TaskName, Which,
-    bench, compare, export, load_experiment, open, plan, present, resume, shipped, train,
-    train_replicas,
+    Device, Evaluation, Experiment, LabError, Outcome, ReplicasOutcome, Surroundings, TaskName,
+    bench, compare, export, find_device, load_experiment, open, plan, present, resume, shipped,
+    train, train_replicas,
 };
 use std::{
     fmt::Display,
@@ -29,15 +29,17 @@ pub fn run(command: Command) -> Result<u8, LabError> {
             run,
             overrides,
             data,
+            on,
             json,
         } => {
+            let device = find_device(on.device)?;
             let signal = StopSignal::listen()?;
             let interrupted = || signal.received();
             let outcome = resume(
                 &run,
                 &overrides,
                 data.data.as_deref(),
-                &surroundings(&interrupted),
+                &surroundings(&interrupted, device),
             )?;
             finish(&run, outcome, json)
         }
@@ -46,8 +48,15 @@ pub fn run(command: Command) -> Result<u8, LabError> {
             overrides,
             checkpoint,
             data,
+            on,
             json,
-        } => eval(&run, checkpoint, &overrides, data.data.as_deref(), json),
+        } => {
+            let device = find_device(on.device)?;
+            let data = data.data.as_deref();
+            let trained = open(&run, checkpoint, &overrides, data, &device)?;
+            say_evaluation(&trained.evaluate()?, json)?;
+            Ok(0)
+        }
         Command::Generate {
             run,
             out,
@@ -56,8 +65,10 @@ pub fn run(command: Command) -> Result<u8, LabError> {
             seed,
             checkpoint,
             data,
+            on,
         } => {
-            let trained = open(&run, checkpoint, &[], data.data.as_deref())?;
+            let device = find_device(on.device)?;
+            let trained = open(&run, checkpoint, &[], data.data.as_deref(), &device)?;
             let out = out.unwrap_or_else(|| run.join("samples").join("generated.png"));
             let steps = steps.map(|steps| steps as usize);
             let note = present::write_generated(&trained, sequences as usize, seed, steps, &out)?;
@@ -71,8 +82,10 @@ pub fn run(command: Command) -> Result<u8, LabError> {
             run,
             checkpoint,
             data,
+            on,
         } => {
-            let trained = open(&run, checkpoint, &[], data.data.as_deref())?;
+            let device = find_device(on.device)?;
+            let trained = open(&run, checkpoint, &[], data.data.as_deref(), &device)?;
             say(present::rewrite_report(&run, &trained)?.display())?;
             Ok(0)
         }
@@ -243,13 +256,14 @@ fn train_command(arguments: &Train) -> Result<u8, LabError> {
         say(plan.experiment.to_toml()?.trim_end())?;
         return Ok(0);
     }
+    let device = find_device(arguments.on.device)?;
     let memory = experiment.model.memory.as_str();
     if let Some(count) = arguments.replicas {
         let out = arguments
             .out
             .clone()
             .unwrap_or_else(|| PathBuf::from("runs").join(format!("{}-{memory}", experiment.name)));
-        return replicas(&experiment, &out, count, data, arguments.json);
+        return replicas(&experiment, &out, count, data, device, arguments.json);
     }
     let out = arguments.out.clone().unwrap_or_else(|| {
         PathBuf::from("runs").join(format!(
@@ -259,7 +273,7 @@ fn train_command(arguments: &Train) -> Result<u8, LabError> {
     });
     let signal = StopSignal::listen()?;
     let interrupted = || signal.received();
-    let outcome = train(experiment, &out, data, &surroundings(&interrupted))?;
+    let outcome = train(experiment, &out, data, &surroundings(&interrupted, device))?;
     finish(&out, outcome, arguments.json)
 }
 
@@ -269,11 +283,13 @@ fn replicas(
     out: &Path,
     count: u64,
     data: Option<&Path>,
+    device: Device,
     json: bool,
 ) -> Result<u8, LabError> {
     let signal = StopSignal::listen()?;
     let interrupted = || signal.received();
-    match train_replicas(experiment, out, count, data, &surroundings(&interrupted))? {
+    let surroundings = surroundings(&interrupted, device);
+    match train_replicas(experiment, out, count, data, &surroundings)? {
         ReplicasOutcome::Finished(runs) => {
             let picture = out.join("compare.png");
             compare_command(&runs, &picture, json)
@@ -303,7 +319,10 @@ fn compare_command(runs: &[PathBuf], out: &Path, json: bool) -> Result<u8, LabEr
     Ok(0)
 }
 
-fn surroundings<'a>(interrupted: &'a (dyn Fn() -> Option<i32> + Sync)) -> Surroundings<'a> {
+fn surroundings<'a>(
+    interrupted: &'a (dyn Fn() -> Option<i32> + Sync),
+    device: Device,
+) -> Surroundings<'a> {
     let mut words = vec!["mnemora".to_owned()];
     words.extend(std::env::args().skip(1).map(|word| quoted(&word)));
     Surroundings {
@@ -311,6 +330,7 @@ fn surroundings<'a>(interrupted: &'a (dyn Fn() -> Option<i32> + Sync)) -> Surrou
         quiet: false,
         command: words.join(" "),
         commit: env!("MNEMORA_COMMIT").to_owned(),
+        device,
     }
 }
 
@@ -339,18 +359,6 @@ fn finish(run: &Path, outcome: Outcome, json: bool) -> Result<u8, LabError> {
             Ok(u8::try_from(128 + signal).unwrap_or(1))
         }
     }
-}
-
-fn eval(
-    run: &Path,
-    checkpoint: Which,
-    overrides: &[String],
-    data: Option<&Path>,
-    json: bool,
-) -> Result<u8, LabError> {
-    let trained = open(run, checkpoint, overrides, data)?;
-    say_evaluation(&trained.evaluate()?, json)?;
-    Ok(0)
 }
 
 fn say_evaluation(evaluation: &Evaluation, json: bool) -> Result<(), LabError> {

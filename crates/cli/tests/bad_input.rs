@@ -356,6 +356,26 @@ fn missing_data_folder() {
     assert_says(&message, &["bare", "train-images-idx3-ubyte", "idx.gz"]);
 }
 
+// The tests are built for the processor alone.
+#[test]
+fn devices_that_are_not_built_in() {
+    let folder = empty_folder();
+    for name in ["gpu", "cuda", "vulkan", "wgpu"] {
+        let mut command = train(Path::new("run"), &[]);
+        command.args(["--device", name]);
+        let message = refuse_leaving(folder.path(), command);
+        assert_says(&message, &[name, "feature", "--device cpu"]);
+    }
+    let mut command = train(Path::new("run"), &[]);
+    command.env("BURN_DEVICE", "cuda");
+    let message = refuse_leaving(folder.path(), command);
+    assert_says(&message, &["cuda", "feature", "--device cpu"]);
+    let mut command = train(Path::new("run"), &[]);
+    command.env("BURN_DEVICE", "abacus");
+    let message = refuse_leaving(folder.path(), command);
+    assert_says(&message, &["BURN_DEVICE", "abacus", "cpu, gpu, cuda"]);
+}
+
 #[test]
 fn missing_data_folder_of_the_environment() {
     let folder = empty_folder();

@@ -4,7 +4,7 @@
 
 use std::error::Error;
 
-use mnemora_lab::{Outcome, Surroundings, load_experiment, plan, read_metrics, train};
+use mnemora_lab::{Outcome, Surroundings, find_device, load_experiment, plan, read_metrics, train};
 
 fn main() -> Result<(), Box<dyn Error>> {
     // What `mnemora train perfect-recall-small --set ...` would load: every key of the experiment
@@ -38,6 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         quiet: true,
         command: "train_in_code".into(),
         commit: "unknown".into(),
+        device: find_device(None)?,
     };
     let outcome = train(experiment, &run, None, &surroundings)?;
 

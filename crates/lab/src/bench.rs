@@ -27,8 +27,7 @@ pub use length::{
 pub use slots::{SlotRow, bench_slots, slot_table};
 pub use table::{BenchRow, Setting, geometric_mean, table};
 
-use crate::{LabError, train::on_large_stack};
-use burn::tensor::Device;
+use crate::{LabError, device::find_device, train::on_large_stack};
 use limits::Limits;
 use peer::{Answer, Peer, Request};
 use progress::Progress;
@@ -148,7 +147,7 @@ fn measure(
     progress: &Progress,
 ) -> Result<Measured, LabError> {
     progress.round(&work.name);
-    let device = Device::default().autodiff();
+    let device = find_device(None)?.autodiff();
     let mut prepared = (work.prepare)(&device)?;
     let mut peer = peer.filter(|peer| peer.knows(&work.name));
     let mut ours = Vec::with_capacity(options.rounds);

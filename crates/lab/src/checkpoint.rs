@@ -37,6 +37,9 @@ pub struct State {
     /// Processor threads that tensor operations ran on.
     #[serde(default)]
     pub threads: usize,
+    /// What tensors were on, in words.
+    #[serde(default)]
+    pub device: String,
     /// Seconds spent training so far, all processes together.
     pub elapsed_seconds: f64,
     /// Held-out bounds at this and earlier checkpoints.

@@ -6,6 +6,7 @@ use crate::{
     checkpoint::{self, HeldOut},
     config::TaskName,
     curves::{bit_error_chart, bound_chart, kl_per_step_chart, last_kl_chart},
+    device::light_device,
     open::{Which, open, resolve_task},
     present::write_png,
     run::{EVALUATION_FILE, EXPERIMENT_FILE, Metrics, read_experiment, read_json, read_metrics},
@@ -233,7 +234,7 @@ fn evaluation_of(run: &Path) -> Result<Evaluation, LabError> {
             return Ok(evaluation);
         }
     }
-    open(run, Which::Last, &[], None)?.evaluate()
+    open(run, Which::Last, &[], None, &light_device()?)?.evaluate()
 }
 
 /// The memory's name, with the experiment's where that differs, and a number where both repeat.

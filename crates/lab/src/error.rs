@@ -21,6 +21,14 @@ pub enum LabError {
         /// What there is.
         hint: String,
     },
+    /// A device that this program or this machine does not have.
+    #[error("the device '{name}' cannot be used: {problem}")]
+    Device {
+        /// Its name.
+        name: &'static str,
+        /// What is missing, and what to do.
+        problem: String,
+    },
     /// The run directory is in use already.
     #[error(
         "{} exists already; continue it with `mnemora resume {}` or choose another --out",

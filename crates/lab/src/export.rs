@@ -4,6 +4,7 @@
 use crate::{
     Experiment, LabError,
     checkpoint::{self, Checkpoint},
+    device::light_device,
     open::{Which, open},
     present::numbers,
     run::{EVALUATION_FILE, METRICS_FILE, Run, read_origin, write_atomically, write_json},
@@ -20,7 +21,7 @@ pub const CARD_FILE: &str = "README.md";
 /// # Errors
 /// If `run` is no run with a whole checkpoint, or `out` holds something.
 pub fn export(run: &Path, which: Which, data: Option<&Path>, out: &Path) -> Result<(), LabError> {
-    let trained = open(run, which, &[], data)?;
+    let trained = open(run, which, &[], data, &light_device()?)?;
     let target = Run::create(out)?;
     let evaluation = trained.evaluate()?;
     let mut origin = read_origin(run)?;
@@ -70,7 +71,7 @@ pub fn export(run: &Path, which: Which, data: Option<&Path>, out: &Path) -> Resu
         origin.version,
         origin.commit,
         trained.state.elapsed_seconds,
-        origin.machine,
+        origin.machine_and_device(),
         evaluation.sequences,
     );
     for number in numbers(&evaluation) {

@@ -5,7 +5,7 @@
 //! | `config.rs`, `keys.rs`, `experiments.rs` | what an experiment is; how keys are set; the ones that come with mnemora |
 //! | `train.rs` | a training from start or checkpoint to report: start here |
 //! | `replicas.rs` | the same under several seeds |
-//! | `open.rs` | data, task, model and threads of an experiment or a run |
+//! | `open.rs`, `device.rs` | data, task, model and threads of an experiment or a run; the device they are on |
 //! | `learner.rs`, `adam.rs` | what a training drives; one update and its optimiser |
 //! | `trainer.rs` | temporal VAEs on tasks of frames |
 //! | `copy.rs` | recurrent cores on the copy task |
@@ -22,6 +22,7 @@ pub mod compare;
 mod config;
 mod copy;
 mod curves;
+mod device;
 mod digit_classifier;
 mod error;
 mod evaluate;
@@ -42,12 +43,14 @@ mod train;
 mod trainer;
 mod weights;
 
+pub use burn::tensor::Device;
 pub use config::{
     DataSettings, DncSettings, EvaluationSettings, Experiment, HybridSettings,
     IntrospectionSettings, LikelihoodName, LruSettings, LstmSettings, MemoryName, MemorySettings,
     ModelSettings, NtmSettings, Schedule, TaskName, TaskSettings, TrainingSettings, VisualName,
     VrnnSettings,
 };
+pub use device::{DEVICE_VARIABLE, DeviceName, device_words, find_device};
 pub use digit_classifier::{DigitClassifier, DigitTraining, box_blur};
 pub use error::LabError;
 pub use evaluate::{EVALUATION, Evaluation, GeneratedDigits, GeneratedRecall, evaluate};

@@ -5,6 +5,7 @@ use crate::{
     checkpoint::{self, State},
     config::TaskName,
     copy::CopyLearner,
+    device::light_device,
     evaluate::{EVALUATION, Evaluation},
     learner::Learner,
     run::read_experiment,
@@ -83,7 +84,7 @@ pub(crate) fn prepare(
 
 /// Says what would be trained.
 pub fn plan(mut experiment: Experiment, data: Option<&Path>) -> Result<Plan, LabError> {
-    let device = Device::default().autodiff();
+    let device = light_device()?.autodiff();
     let (words, learner) = prepare(&mut experiment, data, &device)?;
     Ok(Plan {
         parameters: learner.parameters(),
@@ -158,12 +159,14 @@ impl std::str::FromStr for Which {
     }
 }
 
-/// Opens a run without taking hold of it, so that one in training can be looked at.
+/// Opens a run without taking hold of it, so that one in training can be looked at; its model is
+/// put on `device`.
 pub fn open(
     directory: &Path,
     which: Which,
     overrides: &[String],
     data: Option<&Path>,
+    device: &Device,
 ) -> Result<Trained, LabError> {
     let before = read_experiment(directory, &[])?;
     let mut experiment = read_experiment(directory, overrides)?;
@@ -173,8 +176,7 @@ pub fn open(
         )));
     }
     use_threads(&experiment);
-    let device = Device::default();
-    let (_, mut learner) = prepare(&mut experiment, data, &device)?;
+    let (_, mut learner) = prepare(&mut experiment, data, device)?;
     let (last, problems) = checkpoint::load_latest(directory)?;
     if which == Which::Last {
         report_damage(&problems, last.state.step);

@@ -354,6 +354,7 @@ pub(crate) fn write_report(
     charts.extend(further);
 
     let origin = read_origin(run)?;
+    let machine = origin.machine_and_device();
     let seconds = state.elapsed_seconds;
     let report = Report {
         title: format!("{} · {}", experiment.name, experiment.model.memory.as_str()),
@@ -376,7 +377,7 @@ pub(crate) fn write_report(
                 "mnemora".into(),
                 format!("{}, commit {}", origin.version, origin.commit),
             ),
-            ("machine".into(), origin.machine),
+            ("machine".into(), machine),
         ],
         command: origin.command,
         configuration: experiment.to_toml()?,

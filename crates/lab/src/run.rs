@@ -57,10 +57,23 @@ pub struct Origin {
     pub commit: String,
     /// Processor, operating system, threads.
     pub machine: String,
+    /// What tensors were on, in words.
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub device: String,
     /// Trainable numbers of the model.
     pub parameters: usize,
     /// The data, in words.
     pub data: String,
+}
+
+impl Origin {
+    /// The machine, and the device where it is told apart.
+    pub(crate) fn machine_and_device(&self) -> String {
+        match self.device.is_empty() {
+            true => self.machine.clone(),
+            false => format!("{}; {}", self.machine, self.device),
+        }
+    }
 }
 
 /// A run that this process alone may write to.

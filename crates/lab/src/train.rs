@@ -3,6 +3,7 @@
 use crate::{
     Experiment, LabError,
     checkpoint::{self, Checkpoint, HeldOut, State},
+    device::device_words,
     evaluate::{CHECKPOINT_EVALUATION, EVALUATION, Evaluation},
     learner::{Learner, StepFailure},
     open::{prepare, report_damage, use_threads},
@@ -31,6 +32,8 @@ pub struct Surroundings<'a> {
     pub command: String,
     /// Commit that the program was built from.
     pub commit: String,
+    /// What tensors are on.
+    pub device: Device,
 }
 
 /// How a training ended.
@@ -55,7 +58,7 @@ pub fn train(
     surroundings: &Surroundings,
 ) -> Result<Outcome, LabError> {
     use_threads(&experiment);
-    let device = Device::default().autodiff();
+    let device = surroundings.device.clone().autodiff();
     let (words, learner) = prepare(&mut experiment, data, &device)?;
     let run = Run::create(directory)?;
     let origin = Origin {
@@ -63,6 +66,7 @@ pub fn train(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         commit: surroundings.commit.clone(),
         machine: crate::machine::describe(),
+        device: device_words(&surroundings.device),
         parameters: learner.parameters().first().map_or(0, |(_, count)| *count),
         data: words,
     };
@@ -92,7 +96,7 @@ pub fn resume(
         )));
     }
     use_threads(&experiment);
-    let device = Device::default().autodiff();
+    let device = surroundings.device.clone().autodiff();
     let (_, mut learner) = prepare(&mut experiment, data, &device)?;
     let run = Run::open(directory)?;
     let state = match checkpoint::load_latest(directory) {
@@ -117,6 +121,14 @@ pub fn resume(
         }
         Err(error) => return Err(error),
     };
+    let words = device_words(&surroundings.device);
+    if !state.device.is_empty() && state.device != words {
+        eprintln!(
+            "mnemora: made on {}, now on {words}: numbers will not be bit for bit those of one \
+             device",
+            state.device
+        );
+    }
     if experiment.training.steps < state.step {
         return Err(LabError::Configuration(format!(
             "training.steps is {}, it must be at least {}: so many updates are made already",
@@ -206,6 +218,7 @@ fn make_steps(
     let directory = run.directory();
     let start = state.step;
     state.threads = rayon::current_num_threads();
+    state.device = device_words(&surroundings.device);
     let mut events = EventWriter::create(directory, start + u64::from(start > 0), wall_time())
         .map_err(|error| LabError::write(directory, error))?;
     let progress = Progress::new(start, settings.steps, surroundings.quiet);

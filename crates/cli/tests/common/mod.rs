@@ -65,12 +65,14 @@ pub const TINY_COPY: [&str; 19] = [
 /// Frames of a sequence of [`TINY`].
 pub const TINY_TIME: usize = 5;
 
-/// The program with these words, whatever data and threads the person at this machine has set.
+/// The program with these words, whatever data, device and threads the person at this machine has
+/// set.
 pub fn mnemora<S: AsRef<OsStr>>(words: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mnemora"));
     command
         .args(words)
         .env_remove("MNEMORA_DATA")
+        .env_remove("BURN_DEVICE")
         .env_remove("RAYON_NUM_THREADS");
     command
 }

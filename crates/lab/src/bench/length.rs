@@ -5,13 +5,13 @@ use crate::{
     Experiment, LabError,
     adam::Adam,
     chart::{self, Chart, Layout, Series},
+    device::find_device,
     experiments::load_experiment,
     learner::StepFailure,
     open::use_threads,
     train::on_large_stack,
     trainer::{Trainer, model, task},
 };
-use burn::tensor::Device;
 use mnemora_worlds::{Mnist, Split, Stream};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -196,7 +196,7 @@ fn step_times(
     experiment: &Experiment,
     steps: usize,
 ) -> Result<(Vec<f64>, Option<Duration>), LabError> {
-    let device = Device::default().autodiff();
+    let device = find_device(None)?.autodiff();
     let task = task(experiment, Arc::new(Mnist::bundled()?))?;
     let model = model(experiment, task.as_ref(), &device)?;
     let mut trainer = Trainer::new(experiment, model, Adam::default(), device);

@@ -1,7 +1,7 @@
 //! What a step of each memory costs, by the number of its slots.
 
 use super::work::median;
-use crate::{LabError, train::on_large_stack};
+use crate::{LabError, device::find_device, train::on_large_stack};
 use burn::tensor::{Device, Tensor};
 use mnemora_memory::{
     AnyMemory, AnyMemoryState, CoreConfig, DncConfig, HybridConfig, Initializer,
@@ -150,8 +150,8 @@ fn step(
     };
     let milliseconds = |train: bool| -> Result<f64, LabError> {
         let device = match train {
-            true => Device::default().autodiff(),
-            false => Device::default(),
+            true => find_device(None)?.autodiff(),
+            false => find_device(None)?,
         };
         let mut init = Initializer::new(Stream::new(1, "parameters").at(0), device.clone());
         let memory = config
