@@ -6,7 +6,7 @@ use crate::{
 };
 use burn::{
     module::{Module, ModuleMapper, ModuleVisitor, Param},
-    tensor::{Device, Gradients, Tensor, TensorData},
+    tensor::{Bool, Device, Gradients, Tensor, TensorData},
 };
 use mnemora_kernels::adam::{BETA_1, BETA_2, Rates, step};
 use std::{collections::BTreeMap, path::Path};
@@ -48,17 +48,25 @@ impl ParameterGradients {
         });
     }
 
-    /// Euclidean norm over all parameters; one number is read from the device.
-    pub fn global_norm(&self) -> f32 {
+    /// The paths.
+    pub fn names(&self) -> Vec<String> {
+        self.0.keys().cloned().collect()
+    }
+
+    /// Squared Euclidean norm of each parameter's gradient; `None` if there is none.
+    pub fn squares(&self) -> Option<Tensor<1>> {
         let squares: Vec<Tensor<1>> = self
             .0
             .values()
             .map(|gradient| gradient.clone().powi_scalar(2).sum())
             .collect();
-        match squares.is_empty() {
-            true => 0.0,
-            false => Tensor::cat(squares, 0).sum().sqrt().into_scalar(),
-        }
+        (!squares.is_empty()).then(|| Tensor::cat(squares, 0))
+    }
+
+    /// Euclidean norm over all parameters; one number is read from the device.
+    pub fn global_norm(&self) -> f32 {
+        self.squares()
+            .map_or(0.0, |squares| squares.sum().sqrt().into_scalar())
     }
 
     /// The first parameter whose gradient holds a number that is not finite.
@@ -80,11 +88,38 @@ impl Adam {
         learning_rate: f64,
         step: u64,
     ) -> M {
+        self.map(module, gradients, scale, None, learning_rate, step)
+    }
+
+    /// The same with a factor that is on the device, `[1]`; nothing changes unless `made`, `[1]`.
+    pub fn step_if<M: Module>(
+        &mut self,
+        made: Tensor<1, Bool>,
+        module: M,
+        gradients: ParameterGradients,
+        scale: Tensor<1>,
+        learning_rate: f64,
+        step: u64,
+    ) -> M {
+        let on_device = Some((scale, made));
+        self.map(module, gradients, 1.0, on_device, learning_rate, step)
+    }
+
+    fn map<M: Module>(
+        &mut self,
+        module: M,
+        gradients: ParameterGradients,
+        scale: f64,
+        on_device: Option<(Tensor<1>, Tensor<1, Bool>)>,
+        learning_rate: f64,
+        step: u64,
+    ) -> M {
         let exponent = i32::try_from(step).unwrap_or(i32::MAX);
         let mut update = Update {
             names: Names::default(),
             moments: &mut self.moments,
             gradients: gradients.0,
+            on_device,
             rates: Rates {
                 scale,
                 rate: learning_rate / (1.0 - BETA_1.powi(exponent)),
@@ -179,6 +214,8 @@ struct Update<'a> {
     names: Names,
     moments: &'a mut BTreeMap<String, Moments>,
     gradients: BTreeMap<String, Tensor<1>>,
+    /// A further factor of the gradient, and whether the update is made.
+    on_device: Option<(Tensor<1>, Tensor<1, Bool>)>,
     rates: Rates,
 }
 
@@ -205,8 +242,21 @@ impl ModuleMapper for Update<'_> {
             first: value.zeros_like(),
             second: value.zeros_like(),
         });
-        let [value, first, second] =
-            step(value, gradient, moments.first, moments.second, self.rates);
+        let [value, first, second] = match &self.on_device {
+            None => step(value, gradient, moments.first, moments.second, self.rates),
+            Some((scale, made)) => {
+                let before = [value, moments.first, moments.second];
+                let [value, first, second] = before.clone();
+                let gradient = gradient * scale.clone();
+                let after = step(value, gradient, first, second, self.rates);
+                let mut both = before.into_iter().zip(after);
+                // Not a product: what is not finite stays so under any factor.
+                std::array::from_fn(|_| {
+                    let (before, after) = both.next().expect("there are three");
+                    before.mask_where(made.clone().expand([size]), after)
+                })
+            }
+        };
         self.moments.insert(name, Moments { first, second });
 
         let tensor = Tensor::from_inner(value.reshape(shape)).require_grad();

@@ -7,7 +7,7 @@ use crate::{
     chart::Series,
     curves::{bit_error_chart, bit_error_series},
     evaluate::{data_stream, mean_and_stderr},
-    learner::{Learner, Shown, StepFailure, update},
+    learner::{Learner, Shown, StepFailure, Updates},
     picture::{HeatMap, Image, PictureError, heat_map},
     present::{Figures, attention_maps, charted, drawn, grid},
     run::Metrics,
@@ -33,7 +33,7 @@ pub struct CopyLearner {
     longest: usize,
     /// On an autodiff device if it is to learn.
     model: SequenceModel<AnyCore>,
-    adam: Adam,
+    updates: Updates,
     device: Device,
 }
 
@@ -82,7 +82,7 @@ impl CopyLearner {
             task: CopyTask::new(bits, longest)?,
             longest,
             model: experiment.sequence_config()?.init(&mut init)?,
-            adam: Adam::default(),
+            updates: Updates::new(Adam::default(), device),
             device: device.clone(),
         })
     }
@@ -110,7 +110,7 @@ impl Learner for CopyLearner {
     }
 
     fn optimizer(&self) -> Arrays {
-        self.adam.collect()
+        self.updates.adam.collect()
     }
 
     fn restore(
@@ -121,14 +121,14 @@ impl Learner for CopyLearner {
     ) -> Result<(), LabError> {
         self.model = restore(self.model.clone(), weights, path)?;
         if let Some(optimizer) = optimizer {
-            self.adam = Adam::restore(optimizer, &self.device.clone().inner(), path)?;
+            self.updates.adam = Adam::restore(optimizer, &self.device.clone().inner(), path)?;
         }
         Ok(())
     }
 
     /// The loss is the mean over the batch of minus the log likelihood, divided by the number of
     /// bits that are answered, so that long strings do not outweigh short ones.
-    fn step(&mut self, experiment: &Experiment, step: u64) -> Result<Metrics, StepFailure> {
+    fn step(&mut self, experiment: &Experiment, step: u64) -> Result<(), StepFailure> {
         let data = Stream::new(experiment.seed, "data");
         let size = experiment.training.batch;
         let batch = self.task.batch(&data, step - 1, size, None);
@@ -142,18 +142,18 @@ impl Learner for CopyLearner {
         let terms = Tensor::cat(vec![likelihood.clone().inner(), wrong.inner()], 0);
         let loss = likelihood.neg() / bits;
         let gradients = ParameterGradients::of(&self.model, loss.backward());
-        let names = ["log likelihood", "bit error"];
-        let made = update(
-            &mut self.model,
-            &mut self.adam,
-            experiment,
-            step,
-            gradients,
-            &names,
-            terms,
-        )?;
-        Ok(Metrics {
-            step,
+        const NAMES: [&str; 2] = ["log likelihood", "bit error"];
+        self.updates
+            .make(&mut self.model, experiment, step, gradients, &NAMES, terms)
+    }
+
+    fn deferred(&self) -> bool {
+        self.updates.deferred()
+    }
+
+    fn metrics(&mut self) -> Result<Option<Metrics>, StepFailure> {
+        Ok(self.updates.last()?.map(|made| Metrics {
+            step: made.step,
             bound: made.terms[0],
             reconstruction: None,
             kl: None,
@@ -161,7 +161,7 @@ impl Learner for CopyLearner {
             bit_error: Some(made.terms[1]),
             gradient_norm: made.gradient_norm,
             learning_rate: made.learning_rate,
-        })
+        }))
     }
 
     fn evaluate(
@@ -374,7 +374,7 @@ mod tests {
         weights.get_mut("output.bias").unwrap().values[0] = f32::NAN;
         learner.restore(weights, None, Path::new("test")).unwrap();
         let before = format!("{:?}", learner.weights());
-        let Err(StepFailure::NonFinite(what)) = learner.step(&experiment, 1) else {
+        let Err(StepFailure::NonFinite { what, .. }) = learner.step(&experiment, 1) else {
             panic!("a NaN was trained on");
         };
         assert_eq!(what, "the log likelihood");

@@ -138,6 +138,16 @@ pub(crate) fn light_device() -> Result<Device, LabError> {
     DeviceName::Cpu.find().or_else(|_| find_device(None))
 }
 
+/// Whether a device works through what it is given at once, so that reading waits for nothing.
+pub(crate) fn is_processor(device: &Device) -> bool {
+    #[cfg(feature = "flex")]
+    if device.clone().inner() == Device::flex() {
+        return true;
+    }
+    let _ = device;
+    false
+}
+
 /// A device in words. Opens it.
 pub fn device_words(device: &Device) -> String {
     #[cfg(any(feature = "wgpu", feature = "vulkan", feature = "cuda"))]

@@ -6,12 +6,16 @@ use crate::{
     adam::{Adam, ParameterGradients},
     checkpoint::HeldOut,
     config::Schedule,
+    device::is_processor,
     picture::Image,
     present::Figures,
     run::Metrics,
     weights::{Arrays, host},
 };
-use burn::{module::Module, tensor::Tensor};
+use burn::{
+    module::Module,
+    tensor::{Bool, Device, Tensor},
+};
 use std::path::Path;
 
 /// A model with its optimiser and its task. One that is only looked at needs no autodiff device
@@ -35,8 +39,15 @@ pub trait Learner: Send {
         path: &Path,
     ) -> Result<(), LabError>;
 
-    /// Makes update number `step` (from 1) on a batch of its own and gives its metrics.
-    fn step(&mut self, experiment: &Experiment, step: u64) -> Result<Metrics, StepFailure>;
+    /// Makes update number `step` (from 1) on a batch of its own. See [`Updates`] for when a failure
+    /// shows.
+    fn step(&mut self, experiment: &Experiment, step: u64) -> Result<(), StepFailure>;
+
+    /// Whether [`metrics`](Self::metrics) waits for the device.
+    fn deferred(&self) -> bool;
+
+    /// Metrics of the last step, once it and all before it are looked at; `None` before the first.
+    fn metrics(&mut self) -> Result<Option<Metrics>, StepFailure>;
 
     /// Scores the model, which has had `step` updates, on `batches` held-out batches of the stream
     /// `purpose`.
@@ -76,17 +87,25 @@ pub struct Shown<'a> {
     pub samples: &'a Path,
 }
 
-/// Why a step was not made. The model is as it was.
+/// Why a step was not made. The model is as it was before that step.
 #[derive(Debug)]
 pub enum StepFailure {
     /// The named term or parameter is not finite.
-    NonFinite(String),
+    NonFinite {
+        /// The step's number.
+        step: u64,
+        /// The name.
+        what: String,
+    },
     /// There is no batch.
     Batch(LabError),
 }
 
 /// What an update was.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Update {
+    /// Its number, from 1.
+    pub step: u64,
     /// The terms as numbers.
     pub terms: Vec<f32>,
     /// Euclidean norm of the gradient before clipping.
@@ -95,45 +114,206 @@ pub struct Update {
     pub learning_rate: f64,
 }
 
-/// Makes update number `step` (from 1) of a model: the gradient of the loss, clipped by its global
-/// norm, and Adam. Nothing changes if one of `terms`, or the gradient, is not finite.
+/// The updates of a model: the gradient of a loss, clipped by its global norm, and Adam. A step
+/// whose terms or gradient are not finite changes nothing, and training ends there.
 ///
-/// `terms`, `[names]`, are the loss's parts, without gradient.
-pub fn update<M: Module>(
-    model: &mut M,
-    adam: &mut Adam,
-    experiment: &Experiment,
+/// On the processor each step is looked at before its update. On any other device looking means to
+/// wait for all work in its queue, so the device itself decides: an update is taken over only if
+/// this and all earlier steps were finite, and the numbers are looked at when they are asked for.
+/// Parameters are then those before the first step that was not finite.
+pub struct Updates {
+    /// The moments.
+    pub adam: Adam,
+    /// Whether steps are looked at later.
+    deferred: bool,
+    /// Whether all steps so far were finite, `[1]` on the device.
+    finite: Option<Tensor<1, Bool>>,
+    /// Steps not looked at yet.
+    pending: Vec<Pending>,
+    last: Option<Update>,
+}
+
+/// A step whose numbers are on the device.
+struct Pending {
     step: u64,
-    gradients: ParameterGradients,
+    learning_rate: f64,
+    /// Names of the terms, then of the parameters.
+    terms: &'static [&'static str],
+    parameters: Vec<String>,
+    /// The terms, the norm of the gradient, and the squared norm of each parameter's.
+    numbers: Tensor<1>,
+}
+
+/// Steps that may wait for a look at them.
+const MOST_PENDING: usize = 64;
+
+impl Updates {
+    /// The updates of a model on `device`.
+    pub fn new(adam: Adam, device: &Device) -> Self {
+        Self {
+            adam,
+            deferred: !is_processor(device),
+            finite: None,
+            pending: Vec::new(),
+            last: None,
+        }
+    }
+
+    /// Whether [`last`](Self::last) waits for the device.
+    pub fn deferred(&self) -> bool {
+        self.deferred
+    }
+
+    /// Makes update number `step` (from 1) of a model along the gradients of its loss.
+    ///
+    /// `terms`, `[names]`, are the loss's parts, without gradient.
+    pub fn make<M: Module>(
+        &mut self,
+        model: &mut M,
+        experiment: &Experiment,
+        step: u64,
+        gradients: ParameterGradients,
+        names: &'static [&'static str],
+        terms: Tensor<1>,
+    ) -> Result<(), StepFailure> {
+        let rate = learning_rate(experiment, step);
+        let clip = experiment.training.clip;
+        // A module is moved through its update; a clone of the handles stands in meanwhile.
+        let before = model.clone();
+        *model = match self.deferred {
+            false => {
+                let update = look(step, rate, &gradients, names, terms)?;
+                let norm = f64::from(update.gradient_norm);
+                let scale = match clip > 0.0 && norm > clip {
+                    true => clip / norm,
+                    false => 1.0,
+                };
+                self.last = Some(update);
+                self.adam.step(before, gradients, scale, rate, step)
+            }
+            true => {
+                let pending = Pending {
+                    step,
+                    learning_rate: rate,
+                    terms: names,
+                    parameters: gradients.names(),
+                    numbers: terms,
+                };
+                let (norm, finite) = self.queue(pending, &gradients)?;
+                let scale = match clip > 0.0 {
+                    true => norm.recip().mul_scalar(clip).clamp_max(1.0),
+                    false => norm.ones_like(),
+                };
+                self.adam
+                    .step_if(finite, before, gradients, scale, rate, step)
+            }
+        };
+        Ok(())
+    }
+
+    /// Queues a step, of which `pending` has the terms. Gives the norm of the gradient, and whether
+    /// this and all earlier steps are finite, both `[1]`.
+    fn queue(
+        &mut self,
+        mut pending: Pending,
+        gradients: &ParameterGradients,
+    ) -> Result<(Tensor<1>, Tensor<1, Bool>), StepFailure> {
+        if self.pending.len() >= MOST_PENDING {
+            self.settle()?;
+        }
+        let squares = gradients
+            .squares()
+            .unwrap_or_else(|| pending.numbers.zeros_like());
+        let norm = squares.clone().sum().sqrt();
+        pending.numbers = Tensor::cat(vec![pending.numbers, norm.clone(), squares], 0);
+        let here = pending.numbers.clone().is_finite().all();
+        let finite = match self.finite.take() {
+            None => here,
+            Some(before) => before.bool_and(here),
+        };
+        self.finite = Some(finite.clone());
+        self.pending.push(pending);
+        Ok((norm, finite))
+    }
+
+    /// What the last update was, once it and all before it are looked at; `None` before the first.
+    pub fn last(&mut self) -> Result<Option<&Update>, StepFailure> {
+        self.settle()?;
+        Ok(self.last.as_ref())
+    }
+
+    /// Looks at all steps that wait for it.
+    fn settle(&mut self) -> Result<(), StepFailure> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        let steps = std::mem::take(&mut self.pending);
+        let numbers = steps.iter().map(|step| step.numbers.clone()).collect();
+        let numbers = host(Tensor::cat(numbers, 0).into_data());
+        let mut rest = numbers.as_slice();
+        for pending in steps {
+            let (here, after) = rest.split_at(pending.numbers.dims()[0]);
+            rest = after;
+            let (terms, norms) = here.split_at(pending.terms.len());
+            check_terms(pending.step, pending.terms, terms)?;
+            let (norm, squares) = (norms[0], &norms[1..]);
+            if !norm.is_finite() {
+                let mut named = pending.parameters.iter().zip(squares);
+                let found = named.find(|(_, square)| !square.is_finite());
+                return Err(gradient_failure(pending.step, found.map(|(name, _)| name)));
+            }
+            self.last = Some(Update {
+                step: pending.step,
+                terms: terms.to_vec(),
+                gradient_norm: norm,
+                learning_rate: pending.learning_rate,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Reads the numbers of a step.
+fn look(
+    step: u64,
+    learning_rate: f64,
+    gradients: &ParameterGradients,
     names: &[&str],
     terms: Tensor<1>,
 ) -> Result<Update, StepFailure> {
     let gradient_norm = gradients.global_norm();
     let terms = host(terms.into_data());
-    let term = names.iter().zip(&terms).find(|(_, term)| !term.is_finite());
-    if let Some((name, _)) = term {
-        return Err(StepFailure::NonFinite(format!("the {name}")));
-    }
+    check_terms(step, names, &terms)?;
     if !gradient_norm.is_finite() {
-        return Err(StepFailure::NonFinite(match gradients.non_finite() {
-            Some(name) => format!("the gradient of '{name}'"),
-            None => "the norm of the gradient".into(),
-        }));
+        return Err(gradient_failure(step, gradients.non_finite().as_ref()));
     }
-
-    let norm = f64::from(gradient_norm);
-    let scale = match experiment.training.clip {
-        clip if clip > 0.0 && norm > clip => clip / norm,
-        _ => 1.0,
-    };
-    let learning_rate = learning_rate(experiment, step);
-    // A module is moved through its update; a clone of the handles stands in meanwhile.
-    *model = adam.step(model.clone(), gradients, scale, learning_rate, step);
     Ok(Update {
+        step,
         terms,
         gradient_norm,
         learning_rate,
     })
+}
+
+fn check_terms(step: u64, names: &[&str], terms: &[f32]) -> Result<(), StepFailure> {
+    let term = names.iter().zip(terms).find(|(_, term)| !term.is_finite());
+    match term {
+        None => Ok(()),
+        Some((name, _)) => Err(StepFailure::NonFinite {
+            step,
+            what: format!("the {name}"),
+        }),
+    }
+}
+
+fn gradient_failure(step: u64, parameter: Option<&String>) -> StepFailure {
+    StepFailure::NonFinite {
+        step,
+        what: match parameter {
+            Some(name) => format!("the gradient of '{name}'"),
+            None => "the norm of the gradient".into(),
+        },
+    }
 }
 
 /// Adam's rate at a step.
@@ -153,6 +333,123 @@ fn learning_rate(experiment: &Experiment, step: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::weights::collect;
+    use burn::{module::Param, nn::Linear};
+
+    /// A linear map of two numbers and its optimiser.
+    struct Small {
+        model: Linear,
+        updates: Updates,
+        experiment: Experiment,
+        device: Device,
+    }
+
+    impl Small {
+        fn new(deferred: bool) -> Self {
+            let device = Device::default().autodiff();
+            let weight = Tensor::from_floats([[0.5], [-1.0]], &device);
+            let mut experiment = Experiment::default();
+            experiment.training.clip = 1.0;
+            experiment.training.learning_rate = 0.1;
+            Self {
+                model: Linear {
+                    weight: Param::from_tensor(weight),
+                    bias: Some(Param::from_tensor(Tensor::from_floats([0.25], &device))),
+                },
+                updates: Updates {
+                    deferred,
+                    ..Updates::new(Adam::default(), &device)
+                },
+                experiment,
+                device,
+            }
+        }
+
+        /// A step towards the linear map giving 1 for `x`, all times `factor`, the root of which
+        /// is taken of a sum of squares.
+        fn step(&mut self, step: u64, x: [f32; 2], factor: f64) -> Result<(), StepFailure> {
+            let x = Tensor::<2>::from_floats([x], &self.device);
+            let error = self.model.forward(x) - 1.0;
+            let loss = (error * factor).powi_scalar(2).sum().sqrt();
+            let terms = loss.clone().inner();
+            let gradients = ParameterGradients::of(&self.model, loss.backward());
+            self.updates.make(
+                &mut self.model,
+                &self.experiment,
+                step,
+                gradients,
+                &["loss"],
+                terms,
+            )
+        }
+
+        fn state(&self) -> String {
+            let (weights, moments) = (collect(&self.model), self.updates.adam.collect());
+            format!("{weights:?} {moments:?}")
+        }
+    }
+
+    fn input(step: u64) -> [f32; 2] {
+        [(step as f32).sin(), (step as f32).cos()]
+    }
+
+    #[test]
+    fn looking_later_changes_nothing() {
+        let (mut now, mut later) = (Small::new(false), Small::new(true));
+        let steps = 2 * MOST_PENDING as u64 + 3;
+        for step in 1..=steps {
+            // Norms on both sides of the one that is clipped.
+            let factor = f64::from((step % 7) as u32) + 0.1;
+            now.step(step, input(step), factor).unwrap();
+            later.step(step, input(step), factor).unwrap();
+            if step == 2 {
+                assert_eq!(later.updates.pending.len(), 2);
+            }
+        }
+        let (one, other) = (now.updates.last().unwrap(), later.updates.last().unwrap());
+        let (one, other) = (one.unwrap(), other.unwrap());
+        assert_eq!((one.step, other.step), (steps, steps));
+        assert!((one.gradient_norm - other.gradient_norm).abs() < 1e-4);
+        let (one, other) = (collect(&now.model), collect(&later.model));
+        for (name, one) in one {
+            for (one, other) in one.values.iter().zip(&other[&name].values) {
+                assert!((one - other).abs() < 1e-4, "{name}: {one} {other}");
+            }
+        }
+    }
+
+    /// What is said of a third step that is not finite, after further ones if looked at later.
+    fn third_step_fails(deferred: bool, x: [f32; 2], factor: f64) -> String {
+        let mut small = Small::new(deferred);
+        small.step(1, input(1), 1.0).unwrap();
+        small.step(2, input(2), 1.0).unwrap();
+        let before = small.state();
+        let failed = match deferred {
+            false => small.step(3, x, factor),
+            true => {
+                small.step(3, x, factor).unwrap();
+                small.step(4, input(4), 1.0).unwrap();
+                small.step(5, input(5), 1.0).unwrap();
+                small.updates.last().map(|_| ())
+            }
+        };
+        assert_eq!(small.state(), before);
+        match failed {
+            Err(StepFailure::NonFinite { step: 3, what }) => what,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_step_that_is_not_finite_is_the_last_and_is_not_made() {
+        for deferred in [false, true] {
+            let failed = third_step_fails(deferred, [f32::NAN, 1.0], 1.0);
+            assert_eq!(failed, "the loss");
+            // A finite loss, the root of zero, whose gradient is not.
+            let failed = third_step_fails(deferred, [1.0, 1.0], 0.0);
+            assert_eq!(failed, "the gradient of 'bias'");
+        }
+    }
 
     #[test]
     fn schedules_start_and_end_where_they_say() {

@@ -227,10 +227,20 @@ fn make_steps(
 
     while state.step < settings.steps {
         let step = state.step + 1;
-        let row = match learner.step(experiment, step) {
+        let made = learner.step(experiment, step);
+        let signal = (surroundings.interrupted)();
+        let due = step.is_multiple_of(settings.checkpoint_every) || step == settings.steps;
+        let logged = is_logged(step, experiment);
+        let looked = made.and_then(|()| match learner.deferred() {
+            true if !(logged || due || signal.is_some()) => Ok(None),
+            _ => learner.metrics(),
+        });
+        let row = match looked {
             Ok(row) => row,
             Err(StepFailure::Batch(error)) => return Err(error),
-            Err(StepFailure::NonFinite(what)) => {
+            Err(StepFailure::NonFinite { step, what }) => {
+                // Later updates, if any were asked for, were not made.
+                state.step = step - 1;
                 let checkpoint =
                     checkpoint::save_failed(directory, &snapshot(learner.as_ref(), &state))?;
                 return Err(LabError::NonFinite {
@@ -242,14 +252,13 @@ fn make_steps(
         };
         state.step = step;
         state.elapsed_seconds = elapsed_before + clock.elapsed().as_secs_f64();
-        if is_logged(step, experiment) {
-            metrics.write(&row)?;
-            log_events(&mut events, &row).map_err(|error| LabError::write(directory, error))?;
+        if let Some(row) = &row {
+            if logged {
+                metrics.write(row)?;
+                log_events(&mut events, row).map_err(|error| LabError::write(directory, error))?;
+            }
+            progress.step(row);
         }
-        progress.step(&row);
-
-        let signal = (surroundings.interrupted)();
-        let due = step.is_multiple_of(settings.checkpoint_every) || step == settings.steps;
         if due {
             let held_out = learner.evaluate(
                 experiment,

@@ -5,7 +5,7 @@ use crate::{
     adam::{Adam, ParameterGradients},
     config::{TaskName, TaskSettings},
     evaluate::evaluate,
-    learner::{Learner, Shown, StepFailure, update},
+    learner::{Learner, Shown, StepFailure, Updates},
     picture::Image,
     present::{Figures, frame_figures, generated_picture},
     run::Metrics,
@@ -101,8 +101,8 @@ pub fn noise(stream: &Stream, index: u64, shape: [usize; 3], device: &Device) ->
 pub struct Trainer {
     /// On an autodiff device.
     pub model: Model,
-    /// Its moments.
-    pub adam: Adam,
+    /// Its optimiser.
+    pub updates: Updates,
     noise: Stream,
     device: Device,
 }
@@ -112,19 +112,19 @@ impl Trainer {
     pub fn new(experiment: &Experiment, model: Model, adam: Adam, device: Device) -> Self {
         Self {
             model,
-            adam,
+            updates: Updates::new(adam, &device),
             noise: Stream::new(experiment.seed, "latent noise"),
             device,
         }
     }
 
-    /// Makes update number `step` (from 1) on a batch and gives its metrics.
+    /// Makes update number `step` (from 1) on a batch.
     pub fn step(
         &mut self,
         experiment: &Experiment,
         step: u64,
         batch: Batch,
-    ) -> Result<Metrics, StepFailure> {
+    ) -> Result<(), StepFailure> {
         let settings = &experiment.training;
         let shape = [batch.time, batch.batch, self.model.latent_size()];
         let BatchTensors {
@@ -155,29 +155,31 @@ impl Trainer {
                 |pass| gradients.add(model, pass),
             ),
         };
-        let names = ["reconstruction", "KL divergence", "last frame's KL"];
-        let made = update(
-            &mut self.model,
-            &mut self.adam,
-            experiment,
-            step,
-            gradients,
-            &names,
-            terms(&filtered),
-        )?;
-        let (reconstruction, kl, kl_last) = (made.terms[0], made.terms[1], made.terms[2]);
-        Ok(Metrics {
-            step,
-            bound: reconstruction - kl,
-            reconstruction: Some(reconstruction),
-            kl: Some(kl),
-            kl_last: Some(kl_last),
-            bit_error: None,
-            gradient_norm: made.gradient_norm,
-            learning_rate: made.learning_rate,
-        })
+        let terms = terms(&filtered);
+        self.updates
+            .make(&mut self.model, experiment, step, gradients, &TERMS, terms)
+    }
+
+    /// Metrics of the last step, once it and all before it are looked at; `None` before the first.
+    pub fn metrics(&mut self) -> Result<Option<Metrics>, StepFailure> {
+        Ok(self.updates.last()?.map(|made| {
+            let (reconstruction, kl, kl_last) = (made.terms[0], made.terms[1], made.terms[2]);
+            Metrics {
+                step: made.step,
+                bound: reconstruction - kl,
+                reconstruction: Some(reconstruction),
+                kl: Some(kl),
+                kl_last: Some(kl_last),
+                bit_error: None,
+                gradient_norm: made.gradient_norm,
+                learning_rate: made.learning_rate,
+            }
+        }))
     }
 }
+
+/// Names of [`terms`].
+const TERMS: [&str; 3] = ["reconstruction", "KL divergence", "last frame's KL"];
 
 /// Means over the batch in nats: reconstruction, KL, KL of the last frame.
 fn terms<S>(filtered: &Filtered<S>) -> Tensor<1> {
@@ -254,7 +256,7 @@ impl Learner for FrameLearner {
     }
 
     fn optimizer(&self) -> Arrays {
-        self.trainer.adam.collect()
+        self.trainer.updates.adam.collect()
     }
 
     fn restore(
@@ -265,21 +267,29 @@ impl Learner for FrameLearner {
     ) -> Result<(), LabError> {
         let Trainer {
             model,
-            adam,
+            updates,
             device,
             ..
         } = &mut self.trainer;
         *model = restore(model.clone(), weights, path)?;
         if let Some(optimizer) = optimizer {
-            *adam = Adam::restore(optimizer, &device.clone().inner(), path)?;
+            updates.adam = Adam::restore(optimizer, &device.clone().inner(), path)?;
         }
         Ok(())
     }
 
-    fn step(&mut self, experiment: &Experiment, step: u64) -> Result<Metrics, StepFailure> {
+    fn step(&mut self, experiment: &Experiment, step: u64) -> Result<(), StepFailure> {
         let batch = self.next_batch(experiment, step);
         let batch = batch.map_err(StepFailure::Batch)?;
         self.trainer.step(experiment, step, batch)
+    }
+
+    fn deferred(&self) -> bool {
+        self.trainer.updates.deferred()
+    }
+
+    fn metrics(&mut self) -> Result<Option<Metrics>, StepFailure> {
+        self.trainer.metrics()
     }
 
     fn evaluate(
@@ -373,12 +383,12 @@ mod tests {
         let before = format!("{:?}", collect(&model));
         let mut trainer = Trainer::new(&experiment, model, Adam::default(), device);
         let batch = task.batch(Split::Train, &Stream::new(1, "data"), 0, 2);
-        let Err(StepFailure::NonFinite(what)) = trainer.step(&experiment, 1, batch) else {
+        let Err(StepFailure::NonFinite { what, .. }) = trainer.step(&experiment, 1, batch) else {
             panic!("a NaN was trained on");
         };
         assert_eq!(what, "the KL divergence");
         assert_eq!(format!("{:?}", collect(&trainer.model)), before);
-        assert!(trainer.adam.collect().is_empty());
+        assert!(trainer.updates.adam.collect().is_empty());
     }
 
     /// Metrics of two updates by segments of a length; after the first, Adam's moments, which hold
@@ -390,9 +400,11 @@ mod tests {
         let stream = Stream::new(1, "data");
         let mut update = |step| {
             let batch = task.batch(Split::Train, &stream, step, 2);
-            let made = trainer.step(&experiment, step, batch).unwrap();
+            trainer.step(&experiment, step, batch).unwrap();
+            let made = trainer.metrics().unwrap().unwrap();
             let metrics = [made.bound, made.kl_last.unwrap(), made.gradient_norm];
-            (metrics, trainer.adam.collect(), collect(&trainer.model))
+            let moments = trainer.updates.adam.collect();
+            (metrics, moments, collect(&trainer.model))
         };
         let (first, moments, weights) = update(1);
         let (second, _, _) = update(2);
@@ -458,10 +470,8 @@ mod tests {
         let stream = Stream::new(1, "data");
         let mut bound = |step| {
             let batch = task.batch(Split::Train, &stream, step, 16);
-            match trainer.step(&experiment, step, batch) {
-                Ok(metrics) => metrics.bound,
-                Err(failure) => panic!("{failure:?}"),
-            }
+            trainer.step(&experiment, step, batch).unwrap();
+            trainer.metrics().unwrap().unwrap().bound
         };
         let first = bound(1);
         let last = (2..60).map(&mut bound).last().unwrap();

@@ -202,8 +202,12 @@ fn step_times(
     let mut trainer = Trainer::new(experiment, model, Adam::default(), device);
     let data = Stream::new(experiment.seed, "data");
     let batch = task.batch(Split::Train, &data, 0, experiment.training.batch);
-    let mut step = |step| match trainer.step(experiment, step, batch.clone()) {
-        Err(StepFailure::NonFinite(what)) => Err(LabError::Configuration(format!(
+    let mut made = |step| {
+        trainer.step(experiment, step, batch.clone())?;
+        trainer.metrics()
+    };
+    let mut step = |step| match made(step) {
+        Err(StepFailure::NonFinite { what, .. }) => Err(LabError::Configuration(format!(
             "the benchmark's {what} is not finite"
         ))),
         Err(StepFailure::Batch(error)) => Err(error),

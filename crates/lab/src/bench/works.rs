@@ -122,9 +122,9 @@ fn training_step(memory: &'static str) -> Work {
                 match trainer.step(&experiment, step, batch.clone()) {
                     Ok(_) => Ok(()),
                     Err(StepFailure::Batch(error)) => Err(error),
-                    Err(StepFailure::NonFinite(what)) => Err(LabError::Configuration(format!(
-                        "the benchmark's {what} is not finite"
-                    ))),
+                    Err(StepFailure::NonFinite { what, .. }) => Err(LabError::Configuration(
+                        format!("the benchmark's {what} is not finite"),
+                    )),
                 }
             }))
         }),
