@@ -28,6 +28,33 @@ pub(super) fn by_chunks<T>(
     output
 }
 
+/// `count` numbers in chunks of `size`, `together` of which are made by one call of `work`. It gets the index of
+/// the first and an iterator over them, each in zeros that were written just before it is handed out.
+pub(super) fn by_blocks(
+    count: usize,
+    size: usize,
+    together: usize,
+    work: impl Fn(usize, &mut dyn Iterator<Item = &mut [f32]>) + Send + Sync,
+) -> Vec<f32> {
+    let mut output = Vec::with_capacity(count);
+    output.spare_capacity_mut()[..count]
+        .par_chunks_mut(size * together)
+        .enumerate()
+        .for_each(|(index, block)| {
+            let mut chunks = block.chunks_mut(size).map(|chunk| {
+                chunk.fill(MaybeUninit::new(0.0));
+                // SAFETY: all of the chunk was just written.
+                unsafe { chunk.assume_init_mut() }
+            });
+            work(index * together, &mut chunks);
+            // What was not asked for is zero as well.
+            chunks.for_each(drop);
+        });
+    // SAFETY: there is room for `count` numbers, and the blocks, all chunks of which were filled, cover them.
+    unsafe { output.set_len(count) };
+    output
+}
+
 /// `count` numbers in chunks of `size`, of which every so many belong together: chunk `i` to group
 /// `i % groups`. `work` makes the chunks of a group, which it gets in zeros.
 pub(super) fn by_groups(
@@ -83,6 +110,24 @@ mod tests {
             let expected = (0..count).map(|i| match i / size % 2 {
                 0 => (i / size) as f32 + 1.0,
                 _ => 0.0,
+            });
+            assert_eq!(made, expected.collect::<Vec<f32>>());
+        }
+    }
+
+    #[test]
+    fn every_number_of_a_block_is_made() {
+        for (count, size, together) in [(0, 3, 2), (1, 1, 4), (9, 3, 2), (1000, 7, 5)] {
+            let made = by_blocks(count, size, together, |first, chunks| {
+                // The last chunk of a block is not asked for.
+                for (index, chunk) in chunks.enumerate().take(together - 1) {
+                    assert!(chunk.iter().all(|x| *x == 0.0));
+                    chunk.fill((first + index) as f32 + 1.0);
+                }
+            });
+            let expected = (0..count).map(|i| match (i / size + 1) % together {
+                0 => 0.0,
+                _ => (i / size) as f32 + 1.0,
             });
             assert_eq!(made, expected.collect::<Vec<f32>>());
         }

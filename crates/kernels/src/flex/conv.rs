@@ -17,6 +17,7 @@ use super::{
     contiguous,
     correlate::{Correlate, Field, Positions, TILE, Target, WeightGradient},
     raw, run, simd, slice,
+    spectral::{Spectral, Table},
 };
 use burn::backend::{
     Autodiff, Flex,
@@ -113,6 +114,60 @@ impl Geometry {
             .collect()
     }
 
+    /// The same by Fourier transforms, where that is much less work: from fine to coarse, or back.
+    fn spectral(&self, back: bool) -> Option<Spectral> {
+        if self.stride != 1 {
+            return None;
+        }
+        // Coarse pixel i reads the fine ones i - s.
+        let shifts = [0, 1].map(|axis| {
+            let first = |kernel: &Kernel| kernel.padding as isize + 1 - kernel.size[axis] as isize;
+            let least = self.kernels.iter().map(first).min().unwrap_or(0);
+            let most = self.padding() as isize;
+            if back {
+                -most..1 - least
+            } else {
+                least..most + 1
+            }
+        });
+        let spectral = match back {
+            false => Spectral::new(self.fine, self.coarse, shifts)?,
+            true => Spectral::new(self.coarse, self.fine, shifts)?,
+        };
+        let taps: usize = self.kernels.iter().map(|k| k.channels * k.taps()).sum();
+        let direct = self.images * self.fine[0] * taps * self.coarse[1] * self.coarse[2];
+        (2 * spectral.cost(self.images) < direct).then_some(spectral)
+    }
+
+    /// The places of all weights in the table of [`Geometry::spectral`], in order.
+    fn places(&self, spectral: &Spectral, back: bool) -> Vec<usize> {
+        let mut places = Vec::new();
+        for (kernel, outputs, _) in self.placed() {
+            for (output, channel) in
+                outputs.flat_map(|o| (0..self.fine[0]).map(move |channel| (o, channel)))
+            {
+                places.extend((0..kernel.taps()).map(|tap| {
+                    let tap = [tap / kernel.size[1], tap % kernel.size[1]];
+                    let shift = tap.map(|tap| kernel.padding as isize - tap as isize);
+                    match back {
+                        false => spectral.place(shift, channel, output),
+                        true => spectral.place(shift.map(|s| -s), output, channel),
+                    }
+                }));
+            }
+        }
+        places
+    }
+
+    /// The table of weights.
+    fn table(&self, spectral: &Spectral, weights: &[f32], back: bool) -> Table {
+        let mut table = spectral.table();
+        for (place, weight) in self.places(spectral, back).into_iter().zip(weights) {
+            table.values_mut()[place] = *weight;
+        }
+        table
+    }
+
     /// Positions of the coarse image in the field.
     fn positions(&self, field: &Field) -> Positions {
         Positions {
@@ -186,6 +241,10 @@ impl Loop for Fill<'_> {
 
 /// The coarse image of each fine one: `[images, fine]` to `[images, coarse]`.
 fn gather(shape: &Geometry, fine: &[f32], weights: &[f32], bias: Option<&[f32]>) -> Vec<f32> {
+    if let Some(spectral) = shape.spectral(false) {
+        let spectra = spectral.spectra(&shape.table(&spectral, weights, false));
+        return spectral.outputs(&spectra, fine, bias);
+    }
     let field = shape.field();
     let kernels: Vec<_> = shape.placed().collect();
     let offsets: Vec<_> = kernels
@@ -318,6 +377,10 @@ fn phases(shape: &Geometry) -> (Field, Vec<Phase>) {
 
 /// The fine image of each coarse one: `[images, coarse]` to `[images, fine]`.
 fn spread(shape: &Geometry, coarse: &[f32], weights: &[f32], bias: Option<&[f32]>) -> Vec<f32> {
+    if let Some(spectral) = shape.spectral(true) {
+        let spectra = spectral.spectra(&shape.table(&spectral, weights, true));
+        return spectral.outputs(&spectra, coarse, bias);
+    }
     let (field, phases) = phases(shape);
     let tiles: Vec<Vec<Tile>> = phases
         .iter()
@@ -378,6 +441,13 @@ const GROUPS: usize = 8;
 fn weight_gradient(shape: &Geometry, fine: &[f32], coarse: &[f32]) -> [Vec<f32>; 2] {
     /// Pixels of images that are worked on together.
     const TOGETHER: usize = 1024;
+    if let Some(spectral) = shape.spectral(false) {
+        let table = spectral.gradient(fine, coarse);
+        let places = shape.places(&spectral, false).into_iter();
+        let weights = places.map(|place| table.values()[place]).collect();
+        let [channels, height, width] = shape.coarse;
+        return [weights, bias_gradient(coarse, channels, height * width)];
+    }
     let field = shape.field();
     let positions = shape.positions(&field);
     let ones = field.channels * field.channel();

@@ -11,10 +11,13 @@ mod chunks;
 mod content;
 mod conv;
 mod correlate;
+mod fourier;
 mod lstm;
 mod math;
 mod panels;
+mod spectral;
 mod steps;
+mod transpose;
 
 pub(crate) use conv::{Kernel, Options};
 pub(crate) use steps::Uses;
