@@ -228,7 +228,7 @@ pub(super) fn forward(x: &Raw, gamma: &Raw, beta: &Raw, epsilon: f32, found: &Fo
         let c = channel_of(index, gamma, beta, moments, epsilon);
         let scale = c.gamma * c.inverse;
         let shift = c.beta - c.mean * scale;
-        for (output, x) in outputs.iter_mut().zip(inputs()) {
+        for (output, x) in outputs.zip(inputs()) {
             run(Normalise {
                 x,
                 scale,

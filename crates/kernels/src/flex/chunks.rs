@@ -29,7 +29,7 @@ pub(super) fn by_chunks<T>(
 }
 
 /// `count` numbers in chunks of `size`, `together` of which are made by one call of `work`. It gets the index of
-/// the first and an iterator over them, each in zeros that were written just before it is handed out.
+/// the first and an iterator over them, each in zeros.
 pub(super) fn by_blocks(
     count: usize,
     size: usize,
@@ -41,14 +41,9 @@ pub(super) fn by_blocks(
         .par_chunks_mut(size * together)
         .enumerate()
         .for_each(|(index, block)| {
-            let mut chunks = block.chunks_mut(size).map(|chunk| {
-                chunk.fill(MaybeUninit::new(0.0));
-                // SAFETY: all of the chunk was just written.
-                unsafe { chunk.assume_init_mut() }
+            in_zeros(block.chunks_mut(size), |chunks| {
+                work(index * together, chunks)
             });
-            work(index * together, &mut chunks);
-            // What was not asked for is zero as well.
-            chunks.for_each(drop);
         });
     // SAFETY: there is room for `count` numbers, and the blocks, all chunks of which were filled, cover them.
     unsafe { output.set_len(count) };
@@ -56,31 +51,36 @@ pub(super) fn by_blocks(
 }
 
 /// `count` numbers in chunks of `size`, of which every so many belong together: chunk `i` to group
-/// `i % groups`. `work` makes the chunks of a group, which it gets in zeros.
+/// `i % groups`. `work` makes the chunks of a group and gets them as in [`by_blocks`].
 pub(super) fn by_groups(
     count: usize,
     size: usize,
     groups: usize,
-    work: impl Fn(usize, &mut [&mut [f32]]) + Send + Sync,
+    work: impl Fn(usize, &mut dyn Iterator<Item = &mut [f32]>) + Send + Sync,
 ) -> Vec<f32> {
     let mut output = Vec::with_capacity(count);
     grouped(&mut output.spare_capacity_mut()[..count], size, groups)
         .into_par_iter()
         .enumerate()
-        .for_each(|(group, chunks)| {
-            let mut chunks: Vec<&mut [f32]> = chunks
-                .into_iter()
-                .map(|chunk| {
-                    chunk.fill(MaybeUninit::new(0.0));
-                    // SAFETY: all of the chunk was just written.
-                    unsafe { chunk.assume_init_mut() }
-                })
-                .collect();
-            work(group, &mut chunks);
-        });
+        .for_each(|(group, chunks)| in_zeros(chunks.into_iter(), |chunks| work(group, chunks)));
     // SAFETY: there is room for `count` numbers; every chunk is in a group, and all were filled.
     unsafe { output.set_len(count) };
     output
+}
+
+/// Hands chunks to `work`, each in zeros that are written when it is asked for, so that they are still in
+/// the cache; those that it does not ask for are zero as well.
+fn in_zeros<'a>(
+    chunks: impl Iterator<Item = &'a mut [MaybeUninit<f32>]>,
+    work: impl FnOnce(&mut dyn Iterator<Item = &'a mut [f32]>),
+) {
+    let mut chunks = chunks.map(|chunk| {
+        chunk.fill(MaybeUninit::new(0.0));
+        // SAFETY: all of the chunk was just written.
+        unsafe { chunk.assume_init_mut() }
+    });
+    work(&mut chunks);
+    chunks.for_each(drop);
 }
 
 /// The chunks of each group: chunk `i` belongs to group `i % groups`.
@@ -137,7 +137,7 @@ mod tests {
     fn every_number_of_a_group_is_made() {
         for (count, size, groups) in [(0, 3, 2), (1, 1, 1), (12, 3, 2), (12, 2, 4), (3, 1, 5)] {
             let made = by_groups(count, size, groups, |group, chunks| {
-                for (index, chunk) in chunks.iter_mut().enumerate() {
+                for (index, chunk) in chunks.enumerate() {
                     assert!(chunk.iter().all(|x| *x == 0.0));
                     chunk.fill((group + groups * index) as f32);
                 }
