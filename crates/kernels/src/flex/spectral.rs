@@ -262,9 +262,23 @@ impl Images<'_> {
         self.fourier[0].length() * self.vectors::<S>()
     }
 
-    /// Twice the transforms of an image's rows.
+    /// Twice the transforms of the rows of all images.
     #[inline(always)]
     fn transform_rows<S: Simd>(
+        &self,
+        simd: S,
+        images: &[f32],
+        rows: &mut [Complex<S>],
+        [pixels, spectrum]: [&mut [Complex<S>]; 2],
+    ) {
+        let images = images.chunks_exact(self.size.iter().product());
+        for (image, rows) in images.zip(rows.chunks_exact_mut(self.rows())) {
+            self.transform_rows_of(simd, image, rows, [pixels, spectrum]);
+        }
+    }
+
+    #[inline(always)]
+    fn transform_rows_of<S: Simd>(
         &self,
         simd: S,
         image: &[f32],
@@ -312,10 +326,25 @@ impl Images<'_> {
         }
     }
 
-    /// The pixels of an image from the transforms of its rows: `start[channel]` and `N` times the
+    /// The pixels of images from the transforms of their rows: `start[channel]` and `N` times the
     /// inverse.
     #[inline(always)]
     fn restore_rows<S: Simd>(
+        &self,
+        simd: S,
+        rows: &[Complex<S>],
+        start: Option<&[f32]>,
+        images: &mut Chunks,
+        [pixels, spectrum]: [&mut [Complex<S>]; 2],
+    ) {
+        // Rows first: what is taken from the images beyond them would be lost.
+        for (rows, image) in rows.chunks_exact(self.rows()).zip(images) {
+            self.restore_rows_of(simd, rows, start, image, [pixels, spectrum]);
+        }
+    }
+
+    #[inline(always)]
+    fn restore_rows_of<S: Simd>(
         &self,
         simd: S,
         rows: &[Complex<S>],
@@ -364,28 +393,21 @@ impl Images<'_> {
         }
     }
 
-    /// Transforms of the columns, at one frequency along the rows.
+    /// Transforms of the columns of all images, at one frequency along the rows.
     #[inline(always)]
     fn transform_columns<S: Simd>(
         &self,
         simd: S,
         rows: &[Complex<S>],
         column: usize,
-        spectrum: &mut [Complex<S>],
+        spectra: &mut [Complex<S>],
     ) {
-        let vectors = self.vectors::<S>();
-        for vector in 0..vectors {
-            let from = Strided {
-                first: column * self.step + vector,
-                step: vectors,
-                count: self.size[1],
-            };
-            let to = Strided {
-                first: vector,
-                step: vectors,
-                count: self.fourier[0].length(),
-            };
-            self.fourier[0].transform::<S, false>(simd, (rows, from), (spectrum, to));
+        let columns = spectra.chunks_exact_mut(self.columns::<S>());
+        for (rows, spectrum) in rows.chunks_exact(self.rows()).zip(columns) {
+            for vector in 0..self.vectors::<S>() {
+                let [column, row] = self.signals::<S>(column, vector);
+                self.fourier[0].transform::<S, false>(simd, (rows, column), (spectrum, row));
+            }
         }
     }
 
@@ -394,24 +416,62 @@ impl Images<'_> {
     fn restore_columns<S: Simd>(
         &self,
         simd: S,
-        spectrum: &[Complex<S>],
+        spectra: &[Complex<S>],
         column: usize,
         rows: &mut [Complex<S>],
     ) {
-        let vectors = self.vectors::<S>();
-        for vector in 0..vectors {
-            let from = Strided {
-                first: vector,
-                step: vectors,
-                count: self.fourier[0].length(),
-            };
-            let to = Strided {
-                first: column * self.step + vector,
-                step: vectors,
-                count: self.size[1],
-            };
-            self.fourier[0].transform::<S, true>(simd, (spectrum, from), (rows, to));
+        let columns = spectra.chunks_exact(self.columns::<S>());
+        for (rows, spectrum) in rows.chunks_exact_mut(self.rows()).zip(columns) {
+            for vector in 0..self.vectors::<S>() {
+                let [column, row] = self.signals::<S>(column, vector);
+                self.fourier[0].transform::<S, true>(simd, (spectrum, row), (rows, column));
+            }
         }
+    }
+
+    /// Where a vector's column is among the rows, and its spectrum.
+    fn signals<S: Simd>(&self, column: usize, vector: usize) -> [Strided; 2] {
+        let step = self.vectors::<S>();
+        let signal = |first: usize, count: usize| Strided { first, step, count };
+        [
+            signal(column * self.step + vector, self.size[1]),
+            signal(vector, self.fourier[0].length()),
+        ]
+    }
+
+    /// Where the scalars of each image are among the spectra of all.
+    fn places<S: Simd>(&self, images: usize) -> Vec<usize> {
+        let place = |image: usize| image * self.columns::<S>() * 2 * S::F32_LANES;
+        (0..images).map(place).collect()
+    }
+}
+
+/// Images to be written, one after the other.
+type Chunks<'a, 'b> = dyn Iterator<Item = &'b mut [f32]> + 'a;
+
+/// Products of weights with the spectra of all images, at one frequency along the rows.
+#[inline(always)]
+fn multiply<S: Simd>(
+    simd: S,
+    weights: &[Complex<S>],
+    (read, spectra): (&Images, &[Complex<S>]),
+    (written, products): (&Images, &mut [Complex<S>]),
+) {
+    let of_sum = read.places::<S>(spectra.len() / read.columns::<S>());
+    let of_term = lanes_of(read.size[0], S::F32_LANES);
+    let width = written.vectors::<S>();
+    let weights = weights.chunks_exact(read.size[0] * width);
+    for (row, weights) in weights.enumerate() {
+        let product = Product {
+            scalars: &floats::<S>(spectra)[row * read.vectors::<S>() * 2 * S::F32_LANES..],
+            of_sum: &of_sum,
+            of_term: &of_term,
+            vectors: weights,
+            step: width,
+            width,
+        };
+        let sums = &mut products[row * width..];
+        product.sums::<false>(simd, sums, written.columns::<S>());
     }
 }
 
@@ -578,7 +638,7 @@ struct Outputs<'a, 'b> {
     spectra: &'a [f32],
     bias: Option<&'a [f32]>,
     inputs: &'a [f32],
-    outputs: &'a mut dyn Iterator<Item = &'b mut [f32]>,
+    outputs: &'a mut Chunks<'a, 'b>,
 }
 
 impl WithSimd for Outputs<'_, '_> {
@@ -588,10 +648,8 @@ impl WithSimd for Outputs<'_, '_> {
     fn with_simd<S: Simd>(self, simd: S) {
         let shape = self.shape;
         let [read, written] = shape.images::<S>();
-        let input: usize = shape.inputs.iter().product();
-        let images = self.inputs.len() / input;
+        let images = self.inputs.len() / shape.inputs.iter().product::<usize>();
         let along = &shape.fourier[1];
-        let lanes = S::F32_LANES;
         let sizes = [
             images * read.rows(),
             images * read.columns::<S>(),
@@ -601,46 +659,15 @@ impl WithSimd for Outputs<'_, '_> {
         ];
         let mut scratch = SCRATCH.take();
         let [rows, spectra, products, pixels, spectrum] = pieces::<S, _>(&mut scratch, sizes);
-        {
-            let inputs = self.inputs.chunks_exact(input);
-            for (image, rows) in inputs.zip(rows.chunks_exact_mut(read.rows())) {
-                read.transform_rows(simd, image, rows, [pixels, spectrum]);
-            }
-            let of_sum: Vec<usize> = (0..images)
-                .map(|image| image * read.columns::<S>() * 2 * lanes)
-                .collect();
-            let of_term = lanes_of(shape.inputs[0], lanes);
-            let width = written.vectors::<S>();
-            for column in 0..along.half() {
-                let columns = spectra.chunks_exact_mut(read.columns::<S>());
-                for (rows, spectrum) in rows.chunks_exact(read.rows()).zip(columns) {
-                    read.transform_columns(simd, rows, column, spectrum);
-                }
-                let weights = &self.spectra[column * shape.spectrum()..][..shape.spectrum()];
-                let weights = complex::<S>(weights).chunks_exact(shape.inputs[0] * width);
-                for (row, weights) in weights.enumerate() {
-                    let scalars = &floats::<S>(spectra)[row * read.vectors::<S>() * 2 * lanes..];
-                    let product = Product {
-                        scalars,
-                        of_sum: &of_sum,
-                        of_term: &of_term,
-                        vectors: weights,
-                        step: width,
-                        width,
-                    };
-                    let sums = &mut products[row * width..];
-                    product.sums::<false>(simd, sums, written.columns::<S>());
-                }
-                // Nothing reads this frequency of the inputs any more.
-                let columns = products.chunks_exact(written.columns::<S>());
-                for (rows, spectrum) in rows.chunks_exact_mut(written.rows()).zip(columns) {
-                    written.restore_columns(simd, spectrum, column, rows);
-                }
-            }
-            for (image, rows) in self.outputs.zip(rows.chunks_exact(written.rows())) {
-                written.restore_rows(simd, rows, self.bias, image, [pixels, spectrum]);
-            }
+        read.transform_rows(simd, self.inputs, rows, [pixels, spectrum]);
+        for (column, weights) in self.spectra.chunks_exact(shape.spectrum()).enumerate() {
+            read.transform_columns(simd, rows, column, spectra);
+            let weights = complex::<S>(weights);
+            multiply(simd, weights, (&read, spectra), (&written, products));
+            // Nothing reads this frequency of the inputs any more.
+            written.restore_columns(simd, products, column, rows);
         }
+        written.restore_rows(simd, rows, self.bias, self.outputs, [pixels, spectrum]);
         SCRATCH.set(scratch);
     }
 }
@@ -661,11 +688,8 @@ impl WithSimd for WeightGradient<'_> {
     fn with_simd<S: Simd>(self, simd: S) {
         let shape = self.shape;
         let [read, written] = shape.images::<S>();
-        let [input, output]: [usize; 2] =
-            [shape.inputs, shape.outputs].map(|size| size.iter().product());
-        let images = self.inputs.len() / input;
+        let images = self.inputs.len() / shape.inputs.iter().product::<usize>();
         let [down, along] = &shape.fourier;
-        let lanes = S::F32_LANES;
         let width = written.vectors::<S>();
         let count = shape.inputs[0] * width;
         let sums = complex_mut::<S>(self.sums);
@@ -680,51 +704,36 @@ impl WithSimd for WeightGradient<'_> {
         ];
         let mut scratch = SCRATCH.take();
         let [x, y, of_x, of_y, products, pixels, spectrum] = pieces::<S, _>(&mut scratch, sizes);
-        {
-            let rows = x.chunks_exact_mut(read.rows());
-            for (image, rows) in self.inputs.chunks_exact(input).zip(rows) {
-                read.transform_rows(simd, image, rows, [pixels, spectrum]);
+        read.transform_rows(simd, self.inputs, x, [pixels, spectrum]);
+        written.transform_rows(simd, self.outputs, y, [pixels, spectrum]);
+        let of_sum = lanes_of(shape.inputs[0], S::F32_LANES);
+        let of_term = read.places::<S>(images);
+        let size = shape.shifts[0] * count;
+        for (column, sums) in sums.chunks_exact_mut(size).enumerate() {
+            read.transform_columns(simd, x, column, of_x);
+            written.transform_columns(simd, y, column, of_y);
+            for (row, products) in products.chunks_exact_mut(count).enumerate() {
+                let product = Product {
+                    scalars: &floats::<S>(of_x)[row * read.vectors::<S>() * 2 * S::F32_LANES..],
+                    of_sum: &of_sum,
+                    of_term: &of_term,
+                    vectors: &of_y[row * width..],
+                    step: written.columns::<S>(),
+                    width,
+                };
+                product.sums::<true>(simd, products, width);
             }
-            let rows = y.chunks_exact_mut(written.rows());
-            for (image, rows) in self.outputs.chunks_exact(output).zip(rows) {
-                written.transform_rows(simd, image, rows, [pixels, spectrum]);
-            }
-            let of_sum = lanes_of(shape.inputs[0], lanes);
-            let of_term: Vec<usize> = (0..images)
-                .map(|image| image * read.columns::<S>() * 2 * lanes)
-                .collect();
-            for (column, sums) in sums.chunks_exact_mut(shape.shifts[0] * count).enumerate() {
-                let rows = x.chunks_exact(read.rows());
-                for (rows, spectrum) in rows.zip(of_x.chunks_exact_mut(read.columns::<S>())) {
-                    read.transform_columns(simd, rows, column, spectrum);
-                }
-                let rows = y.chunks_exact(written.rows());
-                for (rows, spectrum) in rows.zip(of_y.chunks_exact_mut(written.columns::<S>())) {
-                    written.transform_columns(simd, rows, column, spectrum);
-                }
-                for (row, products) in products.chunks_exact_mut(count).enumerate() {
-                    let product = Product {
-                        scalars: &floats::<S>(of_x)[row * read.vectors::<S>() * 2 * lanes..],
-                        of_sum: &of_sum,
-                        of_term: &of_term,
-                        vectors: &of_y[row * width..],
-                        step: written.columns::<S>(),
-                        width,
-                    };
-                    product.sums::<true>(simd, products, width);
-                }
-                for vector in 0..count {
-                    let [from, to] = [(vector, count), (0, 1)].map(|(first, step)| Strided {
-                        first,
-                        step,
-                        count: down.length(),
-                    });
-                    down.transform::<S, true>(simd, (products, from), (pixels, to));
-                    for s in 0..shape.shifts[0] {
-                        let found = pixels[wrapped(shape.least[0] + s as isize, down)];
-                        for (sum, found) in sums[s * count + vector].iter_mut().zip(found) {
-                            *sum = simd.add_f32s(*sum, found);
-                        }
+            for vector in 0..count {
+                let [from, to] = [(vector, count), (0, 1)].map(|(first, step)| Strided {
+                    first,
+                    step,
+                    count: down.length(),
+                });
+                down.transform::<S, true>(simd, (products, from), (pixels, to));
+                for s in 0..shape.shifts[0] {
+                    let found = pixels[wrapped(shape.least[0] + s as isize, down)];
+                    for (sum, found) in sums[s * count + vector].iter_mut().zip(found) {
+                        *sum = simd.add_f32s(*sum, found);
                     }
                 }
             }
@@ -965,11 +974,8 @@ mod tests {
         });
         let found = shape.outputs(&shape.spectra(&table), &inputs, None);
         assert_close(&found, &expected, "outputs");
-        assert_close(
-            shape.gradient(&inputs, &outputs).values(),
-            &gradient,
-            "gradient",
-        );
+        let found = shape.gradient(&inputs, &outputs);
+        assert_close(found.values(), &gradient, "gradient");
     }
 
     #[test]
