@@ -97,4 +97,26 @@ impl Initializer {
             bias: None,
         }
     }
+
+    /// `maps` affine maps from one input side by side, each normal with the variance
+    /// `2 / (inputs + outputs)` of Glorot and Bengio 2010, biases zero.
+    pub fn xavier(&mut self, inputs: usize, outputs: usize, maps: usize) -> Linear {
+        let std = (2.0 / (inputs + outputs) as f64).sqrt();
+        Linear {
+            weight: self.normal([inputs, maps * outputs], std),
+            bias: Some(self.parameter(vec![0.0; maps * outputs], [maps * outputs])),
+        }
+    }
+
+    /// A parameter drawn from a normal distribution around zero.
+    pub fn normal<const D: usize>(&mut self, shape: [usize; D], std: f64) -> Param<Tensor<D>> {
+        let count = shape.iter().product();
+        // Box and Muller; the first number of a pair is never zero.
+        let values = (0..count).map(|_| {
+            let (u, v): (f64, f64) = (1.0 - self.stream.random::<f64>(), self.stream.random());
+            (std * (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()) as f32
+        });
+        let values = values.collect();
+        self.parameter(values, shape)
+    }
 }

@@ -9,6 +9,9 @@ pub const LOG_STD_MIN: f64 = -9.210_340_371_976_182;
 /// Largest log standard deviation; keeps exponentials finite.
 pub const LOG_STD_MAX: f64 = 5.0;
 
+/// `0.5 * ln(2 pi)`
+const HALF_LOG_TWO_PI: f64 = 0.918_938_533_204_672_7;
+
 /// `N(mean, diag(exp(log_std))^2)` for each row.
 #[derive(Clone, Debug)]
 pub struct DiagonalGaussian {
@@ -33,6 +36,17 @@ impl DiagonalGaussian {
     /// `z = mean + std * noise` with `noise` `[rows, latent]` standard normal.
     pub fn sample(&self, noise: Tensor<2>) -> Tensor<2> {
         self.mean.clone() + self.log_std.clone().exp() * noise
+    }
+
+    /// `log N(z; mean, std^2)` in nats, `[rows]`, for `z` `[rows, latent]`.
+    pub fn log_density(&self, z: Tensor<2>) -> Tensor<1> {
+        let latent = z.dims()[1] as f64;
+        let standard = (z - self.mean.clone()) * self.log_std.clone().neg().exp();
+        let terms = standard.square().mul_scalar(-0.5) - self.log_std.clone();
+        terms
+            .sum_dim(1)
+            .sub_scalar(HALF_LOG_TWO_PI * latent)
+            .squeeze_dim(1)
     }
 
     /// `KL(self || other)` in nats, `[rows]`.

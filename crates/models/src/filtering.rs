@@ -215,24 +215,33 @@ impl Bundle for Steps {
     }
 }
 
-/// The time loop: only what depends on the step before. Also gives attention of each step, and the
-/// state after the last.
+/// The time loop with the model's own posterior, one sample each. Also gives attention of each step, and
+/// the state after the last.
 pub(crate) fn pass<M: FilteringModel>(
     model: &M,
     inputs: Vec<Inputs<M::Features>>,
+    state: M::State,
+) -> (Vec<Steps>, Vec<Vec<Attention>>, M::State) {
+    run(model, inputs, state, |_, features, context, noise| {
+        let posterior = model.posterior(features, context);
+        let latent = posterior.sample(noise);
+        (posterior, latent)
+    })
+}
+
+/// The time loop: only what depends on the step before. `belief` gives the posterior of a step and its
+/// sample.
+pub(crate) fn run<M: FilteringModel>(
+    model: &M,
+    inputs: Vec<Inputs<M::Features>>,
     mut state: M::State,
+    belief: impl Fn(usize, &M::Features, &M::Context, Tensor<2>) -> (DiagonalGaussian, Tensor<2>),
 ) -> (Vec<Steps>, Vec<Vec<Attention>>, M::State) {
     let mut steps = Vec::with_capacity(inputs.len());
     let mut attention = Vec::with_capacity(inputs.len());
-    for Inputs {
-        features,
-        condition,
-        noise,
-    } in inputs
-    {
-        let context = model.predict(condition, state);
-        let posterior = model.posterior(&features, &context);
-        let latent = posterior.sample(noise);
+    for (t, input) in inputs.into_iter().enumerate() {
+        let context = model.predict(input.condition, state);
+        let (posterior, latent) = belief(t, &input.features, &context, input.noise);
         steps.push(Steps {
             prior_input: model.prior_input(&context),
             emission: model.emit(latent.clone(), &context),
@@ -240,7 +249,7 @@ pub(crate) fn pass<M: FilteringModel>(
             latent: latent.clone(),
         });
         attention.push(model.attention(&context).to_vec());
-        state = model.update(&features, latent, context);
+        state = model.update(&input.features, latent, context);
     }
     (steps, attention, state)
 }

@@ -2,6 +2,8 @@
 //!
 //! - [`filtering`]: the maps every dynamical latent-variable model is made of
 //!   ([`FilteringModel`]), and the filtering pass that turns them into free energies.
+//! - [`inference`]: beliefs improved by gradients; [`iterative`]: the network that learns how.
+//! - [`particles`]: bounds by many samples.
 //! - [`generation`]: sequences sampled from a model, after a prompt or from nothing.
 //! - [`segments`]: the gradient of a long sequence in the memory of a short one.
 //! - [`gtmm`]: the temporal VAE over any memory (Gemici et al. 2017).
@@ -14,7 +16,10 @@ mod error;
 pub mod filtering;
 pub mod generation;
 pub mod gtmm;
+pub mod inference;
+pub mod iterative;
 pub mod maps;
+pub mod particles;
 pub mod segments;
 pub mod sequence;
 pub mod visual;
@@ -24,6 +29,9 @@ pub use error::ModelError;
 pub use filtering::{Filtered, FilteringModel, filter};
 pub use generation::{Generated, generate};
 pub use gtmm::{Gtmm, GtmmConfig};
+pub use inference::{Improver, InferenceNoise, Inferred, filter_given, infer};
+pub use iterative::{Amortized, IterativeConfig, IterativeNet};
+pub use particles::{ParticleBound, Resampling, particle_bound};
 pub use segments::filter_by_segments;
 pub use sequence::{Answers, SequenceConfig, SequenceModel};
 pub use visual::{FrameShape, VisualConfig};

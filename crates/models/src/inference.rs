@@ -1,0 +1,298 @@
+//! Variational filtering: beliefs that are improved step by step (Marino et al. 2018, avf).
+//!
+//! At each step the belief `q(z_t) = N(m, exp(l))` starts at the prior and is improved by gradients
+//! of the step's free energy
+//!
+//! `F_t(m, l) = -(1/S) sum_s log p(x_t | z_s, ..) + KL(q || p(z_t | ..))`, `z_s = m + exp(l / 2) e_s`
+//!
+//! (avf, equation 9). A model learns from sequences in two passes: [`infer`] finds all beliefs with
+//! the model as it is, one small graph at a time, so that a step costs the same however long the
+//! sequence is; [`filter_given`] then builds the one graph from which the model learns.
+
+use crate::{
+    DiagonalGaussian, Filtered, FilteringModel,
+    filtering::{Inputs, Steps, run, score, time_major},
+};
+use burn::tensor::{Gradients, Tensor};
+
+/// Bounds of a log-variance.
+pub const LOG_VARIANCE: [f64; 2] = [-15.0, 5.0];
+
+/// A diagonal Gaussian by mean and log-variance, both `[batch, latent]`; or the gradient for one.
+#[derive(Clone, Debug)]
+pub struct Belief {
+    /// `m`
+    pub mean: Tensor<2>,
+    /// `l`
+    pub log_variance: Tensor<2>,
+}
+
+impl Belief {
+    fn of(gaussian: &DiagonalGaussian) -> Self {
+        Self {
+            mean: gaussian.mean.clone().detach(),
+            log_variance: gaussian.log_std.clone().mul_scalar(2.0).detach(),
+        }
+    }
+
+    fn gaussian(&self) -> DiagonalGaussian {
+        DiagonalGaussian {
+            mean: self.mean.clone(),
+            log_std: self.log_variance.clone().mul_scalar(0.5),
+        }
+    }
+
+    fn detach(self) -> Self {
+        Self {
+            mean: self.mean.detach(),
+            log_variance: self.log_variance.detach(),
+        }
+    }
+}
+
+/// What improves a belief.
+pub trait Improver {
+    /// How often it does so at each step.
+    fn rounds(&self) -> usize;
+
+    /// A new time step begins.
+    fn begin(&mut self) {}
+
+    /// A better belief, from one and the gradient of each sequence's free energy for it; `x` is the
+    /// observation `[batch, pixels]`. All are constants; what is returned may depend on parameters
+    /// of the improver's own.
+    fn improve(&mut self, belief: &Belief, gradient: &Belief, x: &Tensor<2>) -> Belief;
+
+    /// Whether it wants to know what [`learn`](Self::learn) tells.
+    fn learns(&self) -> bool {
+        false
+    }
+
+    /// What a backward pass from the sum of the new belief's free energies gave to these parameters.
+    fn learn(&mut self, _gradients: Gradients) {}
+
+    /// A time step is over.
+    fn end(&mut self) {}
+}
+
+/// Gradient descent on each belief by Adam: filtering without amortization (avf, Algorithm 1).
+#[derive(Clone, Debug)]
+pub struct GradientSteps {
+    /// Steps of the optimiser at each time step.
+    pub iterations: usize,
+    /// Learning rate.
+    pub rate: f64,
+    moments: Option<[Belief; 2]>,
+    done: i32,
+}
+
+impl GradientSteps {
+    /// So many steps at a rate.
+    pub fn new(iterations: usize, rate: f64) -> Self {
+        Self {
+            iterations,
+            rate,
+            moments: None,
+            done: 0,
+        }
+    }
+}
+
+impl Improver for GradientSteps {
+    fn rounds(&self) -> usize {
+        self.iterations
+    }
+
+    fn begin(&mut self) {
+        self.moments = None;
+        self.done = 0;
+    }
+
+    fn improve(&mut self, belief: &Belief, gradient: &Belief, _: &Tensor<2>) -> Belief {
+        const DECAY: [f64; 2] = [0.9, 0.999];
+        const EPSILON: f64 = 1e-8;
+        let [first, second] = self.moments.take().unwrap_or_else(|| {
+            let zeros = Belief {
+                mean: belief.mean.zeros_like(),
+                log_variance: belief.log_variance.zeros_like(),
+            };
+            [zeros.clone(), zeros]
+        });
+        self.done += 1;
+        let corrections = DECAY.map(|decay| 1.0 - decay.powi(self.done));
+        let step =
+            |value: &Tensor<2>, gradient: &Tensor<2>, first: Tensor<2>, second: Tensor<2>| {
+                let first = first * DECAY[0] + gradient.clone() * (1.0 - DECAY[0]);
+                let second = second * DECAY[1] + gradient.clone().square() * (1.0 - DECAY[1]);
+                let direction = first.clone().div_scalar(corrections[0])
+                    / (second.clone().div_scalar(corrections[1]).sqrt() + EPSILON);
+                (value.clone() - direction * self.rate, first, second)
+            };
+        let (mean, first_mean, second_mean) =
+            step(&belief.mean, &gradient.mean, first.mean, second.mean);
+        let (log_variance, first_log, second_log) = step(
+            &belief.log_variance,
+            &gradient.log_variance,
+            first.log_variance,
+            second.log_variance,
+        );
+        let pair = |mean, log_variance| Belief { mean, log_variance };
+        self.moments = Some([pair(first_mean, first_log), pair(second_mean, second_log)]);
+        pair(mean, log_variance.clamp(LOG_VARIANCE[0], LOG_VARIANCE[1]))
+    }
+}
+
+/// What inference gives; rows are time-major, nothing is on a graph.
+#[derive(Clone, Debug)]
+pub struct Inferred<S> {
+    /// The filtering posteriors, `[time * batch, latent]`.
+    pub posteriors: DiagonalGaussian,
+    /// A sample of each, `[time * batch, latent]`.
+    pub latents: Tensor<2>,
+    /// Free energies before the first round and after each, in nats, each `[time, batch]`.
+    pub energies: Vec<Tensor<2>>,
+    /// State after the last step.
+    pub state: S,
+}
+
+/// Standard normal numbers for [`infer`].
+#[derive(Clone, Debug)]
+pub struct InferenceNoise {
+    /// For the free energies: `[samples, time, batch, latent]`, the same in all rounds of a step.
+    pub inner: Tensor<4>,
+    /// For the latents that go on to the next step, `[time, batch, latent]`: others than the inner
+    /// ones, to which the belief was fitted.
+    pub latent: Tensor<3>,
+}
+
+/// The beliefs of a sequence, each improved in turn.
+///
+/// `model` is on an autodiff device, but tracks none of its parameters
+/// ([`Module::freeze`](burn::module::Module::freeze)).
+///
+/// # Shapes
+/// - `observations`: `[batch, time, pixels]`, in `[0, 1]`
+/// - `conditions`: `[batch, time, condition]`
+/// - `state`: where to start, the initial state if `None`
+///
+/// # Panics
+/// If there is no step (`time` 0), or shapes do not fit the model.
+pub fn infer<M: FilteringModel>(
+    model: &M,
+    improver: &mut impl Improver,
+    observations: Tensor<3>,
+    conditions: Option<Tensor<3>>,
+    noise: InferenceNoise,
+    kl_weight: f64,
+    state: Option<M::State>,
+) -> Inferred<M::State> {
+    let [batch, time, pixels] = observations.dims();
+    let samples = noise.inner.dims()[0];
+    let observations = time_major(observations);
+    let features = model.encode(observations.clone());
+    let frames = observations.swap_dims(0, 1).reshape([time * batch, pixels]);
+    let mut state = state.unwrap_or_else(|| model.initial_state(batch));
+    let inputs = Inputs::of_steps(features, conditions, noise.latent);
+    let mut beliefs = Vec::with_capacity(time);
+    let mut latents = Vec::with_capacity(time);
+    let mut energies = vec![Vec::with_capacity(time); improver.rounds() + 1];
+    for (t, input) in inputs.into_iter().enumerate() {
+        let x = frames.clone().narrow(0, t * batch, batch);
+        let noise: Vec<Tensor<2>> = (0..samples)
+            .map(|s| noise.inner.clone().slice([s..s + 1, t..t + 1]))
+            .map(|noise| noise.squeeze_dims(&[0, 1]))
+            .collect();
+        let context = model.predict(input.condition, state);
+        let prior = model.prior(model.prior_input(&context));
+        let energy = |belief: &Belief| {
+            let q = belief.gaussian();
+            let terms = noise.iter().map(|noise| {
+                let emission = model.emit(q.sample(noise.clone()), &context);
+                model.decode(emission).log_probability(x.clone())
+            });
+            let reconstruction = terms.reduce(|a, b| a + b).expect("a sample at least");
+            q.kl(prior.clone()).mul_scalar(kl_weight) - reconstruction.div_scalar(samples as f64)
+        };
+        improver.begin();
+        let mut belief = Belief::of(&prior);
+        for (round, energies) in energies.iter_mut().enumerate() {
+            // The gradient for the belief is that for zeros added to it; one pass also reaches what
+            // the belief was made from.
+            let zeros = Belief {
+                mean: belief.mean.zeros_like().require_grad(),
+                log_variance: belief.log_variance.zeros_like().require_grad(),
+            };
+            let moved = Belief {
+                mean: belief.mean.clone() + zeros.mean.clone(),
+                log_variance: belief.log_variance.clone() + zeros.log_variance.clone(),
+            };
+            let energy = energy(&moved);
+            energies.push(energy.clone().detach().unsqueeze_dim::<2>(0));
+            if round == improver.rounds() && !improver.learns() {
+                break;
+            }
+            let gradients = energy.sum().backward();
+            let of = |leaf: &Tensor<2>| {
+                let gradient = leaf.grad(&gradients).map(Tensor::from_inner);
+                gradient.unwrap_or_else(|| leaf.zeros_like())
+            };
+            let gradient = Belief {
+                mean: of(&zeros.mean),
+                log_variance: of(&zeros.log_variance),
+            };
+            if round > 0 {
+                improver.learn(gradients);
+            }
+            belief = belief.detach();
+            if round < improver.rounds() {
+                belief = improver.improve(&belief, &gradient, &x);
+            }
+        }
+        improver.end();
+        let q = belief.detach().gaussian();
+        let z = q.sample(input.noise);
+        beliefs.push(q);
+        latents.push(z.clone());
+        state = model.update(&input.features, z, context);
+    }
+    Inferred {
+        posteriors: DiagonalGaussian::concatenate(beliefs),
+        latents: Tensor::cat(latents, 0),
+        energies: energies
+            .into_iter()
+            .map(|steps| Tensor::cat(steps, 0))
+            .collect(),
+        state,
+    }
+}
+
+/// The filtering pass for beliefs and samples that are given, as constants: from its bound a model's
+/// prior, likelihood and recurrence learn, its own posterior does not.
+///
+/// # Shapes
+/// As for [`infer`]; `model` may track its parameters.
+pub fn filter_given<M: FilteringModel, S>(
+    model: &M,
+    observations: Tensor<3>,
+    conditions: Option<Tensor<3>>,
+    inferred: &Inferred<S>,
+    state: Option<M::State>,
+) -> Filtered<M::State> {
+    let [batch, time, _] = observations.dims();
+    let observations = time_major(observations);
+    let features = model.encode(observations.clone());
+    let latent = model.latent_size();
+    let latents = inferred.latents.clone().reshape([time, batch, latent]);
+    let inputs = Inputs::of_steps(features, conditions, latents);
+    let state = state.unwrap_or_else(|| model.initial_state(batch));
+    let (steps, attention, state) = run(model, inputs, state, |t, _, _, latent| {
+        let rows = |of: &Tensor<2>| of.clone().narrow(0, t * batch, batch);
+        let posterior = DiagonalGaussian {
+            mean: rows(&inferred.posteriors.mean),
+            log_std: rows(&inferred.posteriors.log_std),
+        };
+        (posterior, latent)
+    });
+    let steps = Steps::concatenate(steps);
+    score(model, observations, steps, attention, state)
+}

@@ -1,0 +1,151 @@
+//! The inference network of amortized variational filtering (Marino et al. 2018, avf): it learns how
+//! a belief is to be changed by what the gradient says about it.
+
+use crate::{
+    ModelError,
+    inference::{Belief, Improver, LOG_VARIANCE},
+};
+use burn::{
+    module::Module,
+    nn::Linear,
+    tensor::{Tensor, activation},
+};
+use mnemora_memory::Initializer;
+
+/// Keeps the normalisation of constant vectors finite.
+const SPREAD_FLOOR: f64 = 1e-7;
+
+/// Sizes of an [`IterativeNet`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IterativeConfig {
+    /// Size of `z`.
+    pub latent: usize,
+    /// Units of both layers; 1,024 in the paper.
+    pub hidden: usize,
+    /// Pixels of the observation where the network sees it, too; 0 where it does not.
+    pub observation: usize,
+    /// Whether new means are normalised.
+    pub normalise_mean: bool,
+}
+
+/// `f_phi`: two highway layers of ELU units on the normalised belief and its gradient, and a gated
+/// update of either part.
+///
+/// `h1 = g1 A e + (1 - g1) elu(W1 e)`, `h2 = g2 h1 + (1 - g2) elu(W2 h1)`,
+/// `m' = u m + (1 - u) M h2`, gates `sigmoid` of linear maps of a layer's input; the same with heads
+/// of its own for `l'` (avf, section 4.1; output gates after Marino et al. 2018, iterative amortized
+/// inference).
+#[derive(Module, Debug)]
+pub struct IterativeNet {
+    /// `A`, `W1` and the gate `g1`, side by side.
+    pub first: Linear,
+    /// `W2` and the gate `g2`, side by side.
+    pub second: Linear,
+    /// `M`, its gate, then both for the log-variance, side by side.
+    pub heads: Linear,
+    hidden: usize,
+    latent: usize,
+    observes: bool,
+    normalise_mean: bool,
+}
+
+impl IterativeConfig {
+    /// Builds the network; refuses sizes of zero.
+    pub fn init(&self, init: &mut Initializer) -> Result<IterativeNet, ModelError> {
+        for (field, size) in [("latent", self.latent), ("hidden", self.hidden)] {
+            if size == 0 {
+                return Err(ModelError::ZeroSize { field });
+            }
+        }
+        let (latent, hidden) = (self.latent, self.hidden);
+        let inputs = 4 * latent + self.observation;
+        Ok(IterativeNet {
+            first: init.xavier(inputs, hidden, 3),
+            second: init.xavier(hidden, hidden, 2),
+            heads: init.xavier(hidden, latent, 4),
+            hidden,
+            latent,
+            observes: self.observation > 0,
+            normalise_mean: self.normalise_mean,
+        })
+    }
+}
+
+impl IterativeNet {
+    /// A better belief from one and its gradient; `x`, `[batch, pixels]`, is read only if the network
+    /// was built for it.
+    pub fn forward(&self, belief: &Belief, gradient: &Belief, x: &Tensor<2>) -> Belief {
+        let parts = [
+            &gradient.mean,
+            &gradient.log_variance,
+            &belief.mean,
+            &belief.log_variance,
+        ];
+        let mut e: Vec<Tensor<2>> = parts.map(|part| normalised(part.clone())).into();
+        if self.observes {
+            e.push(x.clone());
+        }
+        let hidden = self.hidden;
+        let part =
+            |all: &Tensor<2>, index: usize, size: usize| all.clone().narrow(1, index * size, size);
+        let first = self.first.forward(Tensor::cat(e, 1));
+        let gate = activation::sigmoid(part(&first, 2, hidden));
+        let h = mix(
+            gate,
+            part(&first, 0, hidden),
+            activation::elu(part(&first, 1, hidden), 1.0),
+        );
+        let second = self.second.forward(h.clone());
+        let gate = activation::sigmoid(part(&second, 1, hidden));
+        let h = mix(gate, h, activation::elu(part(&second, 0, hidden), 1.0));
+        let heads = self.heads.forward(h);
+        let head = |index: usize| part(&heads, index, self.latent);
+        let mean = mix(activation::sigmoid(head(1)), belief.mean.clone(), head(0));
+        let log_variance = mix(
+            activation::sigmoid(head(3)),
+            belief.log_variance.clone(),
+            head(2),
+        );
+        Belief {
+            mean: if self.normalise_mean {
+                normalised(mean)
+            } else {
+                mean
+            },
+            log_variance: log_variance.clamp(LOG_VARIANCE[0], LOG_VARIANCE[1]),
+        }
+    }
+}
+
+/// `gate a + (1 - gate) b`
+fn mix(gate: Tensor<2>, a: Tensor<2>, b: Tensor<2>) -> Tensor<2> {
+    gate * (a - b.clone()) + b
+}
+
+/// Each row less its mean, over its spread (of a sample: divided by the count less one).
+fn normalised(u: Tensor<2>) -> Tensor<2> {
+    let count = u.dims()[1];
+    let centred = u.clone() - u.mean_dim(1);
+    let variance = centred.clone().square().sum_dim(1) / (count.max(2) - 1) as f64;
+    // The root of a zero has no slope.
+    centred / ((variance + SPREAD_FLOOR * SPREAD_FLOOR).sqrt() + SPREAD_FLOOR)
+}
+
+/// An [`IterativeNet`] at work, as it is.
+#[derive(Clone, Debug)]
+pub struct Amortized<'a> {
+    /// The network; on the model's autodiff device, its parameters not tracked.
+    pub net: &'a IterativeNet,
+    /// How often it is asked at each step.
+    pub iterations: usize,
+}
+
+impl Improver for Amortized<'_> {
+    fn rounds(&self) -> usize {
+        self.iterations
+    }
+
+    fn improve(&mut self, belief: &Belief, gradient: &Belief, x: &Tensor<2>) -> Belief {
+        self.net.forward(belief, gradient, x)
+    }
+}
