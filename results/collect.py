@@ -37,6 +37,8 @@ def read_run(directory: Path) -> dict:
     evaluation = json.loads((directory / "evaluation.json").read_text())
     origin = json.loads((directory / "origin.json").read_text())
     state = json.loads((directory / "checkpoints" / f"step-{evaluation['step']}" / "state.json").read_text())
+    # A key that came after the first runs; absent, it meant this.
+    experiment["training"].setdefault("segment", 0)
     seed = experiment.pop("seed")
     return {"experiment": experiment, "evaluation": evaluation, "origin": origin, "seconds": state["elapsed_seconds"], "seed": seed}
 
