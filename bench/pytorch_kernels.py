@@ -115,6 +115,11 @@ def kl_divergence() -> Work:
     return work(gaussian_kl, *(leaf(FRAMES, WIDTH) for _ in range(4)))
 
 
+def gaussian_sample() -> Work:
+    noise = torch.randn(BATCH, WIDTH)
+    return work(lambda mean, log_std: torch.addcmul(mean, log_std.exp(), noise), leaf(BATCH, WIDTH), leaf(BATCH, WIDTH))
+
+
 def adam() -> Work:
     value = leaf(2_000_000)
     value.grad = torch.randn(2_000_000)
@@ -136,6 +141,7 @@ WORKS = {
     "kernel/dnc-step/5-heads-20-slots": dnc_step,
     "kernel/bernoulli/200x784": bernoulli,
     "kernel/gaussian-kl/200x32": kl_divergence,
+    "kernel/gaussian-sample/10x32": gaussian_sample,
     "kernel/adam/2000000": adam,
     "kernel/split/20-steps": split,
 }

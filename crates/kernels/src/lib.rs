@@ -12,7 +12,7 @@
 //! - [`content`]: cosine similarity and the weights it gives.
 //! - [`dnc`]: a step of a DNC's memory.
 //! - [`split`]: a sequence's steps.
-//! - [`gaussian`]: Kullback-Leibler divergence and density of diagonal Gaussians.
+//! - [`gaussian`]: Kullback-Leibler divergence, samples and density of diagonal Gaussians.
 //! - [`bernoulli`]: log likelihood from logits.
 //!
 //! [`works`] are pieces of work on which they are timed, [`cost`] what these cost at least.

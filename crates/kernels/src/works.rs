@@ -10,7 +10,7 @@ use crate::{
     conv::{conv2d, transposed_conv2d},
     cost::Cost,
     dnc::{DncMemory, dnc_step, interface_size},
-    gaussian::kl_divergence,
+    gaussian::{kl_divergence, sample},
     split::split_rows,
 };
 use burn::tensor::{Device, Tensor, TensorData};
@@ -73,6 +73,7 @@ pub fn works() -> Vec<KernelWork> {
         dnc("dnc-step/5-heads-20-slots"),
         bernoulli_likelihood("bernoulli/200x784"),
         gaussian_kl("gaussian-kl/200x32"),
+        gaussian_sample("gaussian-sample/10x32"),
         adam_step("adam/2000000"),
         split("split/20-steps"),
     ]
@@ -286,6 +287,21 @@ fn gaussian_kl(name: &'static str) -> KernelWork {
             Box::new(move || {
                 let (mean_q, log_std_q) = (mean_q.clone(), log_std_q.clone());
                 kl_divergence(mean_q, log_std_q, mean_p.clone(), log_std_p.clone()).backward();
+            })
+        }),
+    }
+}
+
+/// One step's.
+fn gaussian_sample(name: &'static str) -> KernelWork {
+    KernelWork {
+        name,
+        cost: values_and_gradients(3 * BATCH * WIDTH) + Cost::array(BATCH * WIDTH),
+        prepare: Box::new(|device| {
+            let [mean, log_std] = [(); 2].map(|()| leaf([BATCH, WIDTH], device));
+            let noise = numbers([BATCH, WIDTH], device);
+            Box::new(move || {
+                sample(mean.clone(), log_std.clone(), noise.clone()).backward();
             })
         }),
     }

@@ -32,7 +32,7 @@ impl DiagonalGaussian {
 
     /// `z = mean + std * noise` with `noise` `[rows, latent]` standard normal.
     pub fn sample(&self, noise: Tensor<2>) -> Tensor<2> {
-        self.mean.clone() + self.log_std.clone().exp() * noise
+        gaussian::sample(self.mean.clone(), self.log_std.clone(), noise)
     }
 
     /// `KL(self || other)` in nats, `[rows]`.

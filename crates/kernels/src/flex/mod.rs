@@ -13,6 +13,7 @@ mod conv;
 mod correlate;
 mod dnc;
 mod fourier;
+mod gaussian;
 mod lstm;
 mod math;
 mod panels;
@@ -81,6 +82,21 @@ pub(crate) trait FusedOps: Backend {
         read_weights: FloatTensor<Self>,
         write_weights: FloatTensor<Self>,
         parts: Parts,
+    ) -> FloatTensor<Self>;
+
+    /// `[rows, latent]` four times: means and log standard deviations of q, then of p; returns `[rows]`.
+    fn kl(
+        mean_q: FloatTensor<Self>,
+        log_std_q: FloatTensor<Self>,
+        mean_p: FloatTensor<Self>,
+        log_std_p: FloatTensor<Self>,
+    ) -> FloatTensor<Self>;
+
+    /// `[rows, latent]` three times.
+    fn sample(
+        mean: FloatTensor<Self>,
+        log_std: FloatTensor<Self>,
+        noise: FloatTensor<Self>,
     ) -> FloatTensor<Self>;
 
     /// One of the outputs of the operation whose node is `whole`.
@@ -157,6 +173,14 @@ impl FusedOps for Flex {
             &write_weights,
         ];
         dnc::forward(before, &parts)
+    }
+
+    fn kl(mean_q: Raw, log_std_q: Raw, mean_p: Raw, log_std_p: Raw) -> Raw {
+        gaussian::kl([&mean_q, &log_std_q, &mean_p, &log_std_p])
+    }
+
+    fn sample(mean: Raw, log_std: Raw, noise: Raw) -> Raw {
+        gaussian::sample(&mean, &log_std, &noise)
     }
 
     fn part(_: Raw, parts: Parts, index: usize) -> Raw {
@@ -240,6 +264,23 @@ impl<C: CheckpointStrategy> FusedOps for Autodiff<Flex, C> {
             write_weights,
         ];
         dnc::tracked::<C>(before, parts)
+    }
+
+    fn kl(
+        mean_q: FloatTensor<Self>,
+        log_std_q: FloatTensor<Self>,
+        mean_p: FloatTensor<Self>,
+        log_std_p: FloatTensor<Self>,
+    ) -> FloatTensor<Self> {
+        gaussian::tracked_kl::<C>([mean_q, log_std_q, mean_p, log_std_p])
+    }
+
+    fn sample(
+        mean: FloatTensor<Self>,
+        log_std: FloatTensor<Self>,
+        noise: FloatTensor<Self>,
+    ) -> FloatTensor<Self> {
+        gaussian::tracked_sample::<C>(mean, log_std, noise)
     }
 
     fn part(whole: FloatTensor<Self>, parts: Parts, index: usize) -> FloatTensor<Self> {
@@ -376,6 +417,32 @@ pub(crate) fn dnc_step(interface: Tensor<2>, memory: DncMemory) -> DncStep {
 fn part<const D: usize>(whole: &Tensor<1>, parts: &Parts, index: usize) -> Tensor<D> {
     let whole = whole.clone().into_dispatch();
     let output = <Dispatch as FusedOps>::part(whole, parts.clone(), index);
+    Tensor::from_dispatch(output)
+}
+
+/// [`crate::gaussian::kl_divergence`]
+pub(crate) fn kl(
+    mean_q: Tensor<2>,
+    log_std_q: Tensor<2>,
+    mean_p: Tensor<2>,
+    log_std_p: Tensor<2>,
+) -> Tensor<1> {
+    let output = <Dispatch as FusedOps>::kl(
+        mean_q.into_dispatch(),
+        log_std_q.into_dispatch(),
+        mean_p.into_dispatch(),
+        log_std_p.into_dispatch(),
+    );
+    Tensor::from_dispatch(output)
+}
+
+/// [`crate::gaussian::sample`]
+pub(crate) fn sample(mean: Tensor<2>, log_std: Tensor<2>, noise: Tensor<2>) -> Tensor<2> {
+    let output = <Dispatch as FusedOps>::sample(
+        mean.into_dispatch(),
+        log_std.into_dispatch(),
+        noise.into_dispatch(),
+    );
     Tensor::from_dispatch(output)
 }
 
