@@ -188,11 +188,18 @@ class Dnc(nn.Module):
 
     def forward(self, latent: Tensor | None, features: Tensor | None, state: tuple) -> tuple[Tensor, tuple]:
         """The context of step t, from what step t - 1 produced (None at t = 1)."""
-        hidden, cell, reads, memory, unit_rows, usage, precedence, links, read_weights, write_weights = state
+        hidden, cell, reads, *memory = state
         batch = hidden.shape[0]
         hidden, cell = self.lstm([latent if latent is not None else hidden.new_zeros(batch, self.latent), reads], hidden, cell)
         cell = cell.clamp(-20.0, 20.0)
-        keys, strengths, gates, written, modes = self.interface(hidden).split(self.parts, dim=1)
+        reads, memory = self.write_and_read(self.interface(hidden), memory)
+        return torch.cat([reads, hidden], dim=1), (hidden, cell, reads, *memory)
+
+    def write_and_read(self, interface: Tensor, state: tuple) -> tuple[Tensor, tuple]:
+        """What is read and the memory after a step; the memory's rows also normalised."""
+        memory, unit_rows, usage, precedence, links, read_weights, write_weights = state
+        batch = interface.shape[0]
+        keys, strengths, gates, written, modes = interface.split(self.parts, dim=1)
         keys = keys.view(batch, self.heads + 1, self.width)
         keys = keys * ((F.softplus(strengths) + 1.0).unsqueeze(2) * inverse_norm(keys))
         erased, free, allocation_gate, write_gate = gates.sigmoid().split([self.width, self.heads, 1, 1], dim=1)
@@ -215,8 +222,7 @@ class Dnc(nn.Module):
         after, before = torch.bmm(read_weights, links.mT), torch.bmm(read_weights, links)
         read_weights = torch.addcmul(torch.addcmul(before * backward_mode, content, content_mode), after, forward_mode)
         reads = torch.bmm(read_weights, memory).view(batch, -1)
-        state = (hidden, cell, reads, memory, unit_rows, usage, precedence, links, read_weights, write_weights)
-        return torch.cat([reads, hidden], dim=1), state
+        return reads, (memory, unit_rows, usage, precedence, links, read_weights, write_weights)
 
     def usage(self, usage: Tensor, written: Tensor, read_weights: Tensor, free: Tensor) -> Tensor:
         """Slots that were written are used, slots that were read and freed are not."""

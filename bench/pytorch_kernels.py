@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from pytorch_gtmm import ATTENTION_FLOOR, gaussian_kl, inverse_norm
+from pytorch_gtmm import ATTENTION_FLOOR, Dnc, gaussian_kl, inverse_norm
 from work import Work
 
 FRAMES = 200
@@ -89,6 +89,21 @@ def attention_read() -> Work:
     return work(function, leaf(BATCH, HEADS, SLOTS), leaf(BATCH, SLOTS, WIDTH))
 
 
+def dnc_step() -> Work:
+    core = Dnc(WIDTH, 2 * WIDTH, SLOTS, HEADS, WIDTH)
+
+    def function(interface: Tensor, memory: Tensor, *others: Tensor) -> Tensor:
+        return core.write_and_read(interface, (memory, memory * inverse_norm(memory), *others))[0]
+
+    def share(*shape: int) -> Tensor:
+        return (torch.rand(*shape) / SLOTS).requires_grad_()
+
+    interface = leaf(BATCH, sum(core.parts))
+    usage = torch.rand(BATCH, SLOTS).requires_grad_()
+    others = usage, share(BATCH, SLOTS), share(BATCH, SLOTS, SLOTS), share(BATCH, HEADS, SLOTS), share(BATCH, SLOTS)
+    return work(function, interface, leaf(BATCH, SLOTS, WIDTH), *others)
+
+
 def bernoulli() -> Work:
     def function(x: Tensor, logits: Tensor) -> Tensor:
         return -F.binary_cross_entropy_with_logits(logits, x, reduction="none").sum(dim=1)
@@ -98,6 +113,11 @@ def bernoulli() -> Work:
 
 def kl_divergence() -> Work:
     return work(gaussian_kl, *(leaf(FRAMES, WIDTH) for _ in range(4)))
+
+
+def gaussian_sample() -> Work:
+    noise = torch.randn(BATCH, WIDTH)
+    return work(lambda mean, log_std: torch.addcmul(mean, log_std.exp(), noise), leaf(BATCH, WIDTH), leaf(BATCH, WIDTH))
 
 
 def adam() -> Work:
@@ -118,8 +138,10 @@ WORKS = {
     "kernel/batch-norm-relu/32-channels-32px": batch_norm_relu,
     "kernel/content-weights/5-heads-20-slots": content_weights,
     "kernel/attention-read/5-heads-20-slots": attention_read,
+    "kernel/dnc-step/5-heads-20-slots": dnc_step,
     "kernel/bernoulli/200x784": bernoulli,
     "kernel/gaussian-kl/200x32": kl_divergence,
+    "kernel/gaussian-sample/10x32": gaussian_sample,
     "kernel/adam/2000000": adam,
     "kernel/split/20-steps": split,
 }

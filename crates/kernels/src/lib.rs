@@ -10,8 +10,9 @@
 //! - [`conv`]: convolutions and transposed convolutions.
 //! - [`batch_norm`]: batch norm over images, with ReLU.
 //! - [`content`]: cosine similarity and the weights it gives.
+//! - [`dnc`]: a step of a DNC's memory.
 //! - [`split`]: a sequence's steps.
-//! - [`gaussian`]: Kullback-Leibler divergence and density of diagonal Gaussians.
+//! - [`gaussian`]: Kullback-Leibler divergence, samples and density of diagonal Gaussians.
 //! - [`bernoulli`]: log likelihood from logits.
 //!
 //! [`works`] are pieces of work on which they are timed, [`cost`] what these cost at least.
@@ -26,6 +27,7 @@ mod check;
 pub mod content;
 pub mod conv;
 pub mod cost;
+pub mod dnc;
 #[cfg(feature = "flex")]
 mod flex;
 pub mod gaussian;

@@ -9,7 +9,8 @@ use crate::{
     content::content_weights,
     conv::{conv2d, transposed_conv2d},
     cost::Cost,
-    gaussian::kl_divergence,
+    dnc::{DncMemory, dnc_step, interface_size},
+    gaussian::{kl_divergence, sample},
     split::split_rows,
 };
 use burn::tensor::{Device, Tensor, TensorData};
@@ -69,8 +70,10 @@ pub fn works() -> Vec<KernelWork> {
         batch_norm("batch-norm-relu/32-channels-32px"),
         content("content-weights/5-heads-20-slots"),
         attention("attention-read/5-heads-20-slots"),
+        dnc("dnc-step/5-heads-20-slots"),
         bernoulli_likelihood("bernoulli/200x784"),
         gaussian_kl("gaussian-kl/200x32"),
+        gaussian_sample("gaussian-sample/10x32"),
         adam_step("adam/2000000"),
         split("split/20-steps"),
     ]
@@ -217,6 +220,49 @@ fn attention(name: &'static str) -> KernelWork {
     }
 }
 
+/// A step from a memory in use to what is read.
+fn dnc(name: &'static str) -> KernelWork {
+    let along_links = Cost::product(2 * BATCH * HEADS, SLOTS, SLOTS);
+    let by_content = Cost::product(BATCH * (HEADS + 1), WIDTH, SLOTS);
+    let reads = Cost::product(BATCH * HEADS, SLOTS, WIDTH);
+    let writes = Cost::product(2 * BATCH * SLOTS, 1, WIDTH);
+    let memory = SLOTS * (WIDTH + SLOTS + HEADS + 3);
+    let elements = BATCH * (interface_size(HEADS, WIDTH) + 2 * memory + HEADS * WIDTH);
+    KernelWork {
+        name,
+        cost: (along_links + by_content + reads + writes).with_backward()
+            + values_and_gradients(elements),
+        prepare: Box::new(|device| {
+            let interface = leaf([BATCH, interface_size(HEADS, WIDTH)], device);
+            // Weights between 0 and 1, a row of which adds up to no more than 1.
+            let weights =
+                |scale: f64| move |x: Tensor<1>| x.add_scalar(1.0).mul_scalar(0.5 * scale);
+            let share = weights(1.0 / SLOTS as f64);
+            let row = |f: &dyn Fn(Tensor<1>) -> Tensor<1>| {
+                let values = f(numbers([BATCH * SLOTS], device));
+                values.reshape([BATCH, SLOTS]).detach().require_grad()
+            };
+            let matrix = |rows: usize| {
+                let values = share(numbers([BATCH * rows * SLOTS], device));
+                values.reshape([BATCH, rows, SLOTS]).detach().require_grad()
+            };
+            let memory = DncMemory {
+                rows: leaf([BATCH, SLOTS, WIDTH], device),
+                usage: row(&weights(1.0)),
+                precedence: row(&share),
+                links: matrix(SLOTS),
+                read_weights: matrix(HEADS),
+                write_weights: row(&share),
+            };
+            Box::new(move || {
+                dnc_step(interface.clone(), memory.clone())
+                    .read_vectors
+                    .backward();
+            })
+        }),
+    }
+}
+
 fn bernoulli_likelihood(name: &'static str) -> KernelWork {
     KernelWork {
         name,
@@ -241,6 +287,21 @@ fn gaussian_kl(name: &'static str) -> KernelWork {
             Box::new(move || {
                 let (mean_q, log_std_q) = (mean_q.clone(), log_std_q.clone());
                 kl_divergence(mean_q, log_std_q, mean_p.clone(), log_std_p.clone()).backward();
+            })
+        }),
+    }
+}
+
+/// One step's.
+fn gaussian_sample(name: &'static str) -> KernelWork {
+    KernelWork {
+        name,
+        cost: values_and_gradients(3 * BATCH * WIDTH) + Cost::array(BATCH * WIDTH),
+        prepare: Box::new(|device| {
+            let [mean, log_std] = [(); 2].map(|()| leaf([BATCH, WIDTH], device));
+            let noise = numbers([BATCH, WIDTH], device);
+            Box::new(move || {
+                sample(mean.clone(), log_std.clone(), noise.clone()).backward();
             })
         }),
     }

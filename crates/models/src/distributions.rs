@@ -35,7 +35,7 @@ impl DiagonalGaussian {
 
     /// `z = mean + std * noise` with `noise` `[rows, latent]` standard normal.
     pub fn sample(&self, noise: Tensor<2>) -> Tensor<2> {
-        self.mean.clone() + self.log_std.clone().exp() * noise
+        gaussian::sample(self.mean.clone(), self.log_std.clone(), noise)
     }
 
     /// `log N(z; mean, std^2)` in nats, `[rows]`, for `z` `[rows, latent]`.

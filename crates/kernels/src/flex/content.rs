@@ -14,8 +14,22 @@ use burn::backend::{
 use rayon::prelude::*;
 
 const LANES: usize = 16;
+
+/// The sum of lanes by halves, which takes few steps where one after the other takes many.
 #[inline(always)]
-fn dot(a: &[f32], b: &[f32]) -> f32 {
+pub(super) fn total(mut sums: [f32; LANES]) -> f32 {
+    let mut half = LANES / 2;
+    while half > 0 {
+        for lane in 0..half {
+            sums[lane] += sums[lane + half];
+        }
+        half /= 2;
+    }
+    sums[0]
+}
+
+#[inline(always)]
+pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
     let mut sums = [0.0_f32; LANES];
     let (a_lanes, a_rest) = a.as_chunks::<LANES>();
     let (b_lanes, b_rest) = b.as_chunks::<LANES>();
@@ -27,12 +41,12 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
     for (sum, (a, b)) in sums.iter_mut().zip(a_rest.iter().zip(b_rest)) {
         *sum += a * b;
     }
-    sums.iter().sum()
+    total(sums)
 }
 
 /// `target += factor * row`
 #[inline(always)]
-fn add_scaled(target: &mut [f32], factor: f32, row: &[f32]) {
+pub(super) fn add_scaled(target: &mut [f32], factor: f32, row: &[f32]) {
     for (target, value) in target.iter_mut().zip(row) {
         *target += factor * value;
     }
@@ -44,18 +58,18 @@ fn norm(row: &[f32]) -> f32 {
 }
 
 /// One sequence: keys `[heads, width]` against rows `[slots, width]`.
-struct Similarity<'a> {
-    keys: &'a [f32],
-    memory: &'a [f32],
-    width: usize,
+pub(super) struct Similarity<'a> {
+    pub(super) keys: &'a [f32],
+    pub(super) memory: &'a [f32],
+    pub(super) width: usize,
     /// For each head its strength; `None` to leave out strengths and softmax.
-    strengths: Option<&'a [f32]>,
+    pub(super) strengths: Option<&'a [f32]>,
     /// `[heads, slots]`
-    cosines: &'a mut [f32],
+    pub(super) cosines: &'a mut [f32],
     /// `[heads, slots]`, with strengths.
-    weights: &'a mut [f32],
-    key_norms: &'a mut [f32],
-    row_norms: &'a mut [f32],
+    pub(super) weights: &'a mut [f32],
+    pub(super) key_norms: &'a mut [f32],
+    pub(super) row_norms: &'a mut [f32],
 }
 
 impl Loop for Similarity<'_> {
@@ -100,22 +114,22 @@ impl Loop for Similarity<'_> {
 }
 
 /// Gradients of one sequence.
-struct Gradient<'a> {
-    keys: &'a [f32],
-    memory: &'a [f32],
-    width: usize,
-    strengths: Option<&'a [f32]>,
-    cosines: &'a [f32],
-    weights: &'a [f32],
-    key_norms: &'a [f32],
-    row_norms: &'a [f32],
+pub(super) struct Gradient<'a> {
+    pub(super) keys: &'a [f32],
+    pub(super) memory: &'a [f32],
+    pub(super) width: usize,
+    pub(super) strengths: Option<&'a [f32]>,
+    pub(super) cosines: &'a [f32],
+    pub(super) weights: &'a [f32],
+    pub(super) key_norms: &'a [f32],
+    pub(super) row_norms: &'a [f32],
     /// Of the weights, or of the cosines without strengths; `[heads, slots]`.
-    gradient: &'a [f32],
+    pub(super) gradient: &'a [f32],
     /// Space for the gradient of a head's cosines.
-    scratch: &'a mut [f32],
-    keys_out: &'a mut [f32],
-    strengths_out: &'a mut [f32],
-    memory_out: &'a mut [f32],
+    pub(super) scratch: &'a mut [f32],
+    pub(super) keys_out: &'a mut [f32],
+    pub(super) strengths_out: &'a mut [f32],
+    pub(super) memory_out: &'a mut [f32],
 }
 
 impl Loop for Gradient<'_> {
@@ -165,7 +179,7 @@ impl Loop for Gradient<'_> {
 
 /// Works on sequences one by one, in parallel where there is enough to do. Each is worked on alone,
 /// so the number of threads changes no result.
-fn each<T: Send>(sequences: Vec<T>, cost: usize, work: impl Fn(usize, T) + Sync) {
+pub(super) fn each<T: Send>(sequences: Vec<T>, cost: usize, work: impl Fn(usize, T) + Sync) {
     /// Multiplications under which a second thread costs more than it saves.
     const SERIAL: usize = 1 << 17;
     let pair = |(index, sequence)| work(index, sequence);

@@ -11,17 +11,22 @@ mod chunks;
 mod content;
 mod conv;
 mod correlate;
+mod dnc;
 mod fourier;
+mod gaussian;
 mod lstm;
 mod math;
 mod panels;
+mod parts;
 mod spectral;
 mod steps;
 mod transpose;
 
 pub(crate) use conv::{Kernel, Options};
+pub(crate) use parts::Parts;
 pub(crate) use steps::Uses;
 
+use crate::dnc::{DncMemory, DncStep};
 use burn::{
     backend::{
         Autodiff, Backend, Dispatch, Flex, autodiff::checkpoint::strategy::CheckpointStrategy,
@@ -65,6 +70,37 @@ pub(crate) trait FusedOps: Backend {
         strengths: FloatTensor<Self>,
         memory: FloatTensor<Self>,
     ) -> FloatTensor<Self>;
+
+    /// Interface and memory of [`crate::dnc::DncMemory`]; `parts` are what a step gives.
+    #[allow(clippy::too_many_arguments)]
+    fn dnc_step(
+        interface: FloatTensor<Self>,
+        rows: FloatTensor<Self>,
+        usage: FloatTensor<Self>,
+        precedence: FloatTensor<Self>,
+        links: FloatTensor<Self>,
+        read_weights: FloatTensor<Self>,
+        write_weights: FloatTensor<Self>,
+        parts: Parts,
+    ) -> FloatTensor<Self>;
+
+    /// `[rows, latent]` four times: means and log standard deviations of q, then of p; returns `[rows]`.
+    fn kl(
+        mean_q: FloatTensor<Self>,
+        log_std_q: FloatTensor<Self>,
+        mean_p: FloatTensor<Self>,
+        log_std_p: FloatTensor<Self>,
+    ) -> FloatTensor<Self>;
+
+    /// `[rows, latent]` three times.
+    fn sample(
+        mean: FloatTensor<Self>,
+        log_std: FloatTensor<Self>,
+        noise: FloatTensor<Self>,
+    ) -> FloatTensor<Self>;
+
+    /// One of the outputs of the operation whose node is `whole`.
+    fn part(whole: FloatTensor<Self>, parts: Parts, index: usize) -> FloatTensor<Self>;
 
     /// Images `[images, channels, height, width]`, scale, shift.
     fn batch_norm(
@@ -115,6 +151,40 @@ impl FusedOps for Flex {
 
     fn content(keys: Raw, strengths: Raw, memory: Raw) -> Raw {
         content::forward(&keys, Some(&strengths), &memory).0
+    }
+
+    fn dnc_step(
+        interface: Raw,
+        rows: Raw,
+        usage: Raw,
+        precedence: Raw,
+        links: Raw,
+        read_weights: Raw,
+        write_weights: Raw,
+        parts: Parts,
+    ) -> Raw {
+        let before = [
+            &interface,
+            &rows,
+            &usage,
+            &precedence,
+            &links,
+            &read_weights,
+            &write_weights,
+        ];
+        dnc::forward(before, &parts)
+    }
+
+    fn kl(mean_q: Raw, log_std_q: Raw, mean_p: Raw, log_std_p: Raw) -> Raw {
+        gaussian::kl([&mean_q, &log_std_q, &mean_p, &log_std_p])
+    }
+
+    fn sample(mean: Raw, log_std: Raw, noise: Raw) -> Raw {
+        gaussian::sample(&mean, &log_std, &noise)
+    }
+
+    fn part(_: Raw, parts: Parts, index: usize) -> Raw {
+        parts.take(index)
     }
 
     fn batch_norm(x: Raw, gamma: Raw, beta: Raw, epsilon: f32, found: batch_norm::Found) -> Raw {
@@ -172,6 +242,49 @@ impl<C: CheckpointStrategy> FusedOps for Autodiff<Flex, C> {
         memory: FloatTensor<Self>,
     ) -> FloatTensor<Self> {
         content::tracked_weights::<C>(keys, strengths, memory)
+    }
+
+    fn dnc_step(
+        interface: FloatTensor<Self>,
+        rows: FloatTensor<Self>,
+        usage: FloatTensor<Self>,
+        precedence: FloatTensor<Self>,
+        links: FloatTensor<Self>,
+        read_weights: FloatTensor<Self>,
+        write_weights: FloatTensor<Self>,
+        parts: Parts,
+    ) -> FloatTensor<Self> {
+        let before = [
+            interface,
+            rows,
+            usage,
+            precedence,
+            links,
+            read_weights,
+            write_weights,
+        ];
+        dnc::tracked::<C>(before, parts)
+    }
+
+    fn kl(
+        mean_q: FloatTensor<Self>,
+        log_std_q: FloatTensor<Self>,
+        mean_p: FloatTensor<Self>,
+        log_std_p: FloatTensor<Self>,
+    ) -> FloatTensor<Self> {
+        gaussian::tracked_kl::<C>([mean_q, log_std_q, mean_p, log_std_p])
+    }
+
+    fn sample(
+        mean: FloatTensor<Self>,
+        log_std: FloatTensor<Self>,
+        noise: FloatTensor<Self>,
+    ) -> FloatTensor<Self> {
+        gaussian::tracked_sample::<C>(mean, log_std, noise)
+    }
+
+    fn part(whole: FloatTensor<Self>, parts: Parts, index: usize) -> FloatTensor<Self> {
+        parts::tracked::<C>(whole, parts, index)
     }
 
     fn batch_norm(
@@ -268,6 +381,67 @@ pub(crate) fn content(keys: Tensor<3>, strengths: Tensor<2>, memory: Tensor<3>) 
         keys.into_dispatch(),
         strengths.into_dispatch(),
         memory.into_dispatch(),
+    );
+    Tensor::from_dispatch(output)
+}
+
+/// [`crate::dnc::dnc_step`]
+pub(crate) fn dnc_step(interface: Tensor<2>, memory: DncMemory) -> DncStep {
+    let parts = Parts::default();
+    let whole = <Dispatch as FusedOps>::dnc_step(
+        interface.into_dispatch(),
+        memory.rows.into_dispatch(),
+        memory.usage.into_dispatch(),
+        memory.precedence.into_dispatch(),
+        memory.links.into_dispatch(),
+        memory.read_weights.into_dispatch(),
+        memory.write_weights.into_dispatch(),
+        parts.clone(),
+    );
+    let whole = Tensor::from_dispatch(whole);
+    DncStep {
+        memory: DncMemory {
+            rows: part(&whole, &parts, 0),
+            usage: part(&whole, &parts, 1),
+            precedence: part(&whole, &parts, 2),
+            links: part(&whole, &parts, 3),
+            read_weights: part(&whole, &parts, 4),
+            write_weights: part(&whole, &parts, 5),
+        },
+        allocation: part(&whole, &parts, 6),
+        read_vectors: part(&whole, &parts, 7),
+    }
+}
+
+/// An output of an operation with several, once.
+fn part<const D: usize>(whole: &Tensor<1>, parts: &Parts, index: usize) -> Tensor<D> {
+    let whole = whole.clone().into_dispatch();
+    let output = <Dispatch as FusedOps>::part(whole, parts.clone(), index);
+    Tensor::from_dispatch(output)
+}
+
+/// [`crate::gaussian::kl_divergence`]
+pub(crate) fn kl(
+    mean_q: Tensor<2>,
+    log_std_q: Tensor<2>,
+    mean_p: Tensor<2>,
+    log_std_p: Tensor<2>,
+) -> Tensor<1> {
+    let output = <Dispatch as FusedOps>::kl(
+        mean_q.into_dispatch(),
+        log_std_q.into_dispatch(),
+        mean_p.into_dispatch(),
+        log_std_p.into_dispatch(),
+    );
+    Tensor::from_dispatch(output)
+}
+
+/// [`crate::gaussian::sample`]
+pub(crate) fn sample(mean: Tensor<2>, log_std: Tensor<2>, noise: Tensor<2>) -> Tensor<2> {
+    let output = <Dispatch as FusedOps>::sample(
+        mean.into_dispatch(),
+        log_std.into_dispatch(),
+        noise.into_dispatch(),
     );
     Tensor::from_dispatch(output)
 }
