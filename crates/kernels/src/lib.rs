@@ -13,7 +13,7 @@
 //! - [`dnc`]: a step of a DNC's memory.
 //! - [`split`]: a sequence's steps.
 //! - [`gaussian`]: Kullback-Leibler divergence, samples and density of diagonal Gaussians.
-//! - [`bernoulli`]: log likelihood from logits.
+//! - [`bernoulli`]: log likelihood from logits; [`bins`]: of bins of Gaussians.
 //!
 //! [`works`] are pieces of work on which they are timed, [`cost`] what these cost at least.
 
@@ -21,6 +21,7 @@ pub mod adam;
 pub mod attention;
 pub mod batch_norm;
 pub mod bernoulli;
+pub mod bins;
 #[cfg(test)]
 #[cfg_attr(not(feature = "flex"), allow(dead_code))]
 mod check;

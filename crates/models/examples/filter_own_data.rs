@@ -125,7 +125,8 @@ fn watch(model: &Model, frames: Tensor<3>) -> State {
 
         // Free energy of the step: KL from prior to posterior, less the log likelihood, which is
         // a log density here, so that the sum may lie below zero.
-        let likelihood = model.decode(model.emit(z.clone(), &context));
+        let emission = model.emit(z.clone(), &context);
+        let likelihood = model.decode(emission.clone());
         let surprise = posterior.kl(prior) - likelihood.log_probability(seen.clone());
         let error = (expected - seen).powi_scalar(2).mean().sqrt();
         println!(
@@ -134,7 +135,7 @@ fn watch(model: &Model, frames: Tensor<3>) -> State {
             error.into_scalar::<f32>()
         );
 
-        state = model.update(&features, z, context);
+        state = model.update(&features, z, &emission, context);
     }
     state
 }

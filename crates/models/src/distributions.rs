@@ -1,7 +1,7 @@
 //! Diagonal Gaussians over latents and likelihoods over frames.
 
 use burn::tensor::{Tensor, activation};
-use mnemora_kernels::{bernoulli, gaussian};
+use mnemora_kernels::{bernoulli, bins, gaussian};
 use serde::{Deserialize, Serialize};
 
 /// Smallest log standard deviation: a standard deviation of `1e-4`.
@@ -75,7 +75,28 @@ pub enum LikelihoodConfig {
         /// Standard deviation on the scale of intensities in `[0, 1]`.
         std: f64,
     },
+    /// Independent Gaussians whose standard deviations the decoder gives, too.
+    Normal {
+        /// Width of the bins in which numbers were measured, over which the density is integrated; 0:
+        /// the density itself.
+        bin: f64,
+        /// Whether the decoder's sigmoid is the mean, for intensities in `[0, 1]`.
+        squashed: bool,
+    },
 }
+
+impl LikelihoodConfig {
+    /// Parameters that a decoder gives for each number.
+    pub fn parameters(self) -> usize {
+        match self {
+            Self::Bernoulli | Self::Gaussian { .. } => 1,
+            Self::Normal { .. } => 2,
+        }
+    }
+}
+
+/// Bounds of the log standard deviation of an observed number: the variance is at least `exp(-10)`.
+const OBSERVED_LOG_STD: [f64; 2] = [-5.0, 5.0];
 
 /// `p(x_t | ..)` of each row.
 #[derive(Clone, Debug)]
@@ -92,10 +113,20 @@ pub enum Likelihood {
         /// One for all pixels.
         std: f64,
     },
+    /// Numbers are Gaussian, or bins of Gaussians.
+    Normal {
+        /// `[rows, numbers]`
+        mean: Tensor<2>,
+        /// `[rows, numbers]`
+        log_std: Tensor<2>,
+        /// See [`LikelihoodConfig::Normal`].
+        bin: f64,
+    },
 }
 
 impl Likelihood {
-    /// From a decoder's output `[rows, pixels]`.
+    /// From a decoder's output `[rows, parameters * pixels]`: logits or means of all, then log
+    /// standard deviations of all.
     pub fn from_output(config: LikelihoodConfig, output: Tensor<2>) -> Self {
         match config {
             LikelihoodConfig::Bernoulli => Self::Bernoulli { logits: output },
@@ -103,6 +134,20 @@ impl Likelihood {
                 mean: activation::sigmoid(output),
                 std,
             },
+            LikelihoodConfig::Normal { bin, squashed } => {
+                let size = output.dims()[1] / 2;
+                let mean = output.clone().narrow(1, 0, size);
+                let [low, high] = OBSERVED_LOG_STD;
+                Self::Normal {
+                    mean: if squashed {
+                        activation::sigmoid(mean)
+                    } else {
+                        mean
+                    },
+                    log_std: output.narrow(1, size, size).clamp(low, high),
+                    bin,
+                }
+            }
         }
     }
 
@@ -111,14 +156,21 @@ impl Likelihood {
         match self {
             Self::Bernoulli { logits } => bernoulli::log_likelihood(x, logits.clone()),
             Self::Gaussian { mean, std } => gaussian::log_density(x, mean.clone(), *std),
+            Self::Normal { mean, log_std, bin } => {
+                let (mean, log_std) = (mean.clone(), log_std.clone());
+                match *bin > 0.0 {
+                    true => bins::log_probability(x, mean, log_std, *bin),
+                    false => DiagonalGaussian { mean, log_std }.log_density(x),
+                }
+            }
         }
     }
 
-    /// Expected frame, `[rows, pixels]`, in `[0, 1]`.
+    /// Expected frame, `[rows, pixels]`.
     pub fn mean(&self) -> Tensor<2> {
         match self {
             Self::Bernoulli { logits } => activation::sigmoid(logits.clone()),
-            Self::Gaussian { mean, .. } => mean.clone(),
+            Self::Gaussian { mean, .. } | Self::Normal { mean, .. } => mean.clone(),
         }
     }
 }

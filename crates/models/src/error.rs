@@ -40,3 +40,13 @@ pub enum ModelError {
         std: f64,
     },
 }
+
+impl ModelError {
+    /// Refuses the first size that is zero.
+    pub(crate) fn require_positive(sizes: &[(&'static str, usize)]) -> Result<(), Self> {
+        match sizes.iter().find(|(_, size)| *size == 0) {
+            Some((field, _)) => Err(Self::ZeroSize { field }),
+            None => Ok(()),
+        }
+    }
+}

@@ -46,11 +46,12 @@ pub trait FilteringModel {
     /// The rest of `p(x_t | ..)`, for stacked emissions `[rows, emission]`.
     fn decode(&self, emissions: Tensor<2>) -> Likelihood;
 
-    /// State after step `t`.
+    /// State after step `t`; `emission` is what [`emit`](Self::emit) made of `z`.
     fn update(
         &self,
         features: &Self::Features,
         z: Tensor<2>,
+        emission: &Tensor<2>,
         context: Self::Context,
     ) -> Self::State;
 
@@ -97,6 +98,13 @@ pub(crate) fn time_major(observations: Tensor<3>) -> Tensor<3> {
     let [batch, time, pixels] = observations.dims();
     let rows = observations.swap_dims(0, 1).reshape([time * batch, pixels]);
     rows.reshape([time, batch, pixels]).swap_dims(0, 1)
+}
+
+/// The frames of each step, `[batch, pixels]`, from `[batch, time, pixels]`.
+pub(crate) fn frames_of_steps(observations: Tensor<3>) -> Vec<Tensor<2>> {
+    let time = observations.dims()[1];
+    let frames = observations.chunk(time, 1).into_iter();
+    frames.map(|frame| frame.squeeze_dim(1)).collect()
 }
 
 /// Direct filtering: the model's own posterior at every step, one sample each.
@@ -242,14 +250,15 @@ pub(crate) fn run<M: FilteringModel>(
     for (t, input) in inputs.into_iter().enumerate() {
         let context = model.predict(input.condition, state);
         let (posterior, latent) = belief(t, &input.features, &context, input.noise);
+        let emission = model.emit(latent.clone(), &context);
         steps.push(Steps {
             prior_input: model.prior_input(&context),
-            emission: model.emit(latent.clone(), &context),
+            emission: emission.clone(),
             posterior,
             latent: latent.clone(),
         });
         attention.push(model.attention(&context).to_vec());
-        state = model.update(&input.features, latent, context);
+        state = model.update(&input.features, latent, &emission, context);
     }
     (steps, attention, state)
 }

@@ -43,10 +43,10 @@ pub fn generate<M: FilteringModel>(
         let prior = model.prior(model.prior_input(&context));
         let z = prior.sample(noise.squeeze_dim(0));
         let emission = model.emit(z.clone(), &context);
-        let frame = model.decode(emission).mean().unsqueeze_dim::<3>(1);
+        let frame = model.decode(emission.clone()).mean().unsqueeze_dim::<3>(1);
         attention.push(model.attention(&context).to_vec());
         let features = model.encode(frame.clone());
-        state = model.update(&features[0], z, context);
+        state = model.update(&features[0], z, &emission, context);
         frames.push(frame);
     }
     Generated {

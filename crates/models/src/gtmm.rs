@@ -209,7 +209,13 @@ impl<M: Memory> FilteringModel for Gtmm<M> {
         Likelihood::from_output(self.likelihood, self.decoder.forward(emissions))
     }
 
-    fn update(&self, features: &GtmmFeatures, z: Tensor<2>, context: Self::Context) -> Self::State {
+    fn update(
+        &self,
+        features: &GtmmFeatures,
+        z: Tensor<2>,
+        _: &Tensor<2>,
+        context: Self::Context,
+    ) -> Self::State {
         GtmmState {
             memory: context.state,
             previous: Some(Previous {

@@ -253,7 +253,8 @@ pub fn infer<M: FilteringModel>(
         let z = q.sample(input.noise);
         beliefs.push(q);
         latents.push(z.clone());
-        state = model.update(&input.features, z, context);
+        let emission = model.emit(z.clone(), &context);
+        state = model.update(&input.features, z, &emission, context);
     }
     Inferred {
         posteriors: DiagonalGaussian::concatenate(beliefs),

@@ -52,11 +52,7 @@ pub struct IterativeNet {
 impl IterativeConfig {
     /// Builds the network; refuses sizes of zero.
     pub fn init(&self, init: &mut Initializer) -> Result<IterativeNet, ModelError> {
-        for (field, size) in [("latent", self.latent), ("hidden", self.hidden)] {
-            if size == 0 {
-                return Err(ModelError::ZeroSize { field });
-            }
-        }
+        ModelError::require_positive(&[("latent", self.latent), ("hidden", self.hidden)])?;
         let (latent, hidden) = (self.latent, self.hidden);
         let inputs = 4 * latent + self.observation;
         Ok(IterativeNet {

@@ -7,8 +7,10 @@
 //! - [`generation`]: sequences sampled from a model, after a prompt or from nothing.
 //! - [`segments`]: the gradient of a long sequence in the memory of a short one.
 //! - [`gtmm`]: the temporal VAE over any memory (Gemici et al. 2017).
+//! - [`srnn`], [`vrnn`]: stochastic recurrent networks (Fraccaro et al. 2016, Chung et al. 2015).
 //! - [`sequence`]: a recurrent core alone, that answers with bits.
-//! - [`visual`]: encoders and decoders of frames; [`maps`]: prior and posterior maps.
+//! - [`visual`]: encoders and decoders of frames; [`maps`], [`mlp`]: maps from vectors to
+//!   vectors.
 //! - [`distributions`]: diagonal Gaussians and likelihoods.
 
 pub mod distributions;
@@ -19,10 +21,13 @@ pub mod gtmm;
 pub mod inference;
 pub mod iterative;
 pub mod maps;
+pub mod mlp;
 pub mod particles;
 pub mod segments;
 pub mod sequence;
+pub mod srnn;
 pub mod visual;
+pub mod vrnn;
 
 pub use distributions::{DiagonalGaussian, Likelihood, LikelihoodConfig};
 pub use error::ModelError;
@@ -34,4 +39,6 @@ pub use iterative::{Amortized, IterativeConfig, IterativeNet};
 pub use particles::{ParticleBound, Resampling, particle_bound};
 pub use segments::filter_by_segments;
 pub use sequence::{Answers, SequenceConfig, SequenceModel};
+pub use srnn::{Srnn, SrnnConfig};
 pub use visual::{FrameShape, VisualConfig};
+pub use vrnn::{Vrnn, VrnnConfig};

@@ -85,7 +85,8 @@ pub fn particle_bound<M: FilteringModel>(
         let prior = model.prior(model.prior_input(&context));
         let posterior = model.posterior(&input.features, &context);
         let z = posterior.sample(input.noise);
-        let likelihood = model.decode(model.emit(z.clone(), &context));
+        let emission = model.emit(z.clone(), &context);
+        let likelihood = model.decode(emission.clone());
         let log_weight = likelihood.log_probability(x) + prior.log_density(z.clone())
             - posterior.log_density(z.clone());
         let steps: Vec<f32> = log_weight
@@ -95,7 +96,7 @@ pub fn particle_bound<M: FilteringModel>(
         for (sum, step) in log_weights.iter_mut().zip(steps) {
             *sum += f64::from(step);
         }
-        state = model.update(&input.features, z, context);
+        state = model.update(&input.features, z, &emission, context);
 
         let sizes: Vec<f64> = log_weights.chunks(particles).map(effective_size).collect();
         if let Resampling::Below(share) = resampling

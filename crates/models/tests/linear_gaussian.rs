@@ -100,7 +100,7 @@ impl FilteringModel for LinearGaussian {
         }
     }
 
-    fn update(&self, _: &Tensor<2>, z: Tensor<2>, _: Tensor<2>) -> Self::State {
+    fn update(&self, _: &Tensor<2>, z: Tensor<2>, _: &Tensor<2>, _: Tensor<2>) -> Self::State {
         Some(z)
     }
 

@@ -139,7 +139,9 @@ fn filtering_pass(file: &str) {
     same("kl", filtered.kl.clone());
     match &filtered.likelihood {
         Likelihood::Bernoulli { logits } => same("logits", logits.clone()),
-        Likelihood::Gaussian { .. } => panic!("the likelihood is Bernoulli"),
+        Likelihood::Gaussian { .. } | Likelihood::Normal { .. } => {
+            panic!("the likelihood is Bernoulli")
+        }
     }
     assert_eq!(filtered.kl.dims(), [time, batch]);
 

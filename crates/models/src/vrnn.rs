@@ -1,0 +1,175 @@
+//! The variational recurrent network (Chung et al. 2015) with networks on either side of observations
+//! and latents. (As a memory of the temporal VAE it is [`mnemora_memory`]'s `vrnn`.)
+//!
+//! ```text
+//! z_t ~ N(prior(h_{t-1}))
+//! x_t ~ decoder([Z(z_t); h_{t-1}])
+//! q(z_t) = N(posterior([X(x_t); h_{t-1}]))
+//! h_t = LSTM(h_{t-1}, [X(x_t); Z(z_t)])
+//! ```
+
+use crate::{
+    DiagonalGaussian, FilteringModel, Likelihood, LikelihoodConfig, ModelError,
+    mlp::{Activation, Head, Mlp},
+};
+use burn::{
+    module::{Module, Param},
+    tensor::Tensor,
+};
+use mnemora_kernels::split::split_rows;
+use mnemora_memory::{Attention, Bundle, Initializer, Lstm, LstmState, TensorMapper};
+
+/// Sizes and choices of a [`Vrnn`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct VrnnConfig {
+    /// Numbers of an observation.
+    pub observation: usize,
+    /// Size of `z`.
+    pub latent: usize,
+    /// Size of `h`.
+    pub hidden: usize,
+    /// Hidden layers of each network.
+    pub layers: usize,
+    /// Units of the layers of `X` and of the decoder.
+    pub observation_units: usize,
+    /// Units of the layers of `Z`, prior and posterior.
+    pub latent_units: usize,
+    /// Likelihood of observations.
+    pub likelihood: LikelihoodConfig,
+}
+
+/// See the [module](self).
+#[derive(Module, Debug)]
+pub struct Vrnn {
+    /// `X`
+    pub observations: Mlp,
+    /// `Z`
+    pub latents: Mlp,
+    /// Onto mean and log standard deviation, from `h_{t-1}`.
+    pub prior: Head,
+    /// The same from `[X(x_t); h_{t-1}]`.
+    pub posterior: Head,
+    /// From `[Z(z_t); h_{t-1}]` onto the likelihood's parameters.
+    pub decoder: Head,
+    /// The recurrence.
+    pub lstm: Lstm,
+    /// `h_0` and the LSTM's first cell, side by side.
+    pub first_state: Param<Tensor<1>>,
+    latent: usize,
+    #[module(skip)]
+    likelihood: LikelihoodConfig,
+}
+
+impl VrnnConfig {
+    /// Builds the model; refuses sizes of zero.
+    pub fn init(&self, init: &mut Initializer) -> Result<Vrnn, ModelError> {
+        ModelError::require_positive(&[
+            ("observation", self.observation),
+            ("latent", self.latent),
+            ("hidden", self.hidden),
+            ("layers", self.layers),
+            ("observation_units", self.observation_units),
+            ("latent_units", self.latent_units),
+        ])?;
+        let (seen, own) = (self.observation_units, self.latent_units);
+        let (latent, hidden, layers) = (self.latent, self.hidden, self.layers);
+        let relu = Activation::Relu;
+        let outputs = self.likelihood.parameters() * self.observation;
+        Ok(Vrnn {
+            observations: Mlp::new(self.observation, layers, seen, relu, init),
+            latents: Mlp::new(latent, layers, own, relu, init),
+            prior: Head::new([hidden, 2 * latent], layers, own, relu, init),
+            posterior: Head::new([seen + hidden, 2 * latent], layers, own, relu, init),
+            decoder: Head::new([own + hidden, outputs], layers, seen, relu, init),
+            lstm: Lstm::new(seen + own, hidden, init),
+            first_state: init.parameter(vec![0.0; 2 * hidden], [2 * hidden]),
+            latent,
+            likelihood: self.likelihood,
+        })
+    }
+}
+
+/// What a [`Vrnn`] carries from step to step, and what conditions a step.
+#[derive(Clone, Debug)]
+pub struct VrnnState(LstmState);
+
+impl Bundle for VrnnState {
+    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
+        Self(self.0.map_tensors(mapper))
+    }
+}
+
+impl FilteringModel for Vrnn {
+    type State = VrnnState;
+    /// `X(x_t)`
+    type Features = Tensor<2>;
+    type Context = VrnnState;
+
+    fn latent_size(&self) -> usize {
+        self.latent
+    }
+
+    fn initial_state(&self, batch: usize) -> VrnnState {
+        let hidden = self.lstm.hidden_size();
+        let first = self.first_state.val().unsqueeze_dim::<2>(0);
+        let part = |index: usize| {
+            let part = first.clone().narrow(1, index * hidden, hidden);
+            part.expand([batch, hidden])
+        };
+        let mut state = self.lstm.initial_state(batch, &self.first_state.device());
+        (state.hidden, state.cell) = (part(0), part(1));
+        VrnnState(state)
+    }
+
+    fn encode(&self, observations: Tensor<3>) -> Vec<Tensor<2>> {
+        let [batch, time, numbers] = observations.dims();
+        let rows = observations
+            .swap_dims(0, 1)
+            .reshape([time * batch, numbers]);
+        split_rows(self.observations.forward(rows), time)
+    }
+
+    fn predict(&self, _: Option<Tensor<2>>, state: VrnnState) -> VrnnState {
+        state
+    }
+
+    fn prior_input(&self, context: &VrnnState) -> Tensor<2> {
+        context.0.hidden.clone()
+    }
+
+    fn prior(&self, input: Tensor<2>) -> DiagonalGaussian {
+        DiagonalGaussian::from_parameters(self.prior.forward(input))
+    }
+
+    fn posterior(&self, features: &Tensor<2>, context: &VrnnState) -> DiagonalGaussian {
+        let input = Tensor::cat(vec![features.clone(), context.0.hidden.clone()], 1);
+        DiagonalGaussian::from_parameters(self.posterior.forward(input))
+    }
+
+    /// `[Z(z_t); h_{t-1}]`
+    fn emit(&self, z: Tensor<2>, context: &VrnnState) -> Tensor<2> {
+        Tensor::cat(vec![self.latents.forward(z), context.0.hidden.clone()], 1)
+    }
+
+    fn decode(&self, emissions: Tensor<2>) -> Likelihood {
+        Likelihood::from_output(self.likelihood, self.decoder.forward(emissions))
+    }
+
+    fn update(
+        &self,
+        features: &Tensor<2>,
+        _: Tensor<2>,
+        emission: &Tensor<2>,
+        context: VrnnState,
+    ) -> VrnnState {
+        let hidden = self.lstm.hidden_size();
+        let units = emission.dims()[1] - hidden;
+        let latent = emission.clone().narrow(1, 0, units);
+        let input = Tensor::cat(vec![features.clone(), latent], 1);
+        VrnnState(self.lstm.step(input, context.0))
+    }
+
+    fn attention<'a>(&self, _: &'a VrnnState) -> &'a [Attention] {
+        &[]
+    }
+}
