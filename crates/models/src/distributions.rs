@@ -99,6 +99,8 @@ impl LikelihoodConfig {
 const OBSERVED_LOG_STD: [f64; 2] = [-5.0, 5.0];
 
 /// `p(x_t | ..)` of each row.
+// A few a call: the size of the largest variant costs nothing that matters.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug)]
 pub enum Likelihood {
     /// Pixels are Bernoulli.
