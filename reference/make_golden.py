@@ -15,6 +15,7 @@ from typing import Callable, Mapping, NamedTuple
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
+import avf
 import dnc
 import gtmm_step
 import hybrid
@@ -22,7 +23,9 @@ import introspection
 import lru
 import ntm
 import properties
+import srnn
 import vrnn
+import vrnn_full
 from distributions import bernoulli_log_likelihood, gaussian_kl, gaussian_log_likelihood
 from numerics import complex_step_gradients, directional_derivative
 
@@ -36,13 +39,15 @@ Arrays = dict[str, np.ndarray]
 class Golden(NamedTuple):
     """One file: `tensors` are written; `objective` is the scalar whose gradients with respect to `arguments` are among them.
 
-    `properties` are what is known to hold of the outputs; each returns one sentence for everything that does not.
+    `properties` are what is known to hold of the outputs; each returns one sentence for everything that does not. `step` is that of the finite
+    differences.
     """
 
     tensors: Arrays
     objective: Callable[[Arrays], np.ndarray] | None = None
     arguments: Arrays | None = None
     properties: tuple[Callable[[], list[str]], ...] = ()
+    step: float = 1e-5
 
 
 def as_stored(values: np.ndarray) -> np.ndarray:
@@ -219,6 +224,100 @@ def gtmm_vrnn_golden(seed: int) -> Golden:
     return gtmm_golden(seed, "vrnn", shapes, context=hidden, features=features, latent=latent, batch=2, steps=5, clamped=True)
 
 
+def filtering_golden(
+    parameters: Arrays,
+    run: Callable[[Arrays, np.ndarray, np.ndarray], Arrays],
+    observations: np.ndarray,
+    noise: np.ndarray,
+    clamped: tuple[properties.Clamped, ...],
+) -> Golden:
+    """A filtering pass; `run` takes parameters, observations and noise and returns every output that is stored."""
+
+    def objective(at: Arrays) -> np.ndarray:
+        return run(at, observations, noise)["bound"][0]
+
+    outputs = run(parameters, observations, noise)
+    tensors = parameters | {"observations": observations, "noise": noise} | outputs | named_gradients(objective, parameters)
+    return Golden(tensors, objective, parameters, (lambda: properties.filtering_errors(tensors, clamped),))
+
+
+def srnn_golden(seed: int, *, observation: int, latent: int, hidden: int, units: int, batch: int, steps: int) -> Golden:
+    """Beyond their limits: log std of the first latent in the posterior and of the last in the prior; one hidden unit of the prior above 3 and
+    one of the decoder's last layer below -3. One hidden unit of the posterior would be below -3 if it were not divided by 3 first.
+    """
+    random = np.random.default_rng(seed)
+    parameters = draw_parameters(random, srnn.parameter_shapes(observation, latent, hidden, units))
+    parameters["posterior.output.bias"][latent] = -14.0
+    parameters["prior.output.bias"][-1] = 8.0
+    parameters["prior.hidden.layers.0.bias"][0] = 10.0
+    parameters["posterior.hidden.layers.0.bias"][2] = -6.0
+    parameters["decoder.hidden.layers.1.bias"][1] = -16.0
+    observations = as_stored(np.clip(random.uniform(-0.25, 1.25, (steps, batch, observation)), 0.0, 1.0))
+    noise = draw(random, (steps, batch, latent))
+    clamped = (
+        properties.Clamped("posterior_log_std", 0, gtmm_step.LOG_STD_FLOOR, "posterior.output.bias", latent),
+        properties.Clamped("prior_log_std", latent - 1, gtmm_step.LOG_STD_CEILING, "prior.output.bias", 2 * latent - 1),
+    )
+    golden = filtering_golden(parameters, srnn.filter_sequence, observations, noise, clamped)
+    return golden._replace(properties=golden.properties + (lambda: properties.srnn_clip_errors(golden.tensors),))
+
+
+def vrnn_full_golden(seed: int, *, observation: int, latent: int, hidden: int, wide: int, units: int, batch: int, steps: int) -> Golden:
+    """Beyond their limits: log std of the first latent in the posterior, of the last in the prior, of the first observed number (below) and of
+    the last (above). Where the standard deviation is exp(-5) the mean is a constant near what is observed, so that the bound stays moderate;
+    it curves strongly there, so finite differences take a smaller step.
+    """
+    random = np.random.default_rng(seed)
+    parameters = draw_parameters(random, vrnn_full.parameter_shapes(observation, latent, hidden, wide, units))
+    parameters["posterior.output.bias"][latent] = -14.0
+    parameters["prior.output.bias"][-1] = 8.0
+    parameters["decoder.output.weight"][:, 0] = 0.0
+    parameters["decoder.output.bias"][0] = 0.75
+    parameters["decoder.output.bias"][observation] = -14.0
+    parameters["decoder.output.bias"][-1] = 14.0
+    observations = draw(random, (steps, batch, observation))
+    observations[:, :, 0] = as_stored(0.75 + 3e-4 * observations[:, :, 0])
+    noise = draw(random, (steps, batch, latent))
+    clamped = (
+        properties.Clamped("posterior_log_std", 0, gtmm_step.LOG_STD_FLOOR, "posterior.output.bias", latent),
+        properties.Clamped("prior_log_std", latent - 1, gtmm_step.LOG_STD_CEILING, "prior.output.bias", 2 * latent - 1),
+        properties.Clamped("log_std", 0, vrnn_full.OUTPUT_LOG_STD_FLOOR, "decoder.output.bias", observation),
+        properties.Clamped("log_std", observation - 1, vrnn_full.OUTPUT_LOG_STD_CEILING, "decoder.output.bias", 2 * observation - 1),
+    )
+    return filtering_golden(parameters, vrnn_full.filter_sequence, observations, noise, clamped)._replace(step=1e-6)
+
+
+def avf_golden(seed: int, *, latent: int, observation: int, hidden: int, batch: int, normalise_mean: bool, limit: float) -> Golden:
+    """One new log-variance, that of the second latent in the first example, is beyond `limit`; in the other examples it is not."""
+    random = np.random.default_rng(seed)
+    parameters = draw_parameters(random, avf.parameter_shapes(latent, observation, hidden))
+    inputs = {
+        "mean": draw(random, (batch, latent)),
+        "log_variance": draw(random, (batch, latent)),
+        "gradient_mean": draw(random, (batch, latent), 2.0),
+        "gradient_log_variance": draw(random, (batch, latent), 0.1),
+    }
+    if observation > 0:
+        inputs["x"] = draw(random, (batch, observation))
+    inputs["log_variance"][0, 1] = as_stored(0.98 * limit)
+    parameters["heads.bias"][2 * latent + 1] = as_stored(1.4 * limit)
+    probes = {"probe_mean": draw(random, (batch, latent)), "probe_log_variance": draw(random, (batch, latent))}
+
+    def run(at: Arrays) -> avf.Belief:
+        belief = avf.Belief(inputs["mean"], inputs["log_variance"])
+        gradient = avf.Belief(inputs["gradient_mean"], inputs["gradient_log_variance"])
+        return avf.iterate(at, belief, gradient, inputs.get("x"), normalise_mean)
+
+    def objective(at: Arrays) -> np.ndarray:
+        new = run(at)
+        return (new.mean * probes["probe_mean"]).sum() + (new.log_variance * probes["probe_log_variance"]).sum()
+
+    new = run(parameters)
+    outputs = {"new_mean": new.mean, "new_log_variance": new.log_variance}
+    tensors = parameters | inputs | outputs | probes | named_gradients(objective, parameters)
+    return Golden(tensors, objective, parameters, (lambda: properties.avf_errors(tensors, limit, normalise_mean),))
+
+
 def closed_forms_golden() -> Golden:
     """Divergences and log likelihoods with known answers, extreme arguments included."""
     floor, ceiling = gtmm_step.LOG_STD_FLOOR, gtmm_step.LOG_STD_CEILING
@@ -292,6 +391,12 @@ def all_golden() -> dict[str, Golden]:
         ),
         "gtmm_introspection": gtmm_introspection_golden(5),
         "gtmm_vrnn": gtmm_vrnn_golden(6),
+        "srnn": srnn_golden(71, observation=9, latent=3, hidden=7, units=4, batch=2, steps=5),
+        "vrnn_full": vrnn_full_golden(33, observation=5, latent=3, hidden=9, wide=7, units=8, batch=2, steps=4),
+        "avf": avf_golden(73, latent=5, observation=0, hidden=7, batch=3, normalise_mean=False, limit=avf.LOG_VARIANCE_CEILING),
+        "avf_observation": avf_golden(
+            74, latent=3, observation=4, hidden=5, batch=2, normalise_mean=True, limit=avf.LOG_VARIANCE_FLOOR
+        ),
         "closed_forms": closed_forms_golden(),
     }
 
@@ -341,7 +446,7 @@ def finite_difference_errors(name: str, golden: Golden, directions: int = 4) -> 
     wrong = []
     for _ in range(directions):
         direction = {key: random.standard_normal(value.shape) for key, value in golden.arguments.items()}
-        expected = directional_derivative(golden.objective, golden.arguments, direction)
+        expected = directional_derivative(golden.objective, golden.arguments, direction, golden.step)
         along = sum((golden.tensors[f"grad.{key}"] * value).sum() for key, value in direction.items())
         if abs(along - expected) > 1e-6 * max(1.0, abs(expected)):
             wrong.append(f"{name}: gradient along a direction is {along:.9g}, finite difference {expected:.9g}")

@@ -1,8 +1,11 @@
 """What must hold of the memories whatever their parameters, as sentences about where it does not.
 
 Sums and order of weights, links and allocation of the DNC, and that no slots are so nearly equally used that float32 could put them in another
-order. Everything is computed in float64.
+order. Of the filtering passes and the inference network: what is meant to be beyond a limit is, and passes no gradient. Everything is computed
+in float64.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -140,4 +143,65 @@ def hybrid_errors(outputs: Arrays) -> list[str]:
             wrong.append(f"step {t + 1}: an empty slot is read")
         if np.any(of_step[:, :, : min(t, slots)] == 0.0):
             wrong.append(f"step {t + 1}: a filled slot has no weight at all")
+    return wrong
+
+
+class Clamped(NamedTuple):
+    """Element `index` of the last axis of `output` stands at `limit` in every step, so element `bias_index` of `bias` has no gradient."""
+
+    output: str
+    index: int
+    limit: float
+    bias: str
+    bias_index: int
+
+
+def filtering_errors(tensors: Arrays, clamped: tuple[Clamped, ...]) -> list[str]:
+    """What is `clamped` stands at its limit, the rest of these outputs inside (-5, 5), where no limit is; the bound is the sum of its parts."""
+    wrong = []
+    for output in {c.output for c in clamped}:
+        limits = {c.index: c.limit for c in clamped if c.output == output}
+        for index in range(tensors[output].shape[-1]):
+            values = tensors[output][..., index]
+            if index in limits and np.any(values != limits[index]):
+                wrong.append(f"{output} {index} is not always {limits[index]:.6g}")
+            if index not in limits and np.abs(values).max() >= 5.0:
+                wrong.append(f"{output} {index} is as far out as {np.abs(values).max():.6g}")
+    for c in clamped:
+        if tensors[f"grad.{c.bias}"][c.bias_index] != 0.0:
+            wrong.append(f"a clamped {c.output} passes a gradient to {c.bias}")
+    if tensors["kl"].min() < 0.0:
+        wrong.append(f"a KL divergence is {tensors['kl'].min():.3g}")
+    bound = (tensors["reconstruction"] - tensors["kl"]).sum() / tensors["kl"].shape[1]
+    if abs(bound - tensors["bound"][0]) > ROUNDING * abs(bound):
+        wrong.append(f"the bound is {tensors['bound'][0]:.9g}, its parts give {bound:.9g}")
+    return wrong
+
+
+def srnn_clip_errors(tensors: Arrays) -> list[str]:
+    """The hidden units pushed beyond [-3, 3] pass no gradient; the one that the slope keeps inside does."""
+    wrong = []
+    for bias, unit, passes in (
+        ("prior.hidden.layers.0.bias", 0, False),
+        ("decoder.hidden.layers.1.bias", 1, False),
+        ("posterior.hidden.layers.0.bias", 2, True),
+    ):
+        gradient = tensors[f"grad.{bias}"][unit]
+        if (gradient != 0.0) != passes:
+            wrong.append(f"the gradient of {bias} {unit} is {gradient:.3g}")
+    return wrong
+
+
+def avf_errors(tensors: Arrays, limit: float, normalise_mean: bool) -> list[str]:
+    """One log-variance stands at `limit`: that of the second latent of the first example; a normalised mean has mean zero and deviation one."""
+    wrong = []
+    at_limit = np.argwhere(tensors["new_log_variance"] == limit).tolist()
+    if at_limit != [[0, 1]]:
+        wrong.append(f"at the limit are {at_limit}, not the one element")
+    if tensors["new_log_variance"].min() < -15.0 or tensors["new_log_variance"].max() > 5.0:
+        wrong.append("a log-variance is outside its limits")
+    mean = tensors["new_mean"]
+    normal = np.allclose(mean.mean(axis=-1), 0.0, atol=1e-9) and np.allclose(mean.std(axis=-1, ddof=1), 1.0, rtol=1e-5)
+    if normal != normalise_mean:
+        wrong.append(f"the new mean is {'' if normal else 'not '}normalised")
     return wrong
