@@ -8,6 +8,7 @@
 //! | `open.rs`, `device.rs` | data, task, model and threads of an experiment or a run; the device they are on |
 //! | `learner.rs`, `adam.rs` | what a training drives; one update and its optimiser |
 //! | `trainer.rs` | temporal VAEs on tasks of frames |
+//! | `amortize.rs` | how an inference network learns |
 //! | `copy.rs` | recurrent cores on the copy task |
 //! | `run.rs`, `checkpoint.rs`, `weights.rs`, `export.rs` | what lies on disk, what is given away |
 //! | `evaluate.rs`, `digit_classifier.rs`, `compare.rs` | held-out numbers of one run, of several |
@@ -15,6 +16,7 @@
 //! | `bench.rs` | timing |
 
 mod adam;
+mod amortize;
 pub mod bench;
 pub mod chart;
 pub mod checkpoint;
@@ -43,6 +45,7 @@ mod train;
 mod trainer;
 mod weights;
 
+pub use amortize::Amortizer;
 pub use burn::tensor::Device;
 pub use config::{
     DataSettings, DncSettings, EvaluationSettings, Experiment, HybridSettings,

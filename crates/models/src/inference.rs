@@ -158,8 +158,10 @@ pub struct Inferred<S> {
 /// Standard normal numbers for [`infer`].
 #[derive(Clone, Debug)]
 pub struct InferenceNoise {
-    /// For the free energies: `[samples, time, batch, latent]`, the same in all rounds of a step.
-    pub inner: Tensor<4>,
+    /// For the free energies of each belief in turn, `[samples, time, batch, latent]`; the last serves all
+    /// that follow. A network that learns needs other noise in each round: through the gradient it knows
+    /// the noise of the round before.
+    pub inner: Vec<Tensor<4>>,
     /// For the latents that go on to the next step, `[time, batch, latent]`: others than the inner
     /// ones, to which the belief was fitted.
     pub latent: Tensor<3>,
@@ -176,7 +178,7 @@ pub struct InferenceNoise {
 /// - `state`: where to start, the initial state if `None`
 ///
 /// # Panics
-/// If there is no step (`time` 0), or shapes do not fit the model.
+/// If there is no step (`time` 0) or no inner noise, or shapes do not fit the model.
 pub fn infer<M: FilteringModel>(
     model: &M,
     improver: &mut impl Improver,
@@ -187,7 +189,7 @@ pub fn infer<M: FilteringModel>(
     state: Option<M::State>,
 ) -> Inferred<M::State> {
     let [batch, time, pixels] = observations.dims();
-    let samples = noise.inner.dims()[0];
+    let samples = noise.inner[0].dims()[0];
     let observations = time_major(observations);
     let features = model.encode(observations.clone());
     let frames = observations.swap_dims(0, 1).reshape([time * batch, pixels]);
@@ -198,16 +200,17 @@ pub fn infer<M: FilteringModel>(
     let mut energies = vec![Vec::with_capacity(time); improver.rounds() + 1];
     for (t, input) in inputs.into_iter().enumerate() {
         let x = frames.clone().narrow(0, t * batch, batch);
-        let noise: Vec<Tensor<2>> = (0..samples)
-            .map(|s| noise.inner.clone().slice([s..s + 1, t..t + 1]))
-            .map(|noise| noise.squeeze_dims(&[0, 1]))
-            .collect();
+        let drawn = |round: usize, sample: usize| {
+            let inner = noise.inner[round.min(noise.inner.len() - 1)].clone();
+            let step = inner.slice([sample..sample + 1, t..t + 1]);
+            step.squeeze_dims::<2>(&[0, 1])
+        };
         let context = model.predict(input.condition, state);
         let prior = model.prior(model.prior_input(&context));
-        let energy = |belief: &Belief| {
+        let energy = |belief: &Belief, round: usize| {
             let q = belief.gaussian();
-            let terms = noise.iter().map(|noise| {
-                let emission = model.emit(q.sample(noise.clone()), &context);
+            let terms = (0..samples).map(|sample| {
+                let emission = model.emit(q.sample(drawn(round, sample)), &context);
                 model.decode(emission).log_probability(x.clone())
             });
             let reconstruction = terms.reduce(|a, b| a + b).expect("a sample at least");
@@ -226,7 +229,7 @@ pub fn infer<M: FilteringModel>(
                 mean: belief.mean.clone() + zeros.mean.clone(),
                 log_variance: belief.log_variance.clone() + zeros.log_variance.clone(),
             };
-            let energy = energy(&moved);
+            let energy = energy(&moved, round);
             energies.push(energy.clone().detach().unsqueeze_dim::<2>(0));
             if round == improver.rounds() && !improver.learns() {
                 break;

@@ -11,7 +11,10 @@ use burn::{
 use file::{Golden, assert_close};
 use mnemora_kernels::{bernoulli, gaussian};
 use mnemora_memory::{Initializer, IntrospectionConfig, MemoryConfig, VrnnConfig};
-use mnemora_models::{FrameShape, GtmmConfig, Likelihood, LikelihoodConfig, VisualConfig, filter};
+use mnemora_models::{
+    FilteringModel, FrameShape, GtmmConfig, IterativeConfig, Likelihood, LikelihoodConfig,
+    SrnnConfig, VisualConfig, VrnnConfig as DeepVrnnConfig, filter, inference::Belief,
+};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
 /// The dotted path of a parameter, without names of enum variants.
@@ -79,7 +82,7 @@ impl ModuleVisitor for Compare<'_> {
 fn filtering_pass(file: &str) {
     let golden = Golden::open(file);
     let device = Device::default().autodiff();
-    let [time, batch, pixels] = golden.shape("observations").try_into().unwrap();
+    let pixels = golden.shape("observations")[2];
     let latent = golden.shape("noise")[2];
     let hidden = golden.shape("memory.lstm.weight_hidden")[0];
     let features = golden.shape("encoder.features.bias")[0];
@@ -118,15 +121,25 @@ fn filtering_pass(file: &str) {
         posterior_hidden: golden.shape("posterior.features.bias")[0],
         likelihood: LikelihoodConfig::Bernoulli,
     };
-    let mut init = Initializer::new(ChaCha8Rng::seed_from_u64(0), device.clone());
-    let model = config.init(&mut init).unwrap();
-    let model = model.map(&mut Load(&golden, Path::default()));
-    let observations: Tensor<3> = golden.tensor("observations", &device);
+    let model = config.init(&mut initializer(&device)).unwrap();
+    check_pass(&golden, model, &device);
+}
+
+/// Values are not looked at: the golden ones take their place.
+fn initializer(device: &Device) -> Initializer {
+    Initializer::new(ChaCha8Rng::seed_from_u64(0), device.clone())
+}
+
+/// Filters with the golden parameters; compares all values and gradients.
+fn check_pass<M: FilteringModel + Module>(golden: &Golden, model: M, device: &Device) {
+    let [time, batch, _] = golden.shape("observations").try_into().unwrap();
+    let model = model.map(&mut Load(golden, Path::default()));
+    let observations: Tensor<3> = golden.tensor("observations", device);
     let filtered = filter(
         &model,
         observations.swap_dims(0, 1),
         None,
-        golden.tensor("noise", &device),
+        golden.tensor("noise", device),
         None,
     );
     let same = |name: &str, found: Tensor<2>| assert_close(name, &golden.values(name), found);
@@ -139,18 +152,24 @@ fn filtering_pass(file: &str) {
     same("kl", filtered.kl.clone());
     match &filtered.likelihood {
         Likelihood::Bernoulli { logits } => same("logits", logits.clone()),
-        Likelihood::Gaussian { .. } | Likelihood::Normal { .. } => {
-            panic!("the likelihood is Bernoulli")
+        Likelihood::Normal { mean, log_std, .. } => {
+            same("mean", mean.clone());
+            same("log_std", log_std.clone());
         }
+        Likelihood::Gaussian { .. } => panic!("no golden file has this likelihood"),
     }
     assert_eq!(filtered.kl.dims(), [time, batch]);
 
     let bound = filtered.bound(1.0).mean();
     assert_close("bound", &golden.values("bound"), bound.clone());
+    check_gradients(golden, &model, bound.backward());
+}
+
+fn check_gradients<M: Module>(golden: &Golden, model: &M, gradients: Gradients) {
     let mut compare = Compare {
-        golden: &golden,
+        golden,
         path: Path::default(),
-        gradients: bound.backward(),
+        gradients,
         compared: 0,
     };
     model.visit(&mut compare);
@@ -165,6 +184,85 @@ fn filtering_with_introspection() {
 #[test]
 fn filtering_with_vrnn() {
     filtering_pass("gtmm_vrnn");
+}
+
+#[test]
+fn filtering_with_the_stochastic_recurrent_network() {
+    let golden = Golden::open("srnn");
+    let device = Device::default().autodiff();
+    let config = SrnnConfig {
+        observation: golden.shape("observations")[2],
+        latent: golden.shape("noise")[2],
+        hidden: golden.shape("lstm.weight_hidden")[0],
+        units: golden.shape("prior.output.weight")[0],
+        layers: 1,
+        decoder_layers: 2,
+        likelihood: LikelihoodConfig::Bernoulli,
+    };
+    let model = config.init(&mut initializer(&device)).unwrap();
+    check_pass(&golden, model, &device);
+}
+
+#[test]
+fn filtering_with_networks_around_a_vrnn() {
+    let golden = Golden::open("vrnn_full");
+    let device = Device::default().autodiff();
+    let config = DeepVrnnConfig {
+        observation: golden.shape("observations")[2],
+        latent: golden.shape("noise")[2],
+        hidden: golden.shape("lstm.weight_hidden")[0],
+        layers: 2,
+        observation_units: golden.shape("decoder.output.weight")[0],
+        latent_units: golden.shape("prior.output.weight")[0],
+        likelihood: LikelihoodConfig::Normal {
+            bin: 0.0,
+            squashed: false,
+        },
+    };
+    let model = config.init(&mut initializer(&device)).unwrap();
+    check_pass(&golden, model, &device);
+}
+
+fn inference_network(file: &str, normalise_mean: bool) {
+    let golden = Golden::open(file);
+    let device = Device::default().autodiff();
+    let latent = golden.shape("mean")[1];
+    let config = IterativeConfig {
+        latent,
+        hidden: golden.shape("second.weight")[0],
+        observation: golden.shape("first.weight")[0] - 4 * latent,
+        normalise_mean,
+    };
+    let net = config.init(&mut initializer(&device)).unwrap();
+    let net = net.map(&mut Load(&golden, Path::default()));
+    let pair = |mean: &str, log_variance: &str| Belief {
+        mean: golden.tensor(mean, &device),
+        log_variance: golden.tensor(log_variance, &device),
+    };
+    let belief = pair("mean", "log_variance");
+    let x = match golden.has("x") {
+        true => golden.tensor("x", &device),
+        false => belief.mean.clone(),
+    };
+    let found = net.forward(&belief, &pair("gradient_mean", "gradient_log_variance"), &x);
+    let same = |name: &str, found: &Tensor<2>| {
+        assert_close(name, &golden.values(name), found.clone());
+    };
+    same("new_mean", &found.mean);
+    same("new_log_variance", &found.log_variance);
+    let probes = pair("probe_mean", "probe_log_variance");
+    let sum = (found.mean * probes.mean).sum() + (found.log_variance * probes.log_variance).sum();
+    check_gradients(&golden, &net, sum.backward());
+}
+
+#[test]
+fn an_iteration_of_inference() {
+    inference_network("avf", false);
+}
+
+#[test]
+fn an_iteration_that_sees_the_observation() {
+    inference_network("avf_observation", true);
 }
 
 /// Each value within 1e-5 of its own size, or of 1.

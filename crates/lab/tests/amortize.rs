@@ -1,0 +1,147 @@
+//! An inference network that learns to filter a linear-Gaussian model.
+
+#[path = "../../models/tests/linear_gaussian/model.rs"]
+mod model;
+
+use burn::tensor::{Device, Tensor};
+use mnemora_lab::Amortizer;
+use mnemora_memory::Initializer;
+use mnemora_models::{InferenceNoise, Inferred, IterativeConfig, infer};
+use mnemora_worlds::Stream;
+use model::{LinearGaussian, inner, normal, tensor, values};
+
+const TIME: usize = 8;
+const LATENT: usize = 4;
+
+/// Sequences of the model, `[batch, time, latent]`.
+fn sequences(model: &LinearGaussian, batch: usize, seed: u64) -> Vec<f32> {
+    let [q, r, p1] = model.variances;
+    let noise = normal(2 * batch * TIME * LATENT, seed);
+    let mut noise = noise.into_iter().map(f64::from);
+    let mut draw = |variance: f64| variance.sqrt() * noise.next().unwrap();
+    let mut x = Vec::new();
+    for _ in 0..batch {
+        let mut z = [0.0; LATENT];
+        for t in 0..TIME {
+            for z in &mut z {
+                *z = model.transition * *z + draw(if t == 0 { p1 } else { q });
+                x.push((model.emission * *z + draw(r)) as f32);
+            }
+        }
+    }
+    x
+}
+
+fn pass(
+    model: &LinearGaussian,
+    amortizer: &mut Amortizer,
+    x: Vec<f32>,
+    batch: usize,
+    inner: Vec<Tensor<4>>,
+    seed: u64,
+) -> Inferred<Option<Tensor<2>>> {
+    let device = &model.device;
+    let noise = InferenceNoise {
+        inner,
+        latent: tensor(
+            normal(TIME * batch * LATENT, seed),
+            [TIME, batch, LATENT],
+            device,
+        ),
+    };
+    let conditions = Tensor::zeros([batch, TIME, 1], device);
+    infer(
+        model,
+        amortizer,
+        tensor(x, [batch, TIME, LATENT], device),
+        Some(conditions),
+        noise,
+        1.0,
+        None,
+    )
+}
+
+/// The least free energy of each sequence, given the samples that led through it.
+fn optimum(model: &LinearGaussian, x: &[f32], latents: &[f32], batch: usize) -> f64 {
+    let [q, r, p1] = model.variances;
+    let mut total = 0.0;
+    for n in 0..batch {
+        for (t, i) in (0..TIME).flat_map(|t| (0..LATENT).map(move |i| (t, i))) {
+            let (mean, variance) = match t {
+                0 => (0.0, p1),
+                _ => {
+                    let before = latents[((t - 1) * batch + n) * LATENT + i];
+                    (model.transition * f64::from(before), q)
+                }
+            };
+            let c = model.emission;
+            let (mean, variance) = (c * mean, c * c * variance + r);
+            let x = f64::from(x[(n * TIME + t) * LATENT + i]);
+            total +=
+                0.5 * ((std::f64::consts::TAU * variance).ln() + (x - mean).powi(2) / variance);
+        }
+    }
+    total / batch as f64
+}
+
+#[test]
+fn it_comes_within_a_percent_of_the_optimal_filter() {
+    const BATCH: usize = 64;
+    let device = Device::default().autodiff();
+    let model = LinearGaussian::example(LATENT, &device);
+    let mut init = Initializer::new(Stream::new(1, "parameters").at(0), device.clone());
+    let config = IterativeConfig {
+        latent: LATENT,
+        hidden: 64,
+        observation: LATENT,
+        normalise_mean: false,
+    };
+    let net = config.init(&mut init).unwrap();
+    let mut amortizer = Amortizer::new(net, 1, 2e-3);
+    for update in 0..1500 {
+        let x = sequences(&model, BATCH, 4 * update + 1);
+        let count = TIME * BATCH * LATENT;
+        // Other noise for the new belief than for the one it was made from.
+        let inner = [4 * update + 2, 4 * update + 4]
+            .map(|seed| tensor(normal(count, seed), [1, TIME, BATCH, LATENT], &device));
+        pass(
+            &model,
+            &mut amortizer,
+            x,
+            BATCH,
+            inner.into(),
+            4 * update + 3,
+        );
+        assert_eq!(amortizer.failure(), None);
+        if update == 1000 {
+            amortizer.learning_rate = 3e-4;
+        }
+    }
+    // On other sequences, expectations exact; the network learns no more.
+    amortizer.learning_rate = 0.0;
+    let x = sequences(&model, BATCH, 1_000_001);
+    let exact = vec![inner(TIME, BATCH, LATENT, &device)];
+    let found = pass(&model, &mut amortizer, x.clone(), BATCH, exact, 1_000_003);
+    let energies: Vec<f64> = found
+        .energies
+        .iter()
+        .map(|of| values(of.clone()).into_iter().map(f64::from).sum::<f64>() / BATCH as f64)
+        .collect();
+    let optimum = optimum(&model, &x, &values(found.latents.clone()), BATCH);
+    assert!(
+        energies[0] > 1.1 * optimum,
+        "prior {}, optimum {optimum}",
+        energies[0]
+    );
+    assert!(
+        energies[1] < 1.01 * optimum,
+        "{}, optimum {optimum}",
+        energies[1]
+    );
+    // No belief beats the optimum.
+    assert!(
+        energies[1] > optimum - 1e-3,
+        "{}, optimum {optimum}",
+        energies[1]
+    );
+}
