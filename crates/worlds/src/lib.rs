@@ -20,6 +20,11 @@
 //! | `omniglot.rs` | the characters: bundled, or a folder with the original archives |
 //! | `omniglot/originals.rs` | how the original characters are read and reduced |
 //! | `idx.rs` | the file format those digits come in |
+//! | `corpus.rs` | recordings of unequal length in three parts: songs, speech, clips, a user's own |
+//! | `corpus/batches.rs` | windows, masks and buckets: how batches are cut from recordings |
+//! | `piano_roll.rs` | polyphonic music: the standard sets, and a folder of MIDI files |
+//! | `folder.rs` | the order of files in a folder, and which part each belongs to |
+//! | `table.rs` | tables in CSV |
 //! | `stream.rs` | named random streams, by which batch `i` is always the same batch `i` |
 //! | `prefetch.rs` | batches made ahead on a second thread |
 //! | `error.rs` | everything that can go wrong, one line each |
@@ -36,8 +41,10 @@
 //! ```
 
 mod copy;
+mod corpus;
 mod dynamic_dependency;
 mod error;
+mod folder;
 pub mod idx;
 mod images;
 mod mnist;
@@ -45,15 +52,18 @@ mod mnist_map;
 mod omniglot;
 mod parity_recall;
 mod perfect_recall;
+mod piano_roll;
 mod prefetch;
 mod sequence;
 mod similarity_cued_recall;
 mod stream;
+mod table;
 mod task;
 #[cfg(test)]
 mod testing;
 
 pub use copy::{CopyBatch, CopyTask};
+pub use corpus::{Corpus, Draw, Part, Parts, Recording, Scale, SequenceBatch, Values, Window};
 pub use dynamic_dependency::DynamicDependency;
 pub use error::Error;
 pub use images::{DATA_VARIABLE, DataSet, Images, Origin};
@@ -62,6 +72,7 @@ pub use mnist_map::MnistMap;
 pub use omniglot::Omniglot;
 pub use parity_recall::ParityRecall;
 pub use perfect_recall::PerfectRecall;
+pub use piano_roll::{MidiSettings, Music, PianoRolls, Roll};
 pub use prefetch::Prefetch;
 pub use similarity_cued_recall::SimilarityCuedRecall;
 pub use stream::Stream;
