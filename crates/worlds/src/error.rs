@@ -133,7 +133,7 @@ pub enum Error {
 
     /// A data folder that the environment names, and that cannot be used.
     #[error(
-        "{cause} (the folder is the one that {variable} names; unset it to use the bundled images)"
+        "{cause} (the folder is the one that {variable} names; unset it to use what comes with the program)"
     )]
     FromEnvironment {
         /// The environment variable.

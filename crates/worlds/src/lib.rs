@@ -23,6 +23,8 @@
 //! | `corpus.rs` | recordings of unequal length in three parts: songs, speech, clips, a user's own |
 //! | `corpus/batches.rs` | windows, masks and buckets: how batches are cut from recordings |
 //! | `piano_roll.rs` | polyphonic music: the standard sets, and a folder of MIDI files |
+//! | `speech.rs` | utterances at 16 kHz: LibriSpeech, spoken digits, TIMIT, a folder of recordings |
+//! | `audio.rs` | WAV and NIST SPHERE files, change of the sampling rate |
 //! | `folder.rs` | the order of files in a folder, and which part each belongs to |
 //! | `table.rs` | tables in CSV |
 //! | `stream.rs` | named random streams, by which batch `i` is always the same batch `i` |
@@ -40,6 +42,7 @@
 //! # Ok::<(), mnemora_worlds::Error>(())
 //! ```
 
+mod audio;
 mod copy;
 mod corpus;
 mod dynamic_dependency;
@@ -56,12 +59,14 @@ mod piano_roll;
 mod prefetch;
 mod sequence;
 mod similarity_cued_recall;
+mod speech;
 mod stream;
 mod table;
 mod task;
 #[cfg(test)]
 mod testing;
 
+pub use audio::{Encoding, Sound};
 pub use copy::{CopyBatch, CopyTask};
 pub use corpus::{Corpus, Draw, Part, Parts, Recording, Scale, SequenceBatch, Values, Window};
 pub use dynamic_dependency::DynamicDependency;
@@ -75,5 +80,6 @@ pub use perfect_recall::PerfectRecall;
 pub use piano_roll::{MidiSettings, Music, PianoRolls, Roll};
 pub use prefetch::Prefetch;
 pub use similarity_cued_recall::SimilarityCuedRecall;
+pub use speech::{SaSentences, Speech, SpeechSet};
 pub use stream::Stream;
 pub use task::{Batch, Conditions, FrameShape, Split, Task, sequence_number};

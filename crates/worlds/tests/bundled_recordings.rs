@@ -1,6 +1,6 @@
-//! The bundled songs are what they are said to be.
+//! The bundled recordings are what they are said to be.
 
-use mnemora_worlds::{Origin, Part, PianoRolls, Values};
+use mnemora_worlds::{Origin, Part, PianoRolls, Recording, Speech, Values};
 
 #[test]
 fn chorales_have_notes_in_nearly_every_step() {
@@ -20,5 +20,27 @@ fn chorales_have_notes_in_nearly_every_step() {
             );
             assert!(steps.iter().all(|chord| chord.count_ones() <= 10));
         }
+    }
+}
+
+#[test]
+fn utterances_are_of_speakers_that_no_other_part_has() {
+    let speech = Speech::bundled().expect("the bundled utterances are sound");
+    assert_eq!(speech.origin(), &Origin::BundledSubset);
+    let speakers = Part::ALL.map(|part| {
+        let utterances = speech.recordings(part).iter();
+        let speaker =
+            |utterance: &Recording| utterance.name.split(['/', '-']).nth(1).map(str::to_owned);
+        utterances.map(speaker).collect::<Vec<_>>()
+    });
+    let mut all = speakers.concat();
+    all.sort();
+    all.dedup();
+    assert_eq!(all.len(), 13);
+    for part in Part::ALL {
+        assert_eq!(
+            speech.at_least(part, Speech::CLIP).len(),
+            speech.recordings(part).len()
+        );
     }
 }
