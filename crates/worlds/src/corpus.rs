@@ -226,6 +226,10 @@ impl Corpus {
         &self.notes
     }
 
+    pub(crate) fn note(&mut self, line: String) {
+        self.notes.push(line);
+    }
+
     /// Complete steps of a recording.
     pub fn steps(&self, recording: &Recording) -> usize {
         match &recording.values {

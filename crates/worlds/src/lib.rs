@@ -25,6 +25,10 @@
 //! | `piano_roll.rs` | polyphonic music: the standard sets, and a folder of MIDI files |
 //! | `speech.rs` | utterances at 16 kHz: LibriSpeech, spoken digits, TIMIT, a folder of recordings |
 //! | `audio.rs` | WAV and NIST SPHERE files, change of the sampling rate |
+//! | `video.rs` | clips: arrays, folders of pictures, video files, the KTH actions |
+//! | `moving_digits.rs` | digits that bounce around, made without end |
+//! | `picture.rs` | PNG and JPEG files, crop and reduction |
+//! | `npy.rs` | arrays of NumPy |
 //! | `folder.rs` | the order of files in a folder, and which part each belongs to |
 //! | `table.rs` | tables in CSV |
 //! | `stream.rs` | named random streams, by which batch `i` is always the same batch `i` |
@@ -52,10 +56,13 @@ pub mod idx;
 mod images;
 mod mnist;
 mod mnist_map;
+mod moving_digits;
+pub mod npy;
 mod omniglot;
 mod parity_recall;
 mod perfect_recall;
 mod piano_roll;
+mod picture;
 mod prefetch;
 mod sequence;
 mod similarity_cued_recall;
@@ -65,6 +72,7 @@ mod table;
 mod task;
 #[cfg(test)]
 mod testing;
+mod video;
 
 pub use audio::{Encoding, Sound};
 pub use copy::{CopyBatch, CopyTask};
@@ -74,12 +82,15 @@ pub use error::Error;
 pub use images::{DATA_VARIABLE, DataSet, Images, Origin};
 pub use mnist::Mnist;
 pub use mnist_map::MnistMap;
+pub use moving_digits::MovingDigits;
 pub use omniglot::Omniglot;
 pub use parity_recall::ParityRecall;
 pub use perfect_recall::PerfectRecall;
 pub use piano_roll::{MidiSettings, Music, PianoRolls, Roll};
+pub use picture::{Fit, FrameSettings};
 pub use prefetch::Prefetch;
 pub use similarity_cued_recall::SimilarityCuedRecall;
 pub use speech::{SaSentences, Speech, SpeechSet};
 pub use stream::Stream;
 pub use task::{Batch, Conditions, FrameShape, Split, Task, sequence_number};
+pub use video::{KthSplit, Video};

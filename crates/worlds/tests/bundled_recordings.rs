@@ -1,6 +1,6 @@
 //! The bundled recordings are what they are said to be.
 
-use mnemora_worlds::{Origin, Part, PianoRolls, Recording, Speech, Values};
+use mnemora_worlds::{Origin, Part, PianoRolls, Recording, Speech, Values, Video};
 
 #[test]
 fn chorales_have_notes_in_nearly_every_step() {
@@ -42,5 +42,25 @@ fn utterances_are_of_speakers_that_no_other_part_has() {
             speech.at_least(part, Speech::CLIP).len(),
             speech.recordings(part).len()
         );
+    }
+}
+
+#[test]
+fn clips_move() {
+    let clips = Video::bundled().expect("the bundled clips are sound");
+    for part in Part::ALL {
+        for clip in clips.recordings(part) {
+            let Values::Pixels(pixels) = &clip.values else {
+                panic!("{}: no pixels", clip.name);
+            };
+            let frames: Vec<&[u8]> = pixels.chunks_exact(64 * 64).collect();
+            assert!((47..=73).contains(&frames.len()), "{}", clip.name);
+            let still = frames.windows(2).filter(|pair| pair[0] == pair[1]).count();
+            assert!(
+                4 * still < frames.len(),
+                "{}: {still} frames do not move",
+                clip.name
+            );
+        }
     }
 }
