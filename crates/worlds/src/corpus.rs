@@ -3,6 +3,22 @@
 //!
 //! A [`Corpus`] keeps its recordings as small as they came: chords as bits, samples in 16 bits,
 //! pixels in 8. Numbers for a model are made when a batch is.
+//!
+//! ```
+//! use mnemora_worlds::{Draw, Part, PianoRolls, Stream};
+//!
+//! let songs = PianoRolls::bundled()?;
+//! // To train: batch 0 of 16 windows of 25 steps.
+//! let stream = Stream::new(1, "data");
+//! let windows = songs.window_batch(Part::Train, &stream, 0, 16, 25, Draw::EachRecording)?;
+//! assert_eq!(windows.values.len(), 16 * 25 * 88);
+//! // To evaluate: all songs, whole, those of about equal length together.
+//! for rows in songs.buckets(Part::Test, 16, 1) {
+//!     let batch = songs.whole(Part::Test, &rows)?;
+//!     assert_eq!(batch.mask().len(), batch.batch * batch.time);
+//! }
+//! # Ok::<(), mnemora_worlds::Error>(())
+//! ```
 
 mod batches;
 

@@ -27,6 +27,7 @@
 //! | `audio.rs` | WAV and NIST SPHERE files, change of the sampling rate |
 //! | `video.rs` | clips: arrays, folders of pictures, video files, the KTH actions |
 //! | `moving_digits.rs` | digits that bounce around, made without end |
+//! | `own.rs` | a user's own sequences: arrays, tables, folders of pictures |
 //! | `picture.rs` | PNG and JPEG files, crop and reduction |
 //! | `npy.rs` | arrays of NumPy |
 //! | `folder.rs` | the order of files in a folder, and which part each belongs to |
@@ -59,6 +60,7 @@ mod mnist_map;
 mod moving_digits;
 pub mod npy;
 mod omniglot;
+mod own;
 mod parity_recall;
 mod perfect_recall;
 mod piano_roll;
@@ -84,6 +86,7 @@ pub use mnist::Mnist;
 pub use mnist_map::MnistMap;
 pub use moving_digits::MovingDigits;
 pub use omniglot::Omniglot;
+pub use own::Own;
 pub use parity_recall::ParityRecall;
 pub use perfect_recall::PerfectRecall;
 pub use piano_roll::{MidiSettings, Music, PianoRolls, Roll};

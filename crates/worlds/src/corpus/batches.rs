@@ -189,6 +189,21 @@ impl Corpus {
             .collect()
     }
 
+    /// A line for the user where windows of `steps` leave out recordings that are shorter.
+    pub fn left_out(&self, part: Part, steps: usize) -> Option<String> {
+        let recordings = self.recordings(part);
+        let short = |recording: &&Recording| self.steps(recording) < steps;
+        let first = recordings.iter().find(short)?;
+        Some(format!(
+            "{}: {} of {} recordings of the {part} part are shorter than {steps} steps and left out (first {}, {})",
+            self.name(),
+            recordings.iter().filter(short).count(),
+            recordings.len(),
+            first.name,
+            self.steps(first)
+        ))
+    }
+
     fn empty(&self, part: Part) -> Error {
         Error::EmptyPart {
             data: self.name().to_owned(),
@@ -497,6 +512,11 @@ mod tests {
             "numbered: the test part holds no recordings"
         );
         assert!(window(Part::Train, 0).starts_with("steps = 0: "));
+        assert_eq!(
+            corpus.left_out(Part::Train, 4).unwrap(),
+            "numbered: 1 of 2 recordings of the train part are shorter than 4 steps and left out (first 0, 3)"
+        );
+        assert_eq!(corpus.left_out(Part::Train, 3), None);
         assert!(corpus.bucket_batch(Part::Valid, &stream, 0, 2).is_err());
         let error = corpus.whole(Part::Train, &[2]).unwrap_err().to_string();
         assert_eq!(
