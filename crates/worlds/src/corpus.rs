@@ -21,12 +21,14 @@
 //! ```
 
 mod batches;
+mod windows;
 
 use std::fmt;
 
 use sha2::{Digest, Sha256};
 
-pub use self::batches::{Draw, SequenceBatch, Window};
+pub use self::batches::{SequenceBatch, Window};
+pub use self::windows::Draw;
 use crate::images::hexadecimal;
 use crate::{Error, FrameShape, Origin};
 
@@ -225,6 +227,11 @@ impl Corpus {
     /// How samples of sound are scaled; [`Scale::IDENTITY`] for all else.
     pub fn scale(&self) -> Scale {
         self.scale
+    }
+
+    /// The same recordings scaled as others are: as those that a model was trained on.
+    pub fn with_scale(self, scale: Scale) -> Corpus {
+        Corpus { scale, ..self }
     }
 
     /// The recordings of a part.

@@ -21,7 +21,8 @@
 //! | `omniglot/originals.rs` | how the original characters are read and reduced |
 //! | `idx.rs` | the file format those digits come in |
 //! | `corpus.rs` | recordings of unequal length in three parts: songs, speech, clips, a user's own |
-//! | `corpus/batches.rs` | windows, masks and buckets: how batches are cut from recordings |
+//! | `corpus/windows.rs` | windows for training, cut from recordings |
+//! | `corpus/batches.rs` | whole recordings with masks, in buckets of about equal length |
 //! | `piano_roll.rs` | polyphonic music: the standard sets, and a folder of MIDI files |
 //! | `speech.rs` | utterances at 16 kHz: LibriSpeech, spoken digits, TIMIT, a folder of recordings |
 //! | `audio.rs` | WAV and NIST SPHERE files, change of the sampling rate |

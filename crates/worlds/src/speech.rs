@@ -1,6 +1,6 @@
 //! Speech as raw sound: 16,000 samples a second in frames of 200, as VRNN, SRNN and AVF model it.
 //!
-//! Recordings of any rate, number of channels and encoding (see [`Sound`]) become one channel of
+//! Recordings of any rate, number of channels and encoding (see [`Sound`](crate::Sound)) become one channel of
 //! 16-bit samples at 16 kHz; [`Corpus::notes`] says what was converted. A model sees them less the
 //! mean and divided by the standard deviation of the joined training recordings, [`Corpus::scale`].
 //! Training clips are windows of 40 frames (half a second) that begin at any sample; recordings for
@@ -8,20 +8,20 @@
 //!
 //! Sources: Marino, Cvitkovic, Yue 2018, appendix B.1; Fraccaro et al. 2016 and its code.
 
+mod reader;
+mod spoken_digits;
 mod timit;
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use self::reader::Reader;
 pub use self::timit::SaSentences;
-use crate::audio::{Conversions, Resampler, Sound};
-use crate::corpus::{Corpus, Part, Parts, Recording, Values};
+use crate::corpus::{Corpus, Part, Parts};
 use crate::folder::{self, unusable};
 use crate::images::{DATA_VARIABLE, check_folder};
-use crate::{Encoding, Error, FrameShape, Origin};
+use crate::{Error, FrameShape, Origin};
 
 /// Extensions of recordings.
 const EXTENSIONS: [&str; 3] = ["wav", "sph", "nist"];
@@ -118,7 +118,9 @@ impl Speech {
         let folder = chosen.as_deref().unwrap_or(directory);
         match set {
             SpeechSet::LibriSpeech => Speech::open_named(folder, set.name()),
-            SpeechSet::SpokenDigits => spoken_digits(folder),
+            SpeechSet::SpokenDigits => {
+                Speech::open_files(set.name(), spoken_digits::files(folder)?)
+            }
             SpeechSet::Timit => Speech::timit(folder, SaSentences::Keep),
         }
     }
@@ -180,7 +182,11 @@ impl Speech {
         check_folder(path, || "recordings (.wav, .sph)".to_owned())?;
         let files = folder::files(path, &EXTENSIONS)?;
         if files.is_empty() {
-            return Err(unusable(path, "holds no recordings (.wav, .sph)"));
+            let others = folder::files(path, &["flac", "mp3", "ogg", "m4a", "aif", "aiff"])?;
+            return Err(match others.first() {
+                Some(other) => unusable(other, "not read; convert the recordings to WAV"),
+                None => unusable(path, "holds no recordings (.wav, .sph)"),
+            });
         }
         let named = files
             .into_iter()
@@ -200,10 +206,18 @@ impl Speech {
     /// # Errors
     /// The folders are not there, or as [`Speech::open`].
     pub fn timit(directory: &Path, sa_sentences: SaSentences) -> Result<Corpus, Error> {
-        let (folder, parts) = timit::files(directory, sa_sentences)?;
+        let files = timit::files(directory, sa_sentences)?;
+        Speech::open_files(SpeechSet::Timit.name(), files)
+    }
+
+    /// Recordings of each part, which lie in the folder.
+    fn open_files(
+        name: &str,
+        (folder, files): (PathBuf, Parts<Vec<PathBuf>>),
+    ) -> Result<Corpus, Error> {
         let mut reader = Reader::default();
-        let parts = reader.read_all(&folder, parts)?;
-        Ok(reader.corpus(SpeechSet::Timit.name(), parts, Origin::Folder(folder)))
+        let parts = reader.read_all(&folder, files)?;
+        Ok(reader.corpus(name, parts, Origin::Folder(folder)))
     }
 }
 
@@ -211,115 +225,6 @@ impl Speech {
 fn keep_for_validation<T>(train: Vec<T>) -> (Vec<T>, Vec<T>) {
     let count = (train.len() as f64 * VALID_SHARE).round() as usize;
     folder::hold_out(train, count)
-}
-
-fn spoken_digits(directory: &Path) -> Result<Corpus, Error> {
-    let within = directory.join("recordings");
-    let folder = if within.is_dir() { &within } else { directory };
-    let files = folder::files(folder, &["wav"])?;
-    let (mut train, mut test) = (Vec::new(), Vec::new());
-    for file in files {
-        let name = folder::within(folder, &file);
-        let Some(index) = recording_index(&name) else {
-            return Err(unusable(
-                &file,
-                "a spoken digit must be named {digit}_{speaker}_{index}.wav",
-            ));
-        };
-        if index < 5 { &mut test } else { &mut train }.push(file);
-    }
-    if train.is_empty() || test.is_empty() {
-        return Err(unusable(
-            folder,
-            "holds no spoken digits {digit}_{speaker}_{index}.wav with index 0 to 4 (test) and from 5 on",
-        ));
-    }
-    let (train, valid) = keep_for_validation(train);
-    let mut reader = Reader::default();
-    let parts = reader.read_all(folder, Parts { train, valid, test })?;
-    let origin = Origin::Folder(folder.to_owned());
-    Ok(reader.corpus(SpeechSet::SpokenDigits.name(), parts, origin))
-}
-
-/// The index in `{digit}_{speaker}_{index}.wav`.
-fn recording_index(name: &str) -> Option<u32> {
-    let (stem, _) = name.rsplit_once('.')?;
-    let (digit, rest) = stem.split_once('_')?;
-    let (speaker, index) = rest.rsplit_once('_')?;
-    let digit = digit.len() == 1 && digit.starts_with(|digit: char| digit.is_ascii_digit());
-    (digit && !speaker.is_empty())
-        .then(|| index.parse().ok())
-        .flatten()
-}
-
-/// Reads recordings and keeps count of what it converts.
-#[derive(Default)]
-struct Reader {
-    conversions: Conversions,
-    resamplers: HashMap<u32, Resampler>,
-}
-
-impl Reader {
-    fn read(&mut self, path: &Path, name: String) -> Result<Recording, Error> {
-        self.decode(&folder::read(path)?, path, name)
-    }
-
-    fn read_all(
-        &mut self,
-        folder: &Path,
-        parts: Parts<Vec<PathBuf>>,
-    ) -> Result<Parts<Vec<Recording>>, Error> {
-        parts.try_map(|files| {
-            let files = files.into_iter();
-            files
-                .map(|file| self.read(&file, folder::within(folder, &file)))
-                .collect()
-        })
-    }
-
-    fn decode(&mut self, bytes: &[u8], path: &Path, name: String) -> Result<Recording, Error> {
-        let sound = Sound::decode(bytes, path)?;
-        if sound.encoding != Encoding::Integers(16) {
-            let what = format!("of {} taken to 16 bits", sound.encoding);
-            self.conversions.count(what, &name);
-        }
-        if sound.channels > 1 {
-            let what = format!("of {} channels mixed to one by their mean", sound.channels);
-            self.conversions.count(what, &name);
-        }
-        let samples = if sound.rate == Speech::RATE {
-            sound.samples
-        } else {
-            let what = format!("resampled from {} to {} Hz", sound.rate, Speech::RATE);
-            self.conversions.count(what, &name);
-            match self.resamplers.entry(sound.rate) {
-                Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(new) => new.insert(Resampler::new(sound.rate, Speech::RATE)),
-            }
-            .run(&sound.samples)
-        };
-        if samples.len() < Speech::FRAME_SAMPLES {
-            return Err(unusable(
-                path,
-                format!(
-                    "{} samples at {} Hz, but one frame takes {}",
-                    samples.len(),
-                    Speech::RATE,
-                    Speech::FRAME_SAMPLES
-                ),
-            ));
-        }
-        if samples.iter().any(|sample| !(-1.0..=1.0).contains(sample)) {
-            self.conversions
-                .count("cut off at full scale".to_owned(), &name);
-        }
-        let values = Values::Samples(Sound::to_i16(&samples));
-        Ok(Recording { name, values })
-    }
-
-    fn corpus(self, name: &str, parts: Parts<Vec<Recording>>, origin: Origin) -> Corpus {
-        Corpus::new(name, Speech::FRAME, parts, origin, self.conversions.lines())
-    }
 }
 
 macro_rules! bundled {
@@ -348,8 +253,9 @@ const BUNDLED: &[(&str, &[u8])] = bundled![
 mod tests {
     use std::fs;
 
+    use super::spoken_digits::recording_index;
     use super::*;
-    use crate::{Draw, Stream};
+    use crate::{Draw, Sound, Stream, Values};
 
     fn counts(corpus: &Corpus) -> [usize; 3] {
         Part::ALL.map(|part| corpus.recordings(part).len())
@@ -469,6 +375,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let refused = |path: &Path| Speech::open(path).unwrap_err().to_string();
         assert!(refused(folder.path()).ends_with("holds no recordings (.wav, .sph)"));
+        let flac = folder.path().join("x.FLAC");
+        fs::write(&flac, b"fLaC").unwrap();
+        assert!(
+            refused(folder.path()).ends_with("x.FLAC: not read; convert the recordings to WAV")
+        );
+        fs::remove_file(flac).unwrap();
         let path = folder.path().join("short.wav");
         Sound::write_wav(&path, 16_000, &hum(199)).unwrap();
         assert!(
