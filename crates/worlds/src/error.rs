@@ -4,7 +4,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::Split;
+use crate::{DATA_VARIABLE, Part, Split};
 
 /// An unusable data file, an impossible task, or a task that failed while it ran ahead.
 #[derive(Debug, thiserror::Error)]
@@ -133,7 +133,7 @@ pub enum Error {
 
     /// A data folder that the environment names, and that cannot be used.
     #[error(
-        "{cause} (the folder is the one that {variable} names; unset it to use the bundled images)"
+        "{cause} (the folder is the one that {variable} names; unset it to use what comes with the program)"
     )]
     FromEnvironment {
         /// The environment variable.
@@ -330,6 +330,70 @@ pub enum Error {
         value: usize,
         /// What would be right.
         wanted: String,
+    },
+
+    /// A recording, or a file about recordings, that cannot be used.
+    #[error("{file}: {problem}")]
+    Unusable {
+        /// The file or folder.
+        file: String,
+        /// What is wrong, where in the file, and what would be right.
+        problem: String,
+    },
+
+    /// The operating system refused to take the bytes of a file.
+    #[error("cannot write {file}: {cause}")]
+    Write {
+        /// The file.
+        file: String,
+        /// What the operating system said.
+        cause: io::Error,
+    },
+
+    /// A data set that is not part of the program and was not named.
+    #[error(
+        "{data} does not come with the program; name a folder with {wanted} by --data or {DATA_VARIABLE}"
+    )]
+    NotBundled {
+        /// Name of the data set.
+        data: &'static str,
+        /// A file that it is read from.
+        wanted: &'static str,
+    },
+
+    /// Windows or sequences of a part without recordings.
+    #[error("{data}: the {part} part holds no recordings")]
+    EmptyPart {
+        /// Name of the corpus.
+        data: String,
+        /// The part.
+        part: Part,
+    },
+
+    /// Windows that are longer than every recording.
+    #[error(
+        "{data}: windows of {steps} steps, but the longest recording of the {part} part has {longest}; use shorter windows"
+    )]
+    ShortRecordings {
+        /// Name of the corpus.
+        data: String,
+        /// The part.
+        part: Part,
+        /// Steps of a window.
+        steps: usize,
+        /// Steps of the longest recording.
+        longest: usize,
+    },
+
+    /// A video that only ffmpeg can decode, on a machine without it.
+    #[error(
+        "{file}: ffmpeg is needed to read it and could not be started ({cause}); install ffmpeg, or extract the frames as png or jpg into a folder"
+    )]
+    NoFfmpeg {
+        /// The video.
+        file: String,
+        /// What the operating system said.
+        cause: io::Error,
     },
 
     /// The thread that makes batches ahead could not start.

@@ -94,7 +94,7 @@ pub enum Origin {
     BundledSubset,
     /// All images, inside the program.
     Bundled,
-    /// This folder.
+    /// This folder or file.
     Folder(PathBuf),
 }
 

@@ -20,6 +20,19 @@
 //! | `omniglot.rs` | the characters: bundled, or a folder with the original archives |
 //! | `omniglot/originals.rs` | how the original characters are read and reduced |
 //! | `idx.rs` | the file format those digits come in |
+//! | `corpus.rs` | recordings of unequal length in three parts: songs, speech, clips, a user's own |
+//! | `corpus/windows.rs` | windows for training, cut from recordings |
+//! | `corpus/batches.rs` | whole recordings with masks, in buckets of about equal length |
+//! | `piano_roll.rs` | polyphonic music: the standard sets, and a folder of MIDI files |
+//! | `speech.rs` | utterances at 16 kHz: LibriSpeech, spoken digits, TIMIT, a folder of recordings |
+//! | `audio.rs` | WAV and NIST SPHERE files, change of the sampling rate |
+//! | `video.rs` | clips: arrays, folders of pictures, video files, the KTH actions |
+//! | `moving_digits.rs` | digits that bounce around, made without end |
+//! | `own.rs` | a user's own sequences: arrays, tables, folders of pictures |
+//! | `picture.rs` | PNG and JPEG files, crop and reduction |
+//! | `npy.rs` | arrays of NumPy |
+//! | `folder.rs` | the order of files in a folder, and which part each belongs to |
+//! | `table.rs` | tables in CSV |
 //! | `stream.rs` | named random streams, by which batch `i` is always the same batch `i` |
 //! | `prefetch.rs` | batches made ahead on a second thread |
 //! | `error.rs` | everything that can go wrong, one line each |
@@ -35,34 +48,53 @@
 //! # Ok::<(), mnemora_worlds::Error>(())
 //! ```
 
+mod audio;
 mod copy;
+mod corpus;
 mod dynamic_dependency;
 mod error;
+mod folder;
 pub mod idx;
 mod images;
 mod mnist;
 mod mnist_map;
+mod moving_digits;
+pub mod npy;
 mod omniglot;
+mod own;
 mod parity_recall;
 mod perfect_recall;
+mod piano_roll;
+mod picture;
 mod prefetch;
 mod sequence;
 mod similarity_cued_recall;
+mod speech;
 mod stream;
+mod table;
 mod task;
 #[cfg(test)]
 mod testing;
+mod video;
 
+pub use audio::{Encoding, Sound};
 pub use copy::{CopyBatch, CopyTask};
+pub use corpus::{Corpus, Draw, Part, Parts, Recording, Scale, SequenceBatch, Values, Window};
 pub use dynamic_dependency::DynamicDependency;
 pub use error::Error;
 pub use images::{DATA_VARIABLE, DataSet, Images, Origin};
 pub use mnist::Mnist;
 pub use mnist_map::MnistMap;
+pub use moving_digits::MovingDigits;
 pub use omniglot::Omniglot;
+pub use own::Own;
 pub use parity_recall::ParityRecall;
 pub use perfect_recall::PerfectRecall;
+pub use piano_roll::{MidiSettings, Music, PianoRolls, Roll};
+pub use picture::{Fit, FrameSettings};
 pub use prefetch::Prefetch;
 pub use similarity_cued_recall::SimilarityCuedRecall;
+pub use speech::{SaSentences, Speech, SpeechSet};
 pub use stream::Stream;
 pub use task::{Batch, Conditions, FrameShape, Split, Task, sequence_number};
+pub use video::{KthSplit, Video};

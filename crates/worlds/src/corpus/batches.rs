@@ -1,0 +1,291 @@
+//! Batches of a corpus: whole recordings of unequal length with a mask, and buckets of recordings that
+//! are about equally long. Windows of one length are cut in `windows.rs`.
+//!
+//! Batch `index` is a pure function of the corpus, the part, the stream and `index`.
+
+use rand::RngExt;
+
+use super::{Corpus, Part, Recording, Values};
+use crate::{Error, FrameShape, Stream};
+
+/// Sequences for a model, the shorter ones padded with zeros at their end.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SequenceBatch {
+    /// `[batch, time, channels, height, width]` row-major; 0 from the end of a sequence on.
+    pub values: Vec<f32>,
+    /// Number of sequences.
+    pub batch: usize,
+    /// Steps of the longest sequence.
+    pub time: usize,
+    /// The dimensions of each step.
+    pub frame: FrameShape,
+    /// `[batch]`: steps of each sequence, at least 1, at most `time`.
+    pub lengths: Vec<usize>,
+    /// `[batch]`: where each sequence was cut.
+    pub windows: Vec<Window>,
+}
+
+impl SequenceBatch {
+    /// `[batch, time]`: 1 within a sequence, 0 in its padding.
+    pub fn mask(&self) -> Vec<f32> {
+        let rows = self.lengths.iter();
+        rows.flat_map(|&length| (0..self.time).map(move |step| f32::from(step < length)))
+            .collect()
+    }
+
+    /// The values at step `time` (from 0) of sequence `row`; `None` outside of the sequence.
+    pub fn frame_at(&self, row: usize, time: usize) -> Option<&[f32]> {
+        if time >= *self.lengths.get(row)? {
+            return None;
+        }
+        let size = self.frame.size();
+        self.values
+            .get((row * self.time + time) * size..)?
+            .get(..size)
+    }
+}
+
+/// A piece of a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Window {
+    /// Which recording of the part, from 0.
+    pub recording: usize,
+    /// Where it begins: at this step or, in a recording of sound, at this sample.
+    pub start: usize,
+}
+
+impl Corpus {
+    /// Whole recordings of a part, `rows` by their numbers, padded to the longest of them.
+    ///
+    /// # Errors
+    /// A number beyond the part.
+    pub fn whole(&self, part: Part, rows: &[usize]) -> Result<SequenceBatch, Error> {
+        let recordings = self.recordings(part);
+        let windows = rows.iter().map(|&recording| {
+            let Some(found) = recordings.get(recording) else {
+                return Err(Error::Setting {
+                    key: "recording",
+                    value: recording,
+                    wanted: format!(
+                        "the {part} part of {} has {}, counted from 0",
+                        self.name(),
+                        recordings.len()
+                    ),
+                });
+            };
+            let start = 0;
+            Ok((Window { recording, start }, self.steps(found)))
+        });
+        Ok(self.assemble(part, windows.collect::<Result<_, _>>()?))
+    }
+
+    /// The recordings with at least `shortest` steps in groups of at most `batch`, each of about
+    /// equal length: shortest first. For evaluation, with [`Corpus::whole`].
+    pub fn buckets(&self, part: Part, batch: usize, shortest: usize) -> Vec<Vec<usize>> {
+        let mut rows = self.at_least(part, shortest);
+        rows.sort_by_key(|&row| self.steps(&self.recordings(part)[row]));
+        rows.chunks(batch.max(1)).map(<[usize]>::to_vec).collect()
+    }
+
+    /// Batch `index` of at most `batch` whole recordings of about equal length, for training on
+    /// unequal ones. An epoch visits every recording once: they are shuffled, sorted by length, cut
+    /// into buckets, and the buckets are shuffled.
+    ///
+    /// # Errors
+    /// The part is empty.
+    pub fn bucket_batch(
+        &self,
+        part: Part,
+        stream: &Stream,
+        index: u64,
+        batch: usize,
+    ) -> Result<SequenceBatch, Error> {
+        let rows = self.at_least(part, 1);
+        if rows.is_empty() {
+            return Err(self.empty(part));
+        }
+        let batch = batch.max(1);
+        let count = rows.len().div_ceil(batch) as u64;
+        let (epoch, place) = (index / count, index % count);
+        let mut members = shuffled(stream, epoch.wrapping_mul(2), rows.len());
+        members.sort_by_key(|&member| self.steps(&self.recordings(part)[rows[member]]));
+        let bucket = shuffled(
+            stream,
+            epoch.wrapping_mul(2).wrapping_add(1),
+            count as usize,
+        )[place as usize];
+        let chosen: Vec<usize> = members
+            .chunks(batch)
+            .nth(bucket)
+            .expect("as many chunks as were counted")
+            .iter()
+            .map(|&member| rows[member])
+            .collect();
+        self.whole(part, &chosen)
+    }
+
+    /// The recordings of a part with at least `steps` steps.
+    pub fn at_least(&self, part: Part, steps: usize) -> Vec<usize> {
+        let recordings = self.recordings(part).iter().enumerate();
+        recordings
+            .filter(|(_, recording)| self.steps(recording) >= steps.max(1))
+            .map(|(number, _)| number)
+            .collect()
+    }
+
+    pub(super) fn empty(&self, part: Part) -> Error {
+        Error::EmptyPart {
+            data: self.name().to_owned(),
+            part,
+        }
+    }
+
+    /// What a model sees of windows with these steps, each within its recording.
+    pub(super) fn assemble(&self, part: Part, windows: Vec<(Window, usize)>) -> SequenceBatch {
+        let frame = self.frame();
+        let time = windows.iter().map(|&(_, steps)| steps).max().unwrap_or(0);
+        let mut values = Vec::with_capacity(windows.len() * time * frame.size());
+        for &(window, steps) in &windows {
+            let recording = &self.recordings(part)[window.recording];
+            self.extend(&mut values, recording, window.start, steps);
+            values.resize(values.len() + (time - steps) * frame.size(), 0.0);
+        }
+        SequenceBatch {
+            values,
+            batch: windows.len(),
+            time,
+            frame,
+            lengths: windows.iter().map(|&(_, steps)| steps).collect(),
+            windows: windows.into_iter().map(|(window, _)| window).collect(),
+        }
+    }
+
+    /// What a model sees of `steps` steps that lie within the recording.
+    fn extend(&self, values: &mut Vec<f32>, recording: &Recording, start: usize, steps: usize) {
+        let frame = self.frame();
+        let size = frame.size();
+        match &recording.values {
+            Values::Notes(chords) => {
+                let chords = &chords[start..start + steps];
+                let notes = |&chord: &u128| (0..size).map(move |note| (chord >> note & 1) as f32);
+                values.extend(chords.iter().flat_map(notes));
+            }
+            Values::Samples(samples) => {
+                let samples = &samples[start..start + steps * size];
+                values.extend(samples.iter().map(|&sample| self.scale().apply(sample)));
+            }
+            Values::Pixels(pixels) => {
+                let intensity = |pixel: u8| f32::from(pixel) / 255.0;
+                for image in pixels[start * size..(start + steps) * size].chunks(size) {
+                    for channel in 0..frame.channels {
+                        let channel = image[channel..].iter().step_by(frame.channels);
+                        values.extend(channel.map(|&pixel| intensity(pixel)));
+                    }
+                }
+            }
+            Values::Numbers(numbers) => {
+                values.extend(&numbers[start * size..(start + steps) * size]);
+            }
+        }
+    }
+}
+
+/// A random order of `0..count`. Orders are drawn from the end of the stream, where no sequence
+/// number reaches.
+pub(super) fn shuffled(stream: &Stream, epoch: u64, count: usize) -> Vec<usize> {
+    let mut generator = stream.at(u64::MAX - epoch);
+    let mut order: Vec<usize> = (0..count).collect();
+    for place in (1..count).rev() {
+        order.swap(place, generator.random_range(0..=place));
+    }
+    order
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::corpus::Parts;
+    use crate::{FrameShape, Origin};
+
+    /// Recordings of these lengths, in which every step names its recording and place.
+    pub(crate) fn numbered(lengths: &[usize]) -> Corpus {
+        let recording = |(row, &length): (usize, &usize)| Recording {
+            name: row.to_string(),
+            values: Values::Numbers(
+                (0..length)
+                    .flat_map(|step| [row as f32, step as f32])
+                    .collect(),
+            ),
+        };
+        let train = lengths.iter().enumerate().map(recording).collect();
+        let frame = FrameShape {
+            channels: 1,
+            height: 1,
+            width: 2,
+        };
+        let parts = Parts {
+            train,
+            ..Parts::default()
+        };
+        Corpus::new("numbered", frame, parts, Origin::Bundled, Vec::new())
+    }
+
+    proptest! {
+        #[test]
+        fn buckets_hold_every_recording_once_with_its_mask(
+            lengths in prop::collection::vec(1usize..30, 1..12),
+            batch in 1usize..5,
+            epoch in 0u64..9,
+        ) {
+            let corpus = numbered(&lengths);
+            let stream = Stream::new(5, "data");
+            let count = lengths.len().div_ceil(batch) as u64;
+            let mut visited = Vec::new();
+            for index in 0..count {
+                let index = epoch * count + index;
+                let drawn = corpus.bucket_batch(Part::Train, &stream, index, batch).unwrap();
+                prop_assert_eq!(&drawn, &corpus.bucket_batch(Part::Train, &stream, index, batch).unwrap());
+                prop_assert_eq!(drawn.time, *drawn.lengths.iter().max().unwrap());
+                let mask = drawn.mask();
+                for (row, window) in drawn.windows.iter().enumerate() {
+                    let length = lengths[window.recording];
+                    prop_assert_eq!(drawn.lengths[row], length);
+                    let sum: f32 = mask[row * drawn.time..(row + 1) * drawn.time].iter().sum();
+                    prop_assert_eq!(sum, length as f32);
+                    let padding = &drawn.values[(row * drawn.time + length) * 2..(row + 1) * drawn.time * 2];
+                    prop_assert!(padding.iter().all(|&value| value == 0.0));
+                    visited.push(window.recording);
+                }
+            }
+            visited.sort();
+            prop_assert!(visited.into_iter().eq(0..lengths.len()));
+
+            let buckets = corpus.buckets(Part::Train, batch, 1);
+            let sorted: Vec<usize> = buckets.concat().iter().map(|&row| lengths[row]).collect();
+            prop_assert!(sorted.is_sorted());
+            prop_assert_eq!(sorted.len(), lengths.len());
+        }
+    }
+
+    #[test]
+    fn colours_come_first_in_a_frame() {
+        let frame = FrameShape {
+            channels: 3,
+            height: 1,
+            width: 2,
+        };
+        let recording = Recording {
+            name: String::new(),
+            values: Values::Pixels(vec![255, 0, 51, 255, 0, 51]),
+        };
+        let parts = Parts {
+            train: vec![recording],
+            ..Parts::default()
+        };
+        let corpus = Corpus::new("colours", frame, parts, Origin::Bundled, Vec::new());
+        let whole = corpus.whole(Part::Train, &[0]).unwrap();
+        assert_eq!(whole.values, [1.0, 1.0, 0.0, 0.0, 0.2, 0.2]);
+    }
+}

@@ -1,0 +1,303 @@
+//! Folders of recordings: in which order they are read, and which part each belongs to.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rand::RngExt;
+
+use crate::corpus::{Part, Parts};
+use crate::table::Table;
+use crate::{Error, Stream};
+
+/// Deepest nesting of folders that is followed; beyond lies a loop of links.
+const DEEPEST: usize = 12;
+
+/// What is wrong with the content of a file, in one line.
+pub(crate) fn unusable(file: &Path, problem: impl Into<String>) -> Error {
+    Error::Unusable {
+        file: file.display().to_string(),
+        problem: problem.into(),
+    }
+}
+
+/// All bytes of a file.
+pub(crate) fn read(file: &Path) -> Result<Vec<u8>, Error> {
+    fs::read(file).map_err(|cause| refused(file, cause))
+}
+
+pub(crate) fn refused(file: &Path, cause: std::io::Error) -> Error {
+    Error::Read {
+        file: file.display().to_string(),
+        cause,
+    }
+}
+
+/// Writes a file.
+pub(crate) fn write(file: &Path, bytes: &[u8]) -> Result<(), Error> {
+    fs::write(file, bytes).map_err(|cause| Error::Write {
+        file: file.display().to_string(),
+        cause,
+    })
+}
+
+/// The order in which people number: `frame9` before `frame10`.
+pub(crate) fn natural_order(left: &str, right: &str) -> Ordering {
+    let (mut left_rest, mut right_rest) = (left, right);
+    loop {
+        let (left_run, right_run) = (run(left_rest), run(right_rest));
+        let order = match (left_run.is_empty(), right_run.is_empty()) {
+            (true, true) => return left.cmp(right),
+            (true, _) => Ordering::Less,
+            (_, true) => Ordering::Greater,
+            _ => compare_runs(left_run, right_run),
+        };
+        if order != Ordering::Equal {
+            return order;
+        }
+        left_rest = &left_rest[left_run.len()..];
+        right_rest = &right_rest[right_run.len()..];
+    }
+}
+
+/// The digits, or all but digits, with which a text begins.
+fn run(text: &str) -> &str {
+    let digits = text.starts_with(|first: char| first.is_ascii_digit());
+    let end = text.find(|next: char| next.is_ascii_digit() != digits);
+    &text[..end.unwrap_or(text.len())]
+}
+
+fn compare_runs(left: &str, right: &str) -> Ordering {
+    let number = |run: &str| run.starts_with(|first: char| first.is_ascii_digit());
+    if !number(left) || !number(right) {
+        return left.cmp(right);
+    }
+    let (left, right) = (left.trim_start_matches('0'), right.trim_start_matches('0'));
+    left.len().cmp(&right.len()).then_with(|| left.cmp(right))
+}
+
+/// What lies in a folder, hidden files left out, in natural order.
+pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let read = || -> std::io::Result<Vec<PathBuf>> {
+        fs::read_dir(folder)?
+            .map(|entry| Ok(entry?.path()))
+            .collect()
+    };
+    let mut found = read().map_err(|cause| refused(folder, cause))?;
+    let name = |path: &Path| {
+        let name = path.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    };
+    found.retain(|path| !name(path).starts_with('.'));
+    found.sort_by(|left, right| natural_order(&name(left), &name(right)));
+    Ok(found)
+}
+
+/// All files with one of these extensions (lower case) in a folder and the folders within.
+pub(crate) fn files(folder: &Path, extensions: &[&str]) -> Result<Vec<PathBuf>, Error> {
+    let mut found = Vec::new();
+    gather(folder, extensions, 0, &mut found)?;
+    Ok(found)
+}
+
+fn gather(
+    folder: &Path,
+    extensions: &[&str],
+    depth: usize,
+    found: &mut Vec<PathBuf>,
+) -> Result<(), Error> {
+    for path in entries(folder)? {
+        if path.is_dir() {
+            if depth < DEEPEST {
+                gather(&path, extensions, depth + 1, found)?;
+            }
+        } else if has_extension(&path, extensions) {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn has_extension(path: &Path, extensions: &[&str]) -> bool {
+    let extension = path.extension().unwrap_or_default().to_string_lossy();
+    extensions.contains(&extension.to_ascii_lowercase().as_str())
+}
+
+/// The name of what lies at `path` within `folder`, with `/` on every system.
+pub(crate) fn within(folder: &Path, path: &Path) -> String {
+    let inner = path.strip_prefix(folder).unwrap_or(path);
+    let names = inner.iter().map(|name| name.to_string_lossy());
+    names.collect::<Vec<_>>().join("/")
+}
+
+/// Divides what was found in `folder` into parts.
+///
+/// The table `index.csv` decides where there is one: a column `file`, `clip` or `name`, and a column
+/// `split`. Otherwise folders named for the parts do, and otherwise chance (see [`by_chance`]).
+pub(crate) fn parts<T>(folder: &Path, found: Vec<(String, T)>) -> Result<Parts<Vec<T>>, Error> {
+    let index = folder.join("index.csv");
+    let mut parts = Parts::default();
+    if index.is_file() {
+        let mut table = read_index(&index)?;
+        for (name, item) in found {
+            if let Some(part) = table.remove(&name) {
+                parts.get_mut(part).push(item);
+            }
+        }
+        let missing = table.into_keys().min();
+        return match missing {
+            Some(name) => Err(unusable(
+                &index,
+                format!(
+                    "names {name}, which is not in {}; remove the line or add what it names",
+                    folder.display()
+                ),
+            )),
+            None => Ok(parts),
+        };
+    }
+    let part_of = |name: &str| {
+        name.split_once('/')
+            .and_then(|(first, _)| Part::named(first))
+    };
+    if found.iter().any(|(name, _)| part_of(name).is_some()) {
+        for (name, item) in found {
+            let Some(part) = part_of(&name) else {
+                return Err(unusable(
+                    &folder.join(&name),
+                    "lies outside of the folders train, valid and test; move it into one of them",
+                ));
+            };
+            parts.get_mut(part).push(item);
+        }
+        return Ok(parts);
+    }
+    Ok(by_chance(found.into_iter().map(|(_, item)| item).collect()))
+}
+
+/// The part of every recording that an index names.
+fn read_index(index: &Path) -> Result<HashMap<String, Part>, Error> {
+    let read = Table::read(index)?;
+    let columns = (
+        read.column(&["file", "clip", "name"]),
+        read.column(&["split"]),
+    );
+    let (Some(name), Some(split)) = columns else {
+        return Err(unusable(
+            index,
+            "its header needs a column file, clip or name and a column split",
+        ));
+    };
+    let mut table = HashMap::new();
+    for (line, fields) in &read.rows {
+        let at = |column: usize| fields[column].as_str();
+        let Some(part) = Part::named(at(split)) else {
+            return Err(unusable(
+                index,
+                format!(
+                    "line {line}: split {:?}; a split is train, valid or test",
+                    at(split)
+                ),
+            ));
+        };
+        if table.insert(at(name).to_owned(), part).is_some() {
+            return Err(unusable(
+                index,
+                format!("line {line}: names {} again", at(name)),
+            ));
+        }
+    }
+    Ok(table)
+}
+
+/// A tenth for validation and a tenth for the test, by a draw that is always the same for this many
+/// recordings; at least one each where there are three.
+pub(crate) fn by_chance<T>(items: Vec<T>) -> Parts<Vec<T>> {
+    let tenth = (items.len() + 5) / 10;
+    let test = tenth.max(usize::from(items.len() >= 2));
+    let valid = tenth.max(usize::from(items.len() >= 3));
+    let (rest, test) = hold_out(items, test);
+    let (train, valid) = hold_out(rest, valid);
+    Parts { train, valid, test }
+}
+
+/// Takes `count` items out at random, the same for every run; both keep their order.
+pub(crate) fn hold_out<T>(items: Vec<T>, count: usize) -> (Vec<T>, Vec<T>) {
+    let mut generator = Stream::new(0, "recordings held out").at(items.len() as u64);
+    let mut order: Vec<usize> = (0..items.len()).collect();
+    let mut held = vec![false; items.len()];
+    for taken in 0..count.min(items.len()) {
+        let other = generator.random_range(taken..order.len());
+        order.swap(taken, other);
+        held[order[taken]] = true;
+    }
+    let (mut rest, mut out) = (Vec::new(), Vec::new());
+    for (item, held) in items.into_iter().zip(held) {
+        if held { &mut out } else { &mut rest }.push(item);
+    }
+    (rest, out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_in_names_are_ordered_as_numbers() {
+        let mut names = [
+            "b", "f10.png", "f9.png", "f09.png", "f1.png", "F2.png", "a2b10", "a2b9", "10", "9",
+        ];
+        names.sort_by(|left, right| natural_order(left, right));
+        assert_eq!(
+            names,
+            [
+                "9", "10", "F2.png", "a2b9", "a2b10", "b", "f1.png", "f09.png", "f9.png", "f10.png"
+            ]
+        );
+    }
+
+    #[test]
+    fn held_out_items_and_the_rest_make_up_all() {
+        for count in 0..40 {
+            let Parts { train, valid, test } = by_chance((0..count).collect());
+            for part in [&train, &valid, &test] {
+                assert!(part.is_sorted());
+            }
+            let mut all = [train.clone(), valid.clone(), test.clone()].concat();
+            all.sort();
+            assert!(all.into_iter().eq(0..count));
+            assert_eq!(train.is_empty(), count == 0);
+            assert_eq!(test.is_empty(), count < 2);
+            assert_eq!(valid.is_empty(), count < 3);
+        }
+    }
+
+    #[test]
+    fn an_index_decides_before_folders_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let found = |names: &[&str]| {
+            let named = names.iter().map(|&name| (name.to_owned(), name.to_owned()));
+            named.collect::<Vec<_>>()
+        };
+        let divided = parts(folder.path(), found(&["train/a", "val/b", "test/c"])).unwrap();
+        assert_eq!(divided.valid, ["val/b"]);
+        let error = parts(folder.path(), found(&["train/a", "b"])).unwrap_err();
+        assert!(error.to_string().contains("b: lies outside"), "{error}");
+
+        let index = folder.path().join("index.csv");
+        let refused = |text: &str| {
+            fs::write(&index, text).unwrap();
+            let error = parts(folder.path(), found(&["train/a"])).unwrap_err();
+            error.to_string()
+        };
+        assert!(refused("file,part\n").contains("needs a column"));
+        assert!(refused("file,split\ntrain/a,some\n").contains("line 2: split \"some\""));
+        assert!(refused("file,split\nx,test\n").contains("names x, which is not in"));
+        assert!(refused("file,split\nx,test\nx,test\n").contains("line 3: names x again"));
+        fs::write(&index, "file,split\ntrain/a,test\n").unwrap();
+        let divided = parts(folder.path(), found(&["train/a", "unnamed"])).unwrap();
+        assert_eq!(divided.test, ["train/a"]);
+        assert!(divided.train.is_empty());
+    }
+}

@@ -1,0 +1,115 @@
+//! A user's own sequences: arrays of NumPy, a table in CSV, or folders of pictures.
+
+mod arrays;
+mod rows;
+
+use std::path::Path;
+
+use crate::corpus::{Corpus, Parts, Recording};
+use crate::folder::{has_extension, unusable};
+use crate::npy;
+use crate::picture::FrameSettings;
+use crate::table::Table;
+use crate::{Error, Origin, Video};
+
+/// Where a user's own sequences are read.
+#[derive(Clone, Copy, Debug)]
+pub enum Own {}
+
+impl Own {
+    /// Sequences of numbers, or of pictures, from `path`:
+    ///
+    /// - `.npz` or `.npy` with one array `[sequence, time, ...]`: sequences of equal length; or
+    ///   `.npz` with several arrays `[time, ...]`, a sequence each. What follows time is a step: a
+    ///   number, a vector `[width]`, or a picture `[channels, height, width]`. Where the arrays of an
+    ///   archive are named `train`, `valid` and `test`, each is `[sequence, time, ...]` and is that
+    ///   part.
+    /// - `.csv` with a header: a column `sequence` (or `sequence_id`, `series`, `episode`, `id`) tells
+    ///   sequences apart, the rows of which are in the order of time; columns `time`, `t` and `step`
+    ///   are checked for that order and left out; a column `split` gives the part; all others are
+    ///   numbers.
+    /// - A folder of pictures for each sequence, or a video file: see [`Video::open`], with `frame`.
+    ///
+    /// Numbers are seen as they are. Pictures in bytes, `[height, width]` or `[height, width, 1 or 3]`,
+    /// are intensities, seen divided by 255. Where nothing says which part a sequence belongs to,
+    /// a tenth is for validation and a tenth for the test.
+    ///
+    /// # Errors
+    /// The file cannot be read or is damaged, a number is not finite, steps differ in width, a
+    /// sequence is empty.
+    pub fn open(path: &Path, frame: FrameSettings) -> Result<Corpus, Error> {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        if !path.exists() {
+            return Err(unusable(
+                path,
+                "does not exist; sequences are read from .npz, .npy and .csv files, and from folders of pictures",
+            ));
+        }
+        let (shape, parts) = if has_extension(path, &["npz", "npy"]) {
+            arrays::sequences(npy::read_arrays(path)?).map_err(|problem| unusable(path, problem))?
+        } else if has_extension(path, &["csv"]) {
+            rows::sequences(Table::read(path)?).map_err(|problem| unusable(path, problem))?
+        } else {
+            return Video::open(path, frame);
+        };
+        let origin = Origin::Folder(path.to_owned());
+        Ok(Corpus::new(&*name, shape, parts, origin, Vec::new()))
+    }
+}
+
+type Sequences = Parts<Vec<Recording>>;
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::Part;
+    use crate::picture::tests::{encode_png, uniform};
+
+    fn written(name: &str, bytes: &[u8]) -> (TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        (folder, path)
+    }
+
+    pub(crate) fn open(name: &str, bytes: &[u8]) -> Result<Corpus, String> {
+        let (_folder, path) = written(name, bytes);
+        let opened = Own::open(&path, FrameSettings::default());
+        opened.map_err(|error| {
+            let text = error.to_string();
+            assert!(!text.contains('\n'), "{text}");
+            let (_, problem) = text
+                .split_once(&format!("{name}: "))
+                .expect("the file is named");
+            problem.to_owned()
+        })
+    }
+
+    pub(crate) fn counts(corpus: &Corpus) -> [usize; 3] {
+        Part::ALL.map(|part| corpus.recordings(part).len())
+    }
+
+    #[test]
+    fn folders_of_pictures_are_sequences() {
+        let folder = tempfile::tempdir().unwrap();
+        for sequence in ["1", "2"] {
+            let inner = folder.path().join(sequence);
+            fs::create_dir(&inner).unwrap();
+            fs::write(inner.join("1.png"), encode_png(&uniform(8, 8, 9))).unwrap();
+        }
+        let corpus = Own::open(folder.path(), FrameSettings::default()).unwrap();
+        assert_eq!(counts(&corpus), [1, 0, 1]);
+        let error = Own::open(&folder.path().join("none"), FrameSettings::default()).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("does not exist; sequences are read from"),
+            "{error}"
+        );
+    }
+}

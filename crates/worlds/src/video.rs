@@ -1,0 +1,405 @@
+//! Video: clips of square frames, from arrays, folders of pictures, and video files.
+//!
+//! A clip is `[frames, side, side, channels]` of bytes, whatever it was read from: pictures are
+//! cropped or stretched to a square and reduced by area ([`FrameSettings`]). Windows of a given length
+//! for training come from [`Corpus::window_batch`](crate::Corpus::window_batch).
+
+mod arrays;
+mod files;
+mod kth;
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use self::arrays::{array_clip, array_parts};
+pub use self::kth::KthSplit;
+use crate::corpus::{Corpus, Part, Parts, Recording, Values};
+use crate::folder::{self, has_extension, unusable};
+use crate::images::{DATA_VARIABLE, check_folder};
+use crate::npy;
+use crate::picture::{FrameSettings, Picture};
+use crate::{Error, FrameShape, Origin};
+
+/// Extensions of pictures.
+const PICTURES: [&str; 3] = ["png", "jpg", "jpeg"];
+/// Extensions of video files: GIF is read by itself, all others by ffmpeg.
+const VIDEOS: [&str; 10] = [
+    "gif", "avi", "mp4", "m4v", "mkv", "mov", "mpg", "mpeg", "ogv", "webm",
+];
+/// The program that decodes video files.
+const FFMPEG: &str = "ffmpeg";
+
+/// Where video is read.
+#[derive(Clone, Copy, Debug)]
+pub enum Video {}
+
+impl Video {
+    /// Thirteen clips of sign-language gestures inside the program, 47 to 73 frames of 64 x 64 grey
+    /// pixels: 8 to train on, 2 for validation, 3 for the test.
+    ///
+    /// # Errors
+    /// Only where the program was built from damaged files.
+    pub fn bundled() -> Result<Corpus, Error> {
+        let archive = include_bytes!("../../../data/video/gestures_64x64.npz");
+        let file = Path::new("bundled gestures_64x64.npz");
+        let table = include_str!("../../../data/video/index.csv");
+        let settings = FrameSettings::default();
+        let clips = npy::decode_archive(archive, file)?;
+        let mut parts = Parts::default();
+        for (name, array) in clips {
+            let row = table
+                .lines()
+                .find_map(|line| line.strip_prefix(&name)?.strip_prefix(','));
+            let part = row
+                .and_then(Part::named)
+                .ok_or_else(|| Error::DamagedBundle {
+                    file: "bundled index.csv",
+                    problem: format!("it does not say which part {name} belongs to"),
+                })?;
+            parts
+                .get_mut(part)
+                .push(array_clip(file, name, array, &settings)?);
+        }
+        Ok(corpus("gestures", parts, &settings, Origin::Bundled))
+    }
+
+    /// The clips that a user means: those in the folder `data` if given, else those in the folder
+    /// that the environment variable `MNEMORA_DATA` names, else the bundled ones. A folder
+    /// `video/sample_videos` or `sample_videos` within is preferred to the folder itself.
+    ///
+    /// # Errors
+    /// As [`Video::open`].
+    pub fn find(data: Option<&Path>, settings: FrameSettings) -> Result<Corpus, Error> {
+        Video::find_with(data, env::var_os(DATA_VARIABLE), settings)
+    }
+
+    fn find_with(
+        data: Option<&Path>,
+        variable: Option<OsString>,
+        settings: FrameSettings,
+    ) -> Result<Corpus, Error> {
+        let open = |directory: &Path| {
+            let inner = ["video/sample_videos", "sample_videos"].map(|name| directory.join(name));
+            let chosen = inner.iter().find(|folder| folder.is_dir());
+            Video::open(chosen.map_or(directory, PathBuf::as_path), settings)
+        };
+        match (data, variable.filter(|value| !value.is_empty())) {
+            (Some(directory), _) => open(directory),
+            (None, Some(directory)) => {
+                open(Path::new(&directory)).map_err(|cause| Error::FromEnvironment {
+                    variable: DATA_VARIABLE,
+                    cause: Box::new(cause),
+                })
+            }
+            (None, None) => Video::bundled(),
+        }
+    }
+
+    /// A user's own clips.
+    ///
+    /// - An `.npz` file with an array of bytes for each clip, `[frames, height, width]` or
+    ///   `[frames, height, width, channels]`, or an `.npy` file with one.
+    /// - A folder with such files; then all else in it is passed over.
+    /// - A folder of pictures (`.png`, `.jpg`), in the natural order of their names: one clip.
+    /// - A video file: `.gif`, or any that an installed ffmpeg decodes.
+    /// - A folder with folders of pictures and video files.
+    ///
+    /// Folders `train`, `valid` and `test`, or a table `index.csv` with columns `clip` and `split`,
+    /// divide the clips; otherwise a tenth is for validation and a tenth for the test. A single clip
+    /// is for the test.
+    ///
+    /// # Errors
+    /// A file is missing, unreadable or damaged, frames of a clip differ in size, there are no clips,
+    /// or a video file needs ffmpeg and it is not installed.
+    pub fn open(path: &Path, settings: FrameSettings) -> Result<Corpus, Error> {
+        settings.check()?;
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        let parts = open_parts(path, &settings, OsStr::new(FFMPEG))?;
+        Ok(corpus(
+            &name,
+            parts,
+            &settings,
+            Origin::Folder(path.to_owned()),
+        ))
+    }
+
+    /// A user's copy of the KTH actions: `person01_boxing_d1_uncomp.avi` and so on, in folders for
+    /// the actions or in one, or a folder of pictures for each; with the list of sub-sequences
+    /// `00sequences.txt`. Each sub-sequence is a clip. Frames of 160 x 120 are stretched to a square
+    /// of `side` pixels, as the sources do.
+    ///
+    /// # Errors
+    /// The list or the videos are missing or damaged, or ffmpeg is not installed.
+    pub fn kth(directory: &Path, split: KthSplit, side: usize) -> Result<Corpus, Error> {
+        kth::open(directory, split, side, OsStr::new(FFMPEG))
+    }
+}
+
+type Clips = Parts<Vec<Recording>>;
+
+fn corpus(name: &str, parts: Clips, settings: &FrameSettings, origin: Origin) -> Corpus {
+    let frame = FrameShape {
+        channels: settings.channels(),
+        height: settings.side,
+        width: settings.side,
+    };
+    Corpus::new(name, frame, parts, origin, Vec::new())
+}
+
+fn open_parts(path: &Path, settings: &FrameSettings, ffmpeg: &OsStr) -> Result<Clips, Error> {
+    if path.is_file() && has_extension(path, &["npz", "npy"]) {
+        let folder = path.parent().unwrap_or(Path::new(""));
+        return array_parts(folder, vec![path.to_owned()], settings);
+    }
+    if path.is_file() {
+        let test = vec![files::read_clip(path, settings, ffmpeg)?];
+        return Ok(Parts {
+            test,
+            ..Parts::default()
+        });
+    }
+    check_folder(path, || {
+        "clips: arrays (.npz), folders of pictures (.png, .jpg), video files".to_owned()
+    })?;
+    let arrays = folder::entries(path)?
+        .into_iter()
+        .filter(|entry| entry.is_file() && has_extension(entry, &["npz", "npy"]));
+    let arrays: Vec<PathBuf> = arrays.collect();
+    if !arrays.is_empty() {
+        return array_parts(path, arrays, settings);
+    }
+    let sources = sources(path)?;
+    match sources.as_slice() {
+        [] => Err(unusable(
+            path,
+            "holds no clips: arrays (.npz), folders of pictures (.png, .jpg) or video files",
+        )),
+        [only] if only == path => Ok(Parts {
+            test: vec![picture_clip(path, settings)?],
+            ..Parts::default()
+        }),
+        _ => {
+            let named = sources
+                .into_iter()
+                .map(|source| (folder::within(path, &source), source));
+            folder::parts(path, named.collect())?.try_map(|sources| {
+                let sources = sources.iter();
+                sources
+                    .map(|source| {
+                        let clip = source_clip(source, settings, ffmpeg)?;
+                        let name = folder::within(path, source);
+                        Ok(Recording { name, ..clip })
+                    })
+                    .collect()
+            })
+        }
+    }
+}
+
+/// All video files and folders of pictures in a folder.
+fn sources(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut found = folder::files(folder, &VIDEOS)?;
+    for picture in folder::files(folder, &PICTURES)? {
+        let parent = picture.parent().unwrap_or(folder).to_owned();
+        if found.last() != Some(&parent) {
+            found.push(parent);
+        }
+    }
+    // Folders within a folder of pictures part its pictures.
+    found.sort_by(|left, right| {
+        folder::natural_order(&left.to_string_lossy(), &right.to_string_lossy())
+    });
+    found.dedup();
+    Ok(found)
+}
+
+/// The clip of a video file or a folder of pictures.
+fn source_clip(
+    source: &Path,
+    settings: &FrameSettings,
+    ffmpeg: &OsStr,
+) -> Result<Recording, Error> {
+    if source.is_dir() {
+        picture_clip(source, settings)
+    } else {
+        files::read_clip(source, settings, ffmpeg)
+    }
+}
+
+/// Frames that must all have the size of the first.
+struct Frames<'a> {
+    settings: &'a FrameSettings,
+    size: Option<(usize, usize)>,
+    pixels: Vec<u8>,
+}
+
+impl Frames<'_> {
+    fn new(settings: &FrameSettings) -> Frames<'_> {
+        Frames {
+            settings,
+            size: None,
+            pixels: Vec::new(),
+        }
+    }
+
+    fn push(&mut self, picture: &Picture) -> Result<(), String> {
+        let size = (picture.height, picture.width);
+        let first = *self.size.get_or_insert(size);
+        if size != first {
+            return Err(format!(
+                "a frame of {} x {} pixels in a clip that begins with {} x {}; all frames of a clip must have one size",
+                size.0, size.1, first.0, first.1
+            ));
+        }
+        self.pixels.extend(picture.frame(self.settings));
+        Ok(())
+    }
+
+    fn clip(self, name: String) -> Result<Recording, String> {
+        if self.pixels.is_empty() {
+            return Err("a video without frames".to_owned());
+        }
+        let values = Values::Pixels(self.pixels);
+        Ok(Recording { name, values })
+    }
+}
+
+fn picture_clip(folder: &Path, settings: &FrameSettings) -> Result<Recording, Error> {
+    let mut frames = Frames::new(settings);
+    for file in folder::entries(folder)? {
+        if !file.is_file() || !has_extension(&file, &PICTURES) {
+            continue;
+        }
+        let picture = Picture::decode(&folder::read(&file)?);
+        let pushed = picture.and_then(|picture| frames.push(&picture));
+        pushed.map_err(|problem| unusable(&file, problem))?;
+    }
+    let name = folder.display().to_string();
+    frames
+        .clip(name)
+        .map_err(|problem| unusable(folder, problem))
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::picture::tests::{encode_png, uniform};
+    use crate::{Draw, Stream};
+
+    pub(crate) fn counts(corpus: &Corpus) -> [usize; 3] {
+        Part::ALL.map(|part| corpus.recordings(part).len())
+    }
+
+    pub(crate) fn greys(recording: &Recording, size: usize) -> Vec<u8> {
+        let Values::Pixels(pixels) = &recording.values else {
+            panic!("no pixels");
+        };
+        pixels.iter().step_by(size).copied().collect()
+    }
+
+    pub(crate) fn side(side: usize) -> FrameSettings {
+        FrameSettings {
+            side,
+            ..FrameSettings::default()
+        }
+    }
+
+    #[test]
+    fn gestures_are_bundled() {
+        let clips = Video::bundled().expect("the bundled clips are sound");
+        assert_eq!(counts(&clips), [8, 2, 3]);
+        let steps = Part::ALL.map(|part| clips.total_steps(part));
+        assert_eq!(steps, [430, 136, 182]);
+        assert_eq!(clips.at_least(Part::Train, 40).len(), 8);
+        let batch = clips
+            .window_batch(
+                Part::Train,
+                &Stream::new(1, "data"),
+                0,
+                2,
+                20,
+                Draw::EachRecording,
+            )
+            .unwrap();
+        assert_eq!(batch.values.len(), 2 * 20 * 64 * 64);
+        assert!(batch.values.iter().all(|value| (0.0..=1.0).contains(value)));
+        assert_eq!(
+            clips.fingerprint(),
+            "6e923c7ba61ec4f0abcf6453c1d0014d10ef26f923b85d0ceb5a622c9b3bfd5e"
+        );
+    }
+
+    #[test]
+    fn the_free_clips_are_read() {
+        let data = Path::new("../../../shared/data");
+        if !data.join("video/sample_videos").is_dir() {
+            println!("skipped: no clips in {}", data.display());
+            return;
+        }
+        let clips = Video::find(Some(data), FrameSettings::default()).unwrap();
+        assert_eq!(counts(&clips), [27, 0, 6]);
+        assert_eq!(
+            Part::ALL
+                .map(|part| clips.total_steps(part))
+                .iter()
+                .sum::<usize>(),
+            4000
+        );
+    }
+
+    #[test]
+    fn folders_of_pictures_are_clips_in_natural_order() {
+        let folder = tempfile::tempdir().unwrap();
+        for clip in ["b", "a/inner", "c"] {
+            let clip = folder.path().join(clip);
+            fs::create_dir_all(&clip).unwrap();
+            for (name, grey) in [("f10.png", 30), ("f9.png", 20), ("f1.png", 10)] {
+                fs::write(clip.join(name), encode_png(&uniform(6, 9, grey))).unwrap();
+            }
+            fs::write(clip.join("notes.txt"), "no picture").unwrap();
+        }
+        let clips = Video::open(folder.path(), side(4)).unwrap();
+        assert_eq!(counts(&clips), [1, 1, 1]);
+        for part in Part::ALL {
+            assert_eq!(greys(&clips.recordings(part)[0], 16), [10, 20, 30]);
+        }
+        let single = Video::open(&folder.path().join("b"), side(2)).unwrap();
+        assert_eq!(counts(&single), [0, 0, 1]);
+        fs::write(
+            folder.path().join("index.csv"),
+            "clip,split\na/inner,train\nb,train\n",
+        )
+        .unwrap();
+        let clips = Video::open(folder.path(), side(4)).unwrap();
+        assert_eq!(counts(&clips), [2, 0, 0]);
+
+        let odd = folder.path().join("b/f11.png");
+        fs::write(&odd, encode_png(&uniform(9, 6, 0))).unwrap();
+        let error = Video::open(folder.path(), side(4)).unwrap_err().to_string();
+        assert!(
+            error.ends_with("b/f11.png: a frame of 9 x 6 pixels in a clip that begins with 6 x 9; all frames of a clip must have one size"),
+            "{error}"
+        );
+        fs::write(&odd, b"text").unwrap();
+        let error = Video::open(folder.path(), side(4)).unwrap_err().to_string();
+        assert!(
+            error.ends_with("b/f11.png: neither a PNG nor a JPEG picture"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn nothing_is_no_video() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = Video::open(folder.path(), side(4)).unwrap_err().to_string();
+        assert!(error.contains("holds no clips: "), "{error}");
+        assert!(Video::open(&folder.path().join("none"), side(4)).is_err());
+        assert!(Video::open(folder.path(), side(0)).is_err());
+        let found = Video::find_with(None, None, side(64)).unwrap();
+        assert_eq!(found.name(), "gestures");
+        assert!(Video::find_with(None, Some(folder.path().into()), side(64)).is_err());
+    }
+}
