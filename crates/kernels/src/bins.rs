@@ -1,9 +1,7 @@
 //! Numbers that were measured in bins, under Gaussians.
 
+use crate::gaussian::HALF_LOG_TWO_PI;
 use burn::tensor::Tensor;
-
-/// `0.5 * ln(2 pi)`
-const HALF_LOG_TWO_PI: f64 = 0.918_938_533_204_672_7;
 
 /// `log P(x - bin / 2 < X < x + bin / 2)` for `X ~ N(mean, exp(log_std)^2)`, summed over the last axis, in
 /// nats: what a number that was measured in bins of a width tells.

@@ -3,7 +3,7 @@
 use burn::tensor::Tensor;
 
 /// `0.5 * ln(2 pi)`
-const HALF_LOG_TWO_PI: f64 = 0.918_938_533_204_672_7;
+pub const HALF_LOG_TWO_PI: f64 = 0.918_938_533_204_672_7;
 
 /// `KL(q || p)` of two diagonal Gaussians, summed over the last axis, in nats.
 ///
