@@ -257,17 +257,17 @@ fn train_command(arguments: &Train) -> Result<u8, LabError> {
         return Ok(0);
     }
     let device = find_device(arguments.on.device)?;
-    let memory = experiment.model.memory.as_str();
+    let label = experiment.label();
     if let Some(count) = arguments.replicas {
         let out = arguments
             .out
             .clone()
-            .unwrap_or_else(|| PathBuf::from("runs").join(format!("{}-{memory}", experiment.name)));
+            .unwrap_or_else(|| PathBuf::from("runs").join(format!("{}-{label}", experiment.name)));
         return replicas(&experiment, &out, count, data, device, arguments.json);
     }
     let out = arguments.out.clone().unwrap_or_else(|| {
         PathBuf::from("runs").join(format!(
-            "{}-{memory}-seed{}",
+            "{}-{label}-seed{}",
             experiment.name, experiment.seed
         ))
     });

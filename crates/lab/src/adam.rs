@@ -15,7 +15,7 @@ use std::{collections::BTreeMap, path::Path};
 ///
 /// Burn's own Adam keeps its state by identifiers that are new in every process and clips each
 /// parameter on its own; this one saves by name and clips by the norm of the whole gradient.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Adam {
     moments: BTreeMap<String, Moments>,
 }

@@ -31,7 +31,7 @@ pub struct State {
     pub step: u64,
     /// Seed of the streams.
     pub seed: u64,
-    /// The memory of the model, by its name in configurations.
+    /// The model: see [`Experiment::label`].
     #[serde(default)]
     pub memory: String,
     /// Processor threads that tensor operations ran on.
@@ -74,17 +74,17 @@ impl State {
     pub(crate) fn start(experiment: &Experiment) -> Self {
         Self {
             seed: experiment.seed,
-            memory: experiment.model.memory.as_str().to_owned(),
+            memory: experiment.label(),
             ..Self::default()
         }
     }
 
     /// Refuses an experiment of another seed or memory than the checkpoint's.
     pub(crate) fn check(&self, run: &Path, experiment: &Experiment) -> Result<(), LabError> {
-        let memory = experiment.model.memory.as_str();
+        let memory = experiment.label();
         if !self.memory.is_empty() && self.memory != memory {
             return Err(LabError::Configuration(format!(
-                "{} holds a model with model.memory = {}, but {} says {memory}",
+                "{} holds the model {}, but {} says {memory}",
                 directory(run, self.step).display(),
                 self.memory,
                 run.join(EXPERIMENT_FILE).display(),

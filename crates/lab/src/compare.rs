@@ -4,7 +4,7 @@ use crate::{
     Evaluation, Experiment, LabError, MemoryName,
     chart::{self, Layout, Series},
     checkpoint::{self, HeldOut},
-    config::TaskName,
+    config::{TaskKind, TaskName},
     curves::{bit_error_chart, bound_chart, kl_per_step_chart, last_kl_chart},
     device::light_device,
     open::{Which, open, resolve_task},
@@ -47,6 +47,15 @@ pub struct ModelRow {
     pub steps: u64,
     /// Bound in nats per sequence.
     pub bound: Estimate,
+    /// Free energy of recorded sequences in nats per step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_energy: Option<Estimate>,
+    /// Mean over recordings of each one's nats per step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_energy_of_recordings: Option<Estimate>,
+    /// KL of recorded sequences in nats per step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kl_per_step: Option<Estimate>,
     /// Share of the bits to be answered that are wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bit_error: Option<Estimate>,
@@ -195,7 +204,7 @@ pub fn compare(paths: &[PathBuf]) -> Result<Comparison, LabError> {
         let place = MemoryName::ALL
             .iter()
             .position(|name| *name == m.experiment.model.memory);
-        (m.experiment.name.clone(), place)
+        (m.experiment.name.clone(), place, m.experiment.label())
     });
     let first = models.first().map(|m| m.experiment.clone());
     let Some(first) = first else {
@@ -213,7 +222,7 @@ pub fn compare(paths: &[PathBuf]) -> Result<Comparison, LabError> {
         model.label = label;
     }
     let recall = match first.task.name {
-        TaskName::Copy => None,
+        name if name.kind() != TaskKind::Frames => None,
         _ => resolve_task(&mut first.clone(), None)?.recall_interval(),
     };
     let rows = models.iter().map(row).collect();
@@ -239,20 +248,17 @@ fn evaluation_of(run: &Path) -> Result<Evaluation, LabError> {
 
 /// The memory's name, with the experiment's where that differs, and a number where both repeat.
 fn label(model: &Replicas, all: &[Replicas]) -> String {
-    let memory = model.experiment.model.memory.as_str();
+    let name = model.experiment.label();
     let several = all
         .iter()
         .any(|m| m.experiment.name != model.experiment.name);
     let base = match several {
-        true => format!("{} {memory}", model.experiment.name),
-        false => memory.to_owned(),
+        true => format!("{} {name}", model.experiment.name),
+        false => name.clone(),
     };
     let alike: Vec<&Replicas> = all
         .iter()
-        .filter(|m| {
-            m.experiment.name == model.experiment.name
-                && m.experiment.model.memory == model.experiment.model.memory
-        })
+        .filter(|m| m.experiment.name == model.experiment.name && m.experiment.label() == name)
         .collect();
     match alike.iter().position(|m| std::ptr::eq(*m, model)) {
         Some(place) if alike.len() > 1 => format!("{base} ({})", place + 1),
@@ -272,6 +278,9 @@ fn row(model: &Replicas) -> ModelRow {
         seeds: model.seeds.clone(),
         steps: model.evaluations.iter().map(|e| e.step).max().unwrap_or(0),
         bound: of(&|e| e.bound),
+        free_energy: all(&|e| Some(e.recordings.as_ref()?.free_energy)),
+        free_energy_of_recordings: all(&|e| Some(e.recordings.as_ref()?.free_energy_of_recordings)),
+        kl_per_step: all(&|e| Some(e.recordings.as_ref()?.kl)),
         bit_error: all(&|e| e.bit_error),
         kl_last: all(&|e| e.kl_last),
         kl_unpredictable: all(&|e| e.kl_unpredictable),
@@ -301,7 +310,10 @@ impl Comparison {
 
     /// The rows as a Markdown table; numbers that no row has are left out.
     pub fn table(&self) -> String {
-        let columns: [(&str, usize, Column); 9] = [
+        let columns: [(&str, usize, Column); 12] = [
+            ("free energy a step", 3, |row| row.free_energy),
+            ("of recordings", 3, |row| row.free_energy_of_recordings),
+            ("KL a step", 3, |row| row.kl_per_step),
             ("bound", 1, |row| Some(row.bound)),
             ("bit error", 4, |row| row.bit_error),
             ("last KL", 2, |row| row.kl_last),

@@ -1,7 +1,12 @@
 //! Experiments as configuration: what a TOML file may say, defaults, overrides, validation.
 
+mod network;
 mod sizes;
 
+pub use network::{
+    FilteringSettings, ModelName, NetworkSettings, SrnnNetworkSettings, StrategyName,
+    VrnnNetworkSettings,
+};
 pub use sizes::{
     DncSettings, HybridSettings, IntrospectionSettings, LruSettings, LstmSettings, MemorySettings,
     NtmSettings, VrnnSettings,
@@ -35,6 +40,10 @@ pub struct Experiment {
     pub model: ModelSettings,
     /// Sizes of each memory; `model.memory` says which one is used.
     pub memory: MemorySettings,
+    /// Sizes of each model without such a memory; `model.name` says which one is used.
+    pub network: NetworkSettings,
+    /// How beliefs about latents are found.
+    pub filtering: FilteringSettings,
     /// How parameters are learned.
     pub training: TrainingSettings,
     /// What is measured on held-out sequences.
@@ -48,7 +57,9 @@ pub struct Experiment {
 #[serde(default)]
 pub struct TaskSettings {
     /// Which task: `perfect-recall`, `parity-recall`, `one-shot-recall`, `dynamic-dependency`,
-    /// `similarity-cued-recall`, `mnist-map` or `copy`.
+    /// `similarity-cued-recall`, `mnist-map` or `copy`; or sequences as they were recorded: music
+    /// (`jsb-chorales`, `nottingham`, `muse-data`, `piano-midi`, `midi`), sound (`speech`,
+    /// `spoken-digits`, `timit`, `recordings`), clips (`video`, `kth`, `moving-digits`) or `own`.
     pub name: TaskName,
     /// Frames before the recall interval, `l`; steps on the map that a model is shown.
     pub length: usize,
@@ -60,6 +71,14 @@ pub struct TaskSettings {
     pub bits: usize,
     /// Vectors of the longest string that is to be copied.
     pub longest: usize,
+    /// Steps of a training sequence that is cut from a recording.
+    pub window: usize,
+    /// Rows and columns of the frames of clips and pictures.
+    pub side: usize,
+    /// Whether those frames are in colour.
+    pub colour: bool,
+    /// Digits of a `moving-digits` clip.
+    pub digits: usize,
 }
 
 /// The tasks by name.
@@ -80,11 +99,37 @@ pub enum TaskName {
     MnistMap,
     /// Random bit vectors, to be written out again (Graves et al. 2014, section 4.1).
     Copy,
+    /// Four-part chorales as piano-rolls; comes with mnemora.
+    JsbChorales,
+    /// Folk tunes as piano-rolls.
+    Nottingham,
+    /// Orchestral and piano music as piano-rolls.
+    MuseData,
+    /// Classical piano music as piano-rolls.
+    PianoMidi,
+    /// A folder of MIDI files.
+    Midi,
+    /// Read English (LibriSpeech); a few utterances come with mnemora.
+    Speech,
+    /// Single spoken digits.
+    SpokenDigits,
+    /// TIMIT in its original layout.
+    Timit,
+    /// A folder of recordings.
+    Recordings,
+    /// A folder of clips; a few come with mnemora.
+    Video,
+    /// The KTH actions.
+    Kth,
+    /// Digits that bounce around, made without end.
+    MovingDigits,
+    /// A user's own sequences: arrays, a table, folders of pictures.
+    Own,
 }
 
 impl TaskName {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 20] = [
         Self::PerfectRecall,
         Self::ParityRecall,
         Self::OneShotRecall,
@@ -92,6 +137,19 @@ impl TaskName {
         Self::SimilarityCuedRecall,
         Self::MnistMap,
         Self::Copy,
+        Self::JsbChorales,
+        Self::Nottingham,
+        Self::MuseData,
+        Self::PianoMidi,
+        Self::Midi,
+        Self::Speech,
+        Self::SpokenDigits,
+        Self::Timit,
+        Self::Recordings,
+        Self::Video,
+        Self::Kth,
+        Self::MovingDigits,
+        Self::Own,
     ];
 
     /// As in configurations.
@@ -104,12 +162,47 @@ impl TaskName {
             Self::SimilarityCuedRecall => "similarity-cued-recall",
             Self::MnistMap => "mnist-map",
             Self::Copy => "copy",
+            Self::JsbChorales => "jsb-chorales",
+            Self::Nottingham => "nottingham",
+            Self::MuseData => "muse-data",
+            Self::PianoMidi => "piano-midi",
+            Self::Midi => "midi",
+            Self::Speech => "speech",
+            Self::SpokenDigits => "spoken-digits",
+            Self::Timit => "timit",
+            Self::Recordings => "recordings",
+            Self::Video => "video",
+            Self::Kth => "kth",
+            Self::MovingDigits => "moving-digits",
+            Self::Own => "own",
         }
     }
 
-    /// Whether its frames are digits.
+    /// Which of the three kinds it is.
+    pub fn kind(self) -> TaskKind {
+        match self {
+            Self::PerfectRecall
+            | Self::ParityRecall
+            | Self::OneShotRecall
+            | Self::DynamicDependency
+            | Self::SimilarityCuedRecall
+            | Self::MnistMap => TaskKind::Frames,
+            Self::Copy => TaskKind::Copy,
+            _ => TaskKind::Recordings,
+        }
+    }
+
+    /// Whether its frames are digits, each named by a label.
     pub fn shows_digits(self) -> bool {
-        !matches!(self, Self::OneShotRecall | Self::Copy)
+        self.kind() == TaskKind::Frames && self != Self::OneShotRecall
+    }
+
+    /// The models that can be trained on it.
+    pub fn models(self) -> &'static [ModelName] {
+        match self.kind() {
+            TaskKind::Frames | TaskKind::Copy => &[ModelName::Gtmm],
+            TaskKind::Recordings => &ModelName::ALL,
+        }
     }
 
     /// Memories that can be trained on it.
@@ -122,10 +215,24 @@ impl TaskName {
     }
 }
 
+/// What a task is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskKind {
+    /// Sequences of images that are composed so as to ask something of a memory.
+    Frames,
+    /// Strings to be copied.
+    Copy,
+    /// Sequences of unequal length as they were recorded.
+    Recordings,
+}
+
 /// The generative model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModelSettings {
+    /// Which model: `gtmm`, the temporal VAE around a memory, or, for recorded sequences, `vrnn` or
+    /// `srnn`. The task `copy` takes the memory alone.
+    pub name: ModelName,
     /// Which memory: `vrnn`, `introspection`, `ntm`, `lru`, `dnc` or `hybrid`; for the task `copy`
     /// `lstm`, `ntm`, `lru` or `dnc`.
     pub memory: MemoryName,
@@ -141,7 +248,9 @@ pub struct ModelSettings {
     pub prior_hidden: usize,
     /// Hidden units of the posterior map, 0 for a linear map.
     pub posterior_hidden: usize,
-    /// Likelihood of frames: `bernoulli` or `gaussian`.
+    /// Likelihood of observations: `bernoulli`, `gaussian`, or `normal`, whose standard deviations the
+    /// model gives itself: a probability of the bins in which samples of sound and pixels are
+    /// measured, a density for other numbers.
     pub likelihood: LikelihoodName,
     /// Standard deviation of the Gaussian likelihood.
     pub likelihood_std: f64,
@@ -211,6 +320,8 @@ pub enum LikelihoodName {
     Bernoulli,
     /// Independent Gaussian pixels of one standard deviation.
     Gaussian,
+    /// Independent Gaussians, or bins of them, with standard deviations of their own.
+    Normal,
 }
 
 /// How the learning rate goes from its first to its final value.
@@ -223,6 +334,8 @@ pub enum Schedule {
     Linear,
     /// Along half a cosine over all steps.
     Cosine,
+    /// By the same factor at each step.
+    Exponential,
 }
 
 /// How parameters are learned.
@@ -270,6 +383,9 @@ pub struct EvaluationSettings {
     pub checkpoint_batches: u64,
     /// Sequences drawn in pictures.
     pub pictures: usize,
+    /// Particles of the importance-weighted and the particle filter's bound, 0 for neither; for
+    /// recorded sequences.
+    pub particles: usize,
 }
 
 /// Where the data come from.
@@ -286,15 +402,16 @@ impl TaskSettings {
     /// The task and its sizes in words.
     pub(crate) fn words(&self) -> String {
         let name = self.name.as_str();
-        match self.name {
-            TaskName::Copy => format!(
+        match self.name.kind() {
+            TaskKind::Copy => format!(
                 "{name} with {} bits and longest {}",
                 self.bits, self.longest
             ),
-            _ => format!(
+            TaskKind::Frames => format!(
                 "{name} with length {} and recall {}",
                 self.length, self.recall
             ),
+            TaskKind::Recordings => format!("{name} with windows of {}", self.window),
         }
     }
 }
@@ -308,6 +425,10 @@ impl Default for TaskSettings {
             grid: 4,
             bits: 8,
             longest: 20,
+            window: 25,
+            side: 64,
+            colour: false,
+            digits: 2,
         }
     }
 }
@@ -315,6 +436,7 @@ impl Default for TaskSettings {
 impl Default for ModelSettings {
     fn default() -> Self {
         Self {
+            name: ModelName::Gtmm,
             memory: MemoryName::Introspection,
             latent: 32,
             visual: VisualName::Dense,
@@ -324,6 +446,16 @@ impl Default for ModelSettings {
             posterior_hidden: 128,
             likelihood: LikelihoodName::Bernoulli,
             likelihood_std: 0.2,
+        }
+    }
+}
+
+impl TrainingSettings {
+    /// The weight of the KL in update `step`, from 1.
+    pub fn kl_weight(&self, step: u64) -> f64 {
+        match self.kl_warmup {
+            0 => 1.0,
+            warmup => (step as f64 / warmup as f64).min(1.0),
         }
     }
 }
@@ -354,6 +486,7 @@ impl Default for EvaluationSettings {
             batch: 32,
             checkpoint_batches: 4,
             pictures: 6,
+            particles: 0,
         }
     }
 }
@@ -424,11 +557,38 @@ impl Experiment {
         Table::try_from(Self::default()).map_err(|error| LabError::Configuration(error.to_string()))
     }
 
-    /// Steps of a sequence, of the longest one where lengths differ.
+    /// Steps of a training sequence, of the longest one where lengths differ.
     pub fn time(&self) -> usize {
-        match self.task.name {
-            TaskName::Copy => 2 * self.task.longest + 2,
-            _ => self.task.length + self.task.recall,
+        match self.task.name.kind() {
+            TaskKind::Copy => 2 * self.task.longest + 2,
+            TaskKind::Frames => self.task.length + self.task.recall,
+            TaskKind::Recordings => self.task.window,
+        }
+    }
+
+    /// The model in a word: its memory or its name, and how its beliefs are found unless directly.
+    pub fn label(&self) -> String {
+        let base = match self.model.name {
+            ModelName::Gtmm => self.model.memory.as_str(),
+            other => other.as_str(),
+        };
+        let rounds = self.filtering.iterations;
+        match self.filtering.strategy {
+            StrategyName::Direct => base.to_owned(),
+            StrategyName::Iterative => format!("{base}-avf{rounds}"),
+            StrategyName::Gradient => format!("{base}-gradient{rounds}"),
+        }
+    }
+
+    /// The likelihood of observations of which a bin has the given width, 0 where they are
+    /// measured without steps; `squashed` where they are intensities.
+    pub fn likelihood_config(&self, bin: f64, squashed: bool) -> LikelihoodConfig {
+        match self.model.likelihood {
+            LikelihoodName::Bernoulli => LikelihoodConfig::Bernoulli,
+            LikelihoodName::Gaussian => LikelihoodConfig::Gaussian {
+                std: self.model.likelihood_std,
+            },
+            LikelihoodName::Normal => LikelihoodConfig::Normal { bin, squashed },
         }
     }
 
@@ -500,6 +660,7 @@ impl Experiment {
         &self,
         frame: FrameShape,
         condition: usize,
+        likelihood: LikelihoodConfig,
     ) -> Result<GtmmConfig, LabError> {
         let model = &self.model;
         let visual = match model.visual {
@@ -552,12 +713,7 @@ impl Experiment {
             visual,
             prior_hidden: model.prior_hidden,
             posterior_hidden: model.posterior_hidden,
-            likelihood: match model.likelihood {
-                LikelihoodName::Bernoulli => LikelihoodConfig::Bernoulli,
-                LikelihoodName::Gaussian => LikelihoodConfig::Gaussian {
-                    std: model.likelihood_std,
-                },
-            },
+            likelihood,
         })
     }
 
@@ -582,6 +738,12 @@ impl Experiment {
             ("task.grid", self.task.grid),
             ("task.bits", self.task.bits),
             ("task.longest", self.task.longest),
+            ("task.window", self.task.window),
+            ("task.side", self.task.side),
+            ("task.digits", self.task.digits),
+            ("filtering.iterations", self.filtering.iterations),
+            ("filtering.samples", self.filtering.samples),
+            ("filtering.hidden", self.filtering.hidden),
             ("model.latent", self.model.latent),
             ("model.visual_hidden", self.model.visual_hidden),
             ("model.visual_features", self.model.visual_features),
@@ -617,9 +779,7 @@ impl Experiment {
                 "{key} is {value}, it must be at most {LARGEST_SIZE}"
             ));
         }
-        if !self.task.name.memories().contains(&self.model.memory) {
-            return Err(self.wrong_memory());
-        }
+        self.validate_model()?;
         self.validate_memory()?;
         if training.threads > LARGEST_POOL {
             return Err(format!(
@@ -632,6 +792,7 @@ impl Experiment {
             ("training.learning_rate", training.learning_rate),
             ("training.final_learning_rate", training.final_learning_rate),
             ("model.likelihood_std", self.model.likelihood_std),
+            ("filtering.rate", self.filtering.rate),
         ] {
             if !(value.is_finite() && value > 0.0) {
                 return Err(format!("{key} is {value}, it must be a positive number"));
@@ -648,20 +809,82 @@ impl Experiment {
 }
 
 impl Experiment {
+    /// The task takes the model, and the model the task's strategy.
+    fn validate_model(&self) -> Result<(), String> {
+        let task = self.task.name;
+        if !task.models().contains(&self.model.name) {
+            return Err(format!(
+                "model.name is '{}', for the task {} it must be gtmm; vrnn and srnn are for recorded \
+                 sequences, such as jsb-chorales",
+                self.model.name.as_str(),
+                task.as_str()
+            ));
+        }
+        if self.model.name == ModelName::Gtmm && !task.memories().contains(&self.model.memory) {
+            return Err(self.wrong_memory());
+        }
+        let strategy = self.filtering.strategy;
+        if task == TaskName::Copy && strategy != StrategyName::Direct {
+            return Err(format!(
+                "filtering.strategy is '{}', it must be direct for the task copy, which has no latents",
+                strategy.as_str()
+            ));
+        }
+        if task.kind() == TaskKind::Frames && self.model.likelihood == LikelihoodName::Normal {
+            return Err(format!(
+                "model.likelihood is 'normal', for the task {} it must be bernoulli or gaussian",
+                task.as_str()
+            ));
+        }
+        let mut tables = Vec::new();
+        let table = Table::try_from(&self.network).map_err(|error| error.to_string())?;
+        flatten(&table, "network", &mut tables);
+        for (key, size) in tables {
+            let size = size.as_integer().unwrap_or_default();
+            if size == 0 {
+                return Err(format!("{key} is 0, it must be at least 1"));
+            }
+            if size > LARGEST_SIZE as i64 {
+                return Err(format!(
+                    "{key} is {size}, it must be at most {LARGEST_SIZE}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// Segments are shorter than a sequence, of a task that has them.
     fn validate_segment(&self) -> Result<(), String> {
         let (segment, time) = (self.training.segment, self.time());
         match self.task.name {
+            _ if segment > 0 && self.filtering.strategy != StrategyName::Direct => Err(format!(
+                "training.segment is {segment}, it must be 0 unless filtering.strategy is direct"
+            )),
+            _ if segment > 0 && self.task.name.kind() == TaskKind::Recordings => Err(format!(
+                "training.segment is {segment}, it must be 0 for recorded sequences: choose a shorter \
+                 task.window"
+            )),
             TaskName::Copy if segment > 0 => Err(format!(
                 "training.segment is {segment}, it must be 0 for the task copy, which is trained on \
                  whole sequences"
             )),
             _ if segment >= time => Err(format!(
-                "training.segment is {segment}, but a sequence has {time} steps (task.length {} and \
-                 task.recall {}): it must be less, or 0 for whole sequences",
-                self.task.length, self.task.recall
+                "training.segment is {segment}, but a sequence has {time} steps ({}): it must be less, or \
+                 0 for whole sequences",
+                self.time_words()
             )),
             _ => Ok(()),
+        }
+    }
+
+    /// Which keys make the length of a sequence.
+    fn time_words(&self) -> String {
+        match self.task.name.kind() {
+            TaskKind::Recordings => format!("task.window {}", self.task.window),
+            _ => format!(
+                "task.length {} and task.recall {}",
+                self.task.length, self.task.recall
+            ),
         }
     }
 
@@ -681,6 +904,9 @@ impl Experiment {
                 ));
             }
         }
+        if self.model.name != ModelName::Gtmm {
+            return Ok(());
+        }
         let time = self.time();
         let (slots, reads) = match self.model.memory {
             MemoryName::Introspection => (self.memory.introspection.slots, None),
@@ -693,9 +919,9 @@ impl Experiment {
         let memory = self.model.memory.as_str();
         match reads {
             None if slots != 0 && slots < time => Err(format!(
-                "memory.{memory}.slots is {slots}, but a sequence has {time} steps (task.length \
-                 {} and task.recall {}): it must be at least {time}, or 0 for as many as needed",
-                self.task.length, self.task.recall
+                "memory.{memory}.slots is {slots}, but a sequence has {time} steps ({}): it must be at \
+                 least {time}, or 0 for as many as needed",
+                self.time_words()
             )),
             Some(reads) if slots != 0 && slots < reads => Err(format!(
                 "memory.{memory}.slots is {slots}, it must be at least memory.{memory}.reads, \

@@ -7,7 +7,7 @@ use crate::{
     chart::Series,
     curves::{bit_error_chart, bit_error_series},
     evaluate::{data_stream, mean_and_stderr},
-    learner::{Learner, Shown, StepFailure, Updates},
+    learner::{Drawn, Learner, Shown, StepFailure, Updates},
     picture::{HeatMap, Image, PictureError, heat_map},
     present::{Figures, attention_maps, charted, drawn, grid},
     run::Metrics,
@@ -155,12 +155,10 @@ impl Learner for CopyLearner {
         Ok(self.updates.last()?.map(|made| Metrics {
             step: made.step,
             bound: made.terms[0],
-            reconstruction: None,
-            kl: None,
-            kl_last: None,
             bit_error: Some(made.terms[1]),
             gradient_norm: made.gradient_norm,
             learning_rate: made.learning_rate,
+            ..Metrics::default()
         }))
     }
 
@@ -207,7 +205,7 @@ impl Learner for CopyLearner {
         sequences: usize,
         seed: u64,
         steps: Option<usize>,
-    ) -> Result<(Image, usize), LabError> {
+    ) -> Result<Drawn, LabError> {
         let stream = Stream::new(seed, "pictures");
         let length = steps.unwrap_or(self.longest);
         let mut images = Vec::new();
@@ -221,12 +219,17 @@ impl Learner for CopyLearner {
                 images.push(bit_map(title, values, batch.bits, steps, "vector")?);
             }
         }
-        Ok((grid(&images, 2)?, 2 * length + 2))
+        Ok(Drawn {
+            picture: grid(&images, 2)?,
+            time: 2 * length + 2,
+            files: Vec::new(),
+        })
     }
 
     fn figures(&self, shown: &Shown) -> Result<Figures, LabError> {
         let experiment = shown.experiment;
-        let (generated, _) = self.draw(experiment, experiment.evaluation.pictures, 1, None)?;
+        let drawn_strings = self.draw(experiment, experiment.evaluation.pictures, 1, None)?;
+        let generated = drawn_strings.picture;
         let pictures = vec![drawn(
             &generated,
             &shown.samples.join("generated.png"),

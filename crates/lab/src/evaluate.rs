@@ -2,11 +2,12 @@
 
 use crate::{
     DigitClassifier, Experiment, LabError,
+    strategy::AtWork,
     trainer::{BatchTensors, Model, noise},
     weights::host,
 };
-use burn::tensor::{Device, Tensor};
-use mnemora_models::{FilteringModel, filter, generate};
+use burn::tensor::Tensor;
+use mnemora_models::{FilteringModel, generate};
 use mnemora_worlds::{Batch, Split, Stream, Task};
 use serde::{Deserialize, Serialize};
 
@@ -57,6 +58,45 @@ pub struct Evaluation {
     /// generated now than the one generated at the last visit.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub map_coherence: Option<f64>,
+    /// Mean free energy in nats per step before the first round of inference, when the belief is the
+    /// prior, and after each; empty for direct filtering.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub energy_by_round: Vec<f64>,
+    /// Of recorded sequences, which differ in length.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub recordings: Option<RecordingScore>,
+}
+
+/// What filtering makes of whole recordings.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RecordingScore {
+    /// The part of the data: `test`, or `valid` where there is no test part.
+    pub part: String,
+    /// Steps that were scored.
+    pub steps: usize,
+    /// Free energy (KL less reconstruction) in nats per step, mean over all steps.
+    pub free_energy: f64,
+    /// Its standard error over recordings.
+    pub free_energy_stderr: f64,
+    /// Mean over recordings of each one's nats per step.
+    pub free_energy_of_recordings: f64,
+    /// KL in nats per step.
+    pub kl: f64,
+    /// Particles of the next two.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub particles: Option<usize>,
+    /// Minus the importance-weighted bound, in nats per step.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub importance_weighted: Option<f64>,
+    /// Minus the particle filter's bound (FIVO), in nats per step.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub particle_filter: Option<f64>,
+    /// Mean effective sample size of the particle filter before resampling.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub effective_particles: Option<f64>,
+    /// Share of steps after which its particles were drawn anew.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub resampled: Option<f64>,
 }
 
 /// Frames generated after a prompt, where what was seen in the prompt determines the digit, as a
@@ -115,17 +155,17 @@ pub(crate) fn data_stream(seed: u64, purpose: &str) -> Stream {
     Stream::new(seed, &format!("{purpose} data"))
 }
 
-/// Scores `batches` held-out batches of the stream `purpose`. The model must be out of training
-/// mode (`valid`).
-pub fn evaluate(
+/// Scores `batches` held-out batches of the stream `purpose`.
+pub(crate) fn evaluate(
     experiment: &Experiment,
-    model: &Model,
+    at_work: &AtWork<Model>,
     task: &dyn Task,
     step: u64,
     batches: u64,
     purpose: &str,
 ) -> Result<Evaluation, LabError> {
     let streams = Streams::new(experiment.seed, purpose);
+    let model = at_work.model();
     let device = model.device();
     let size = experiment.evaluation.batch;
     let time = task.time();
@@ -135,6 +175,7 @@ pub fn evaluate(
     let mut kl_by_kind = KlByKind::default();
     let mut recall = RecallScore::default();
     let mut coherence = Coherence::default();
+    let mut rounds = Rounds::default();
     let mut digits = match experiment.task.name.shows_digits() {
         true => Some(DigitScore::new(DigitClassifier::shipped(&device)?)),
         false => None,
@@ -142,14 +183,13 @@ pub fn evaluate(
     for index in 0..batches {
         let batch = task.batch(Split::Test, &streams.data, index, size);
         let tensors = BatchTensors::new(batch.clone(), &device);
-        let shape = [time, size, model.latent_size()];
-        let filtered = filter(
-            model,
+        let (filtered, energies) = at_work.filter(
             tensors.observations,
             tensors.conditions,
-            noise(&streams.noise, index, shape, &device),
-            None,
+            &streams.noise,
+            index,
         );
+        rounds.add(&energies, None);
         bounds.extend(
             host(filtered.bound(1.0).into_data())
                 .into_iter()
@@ -158,13 +198,13 @@ pub fn evaluate(
         add_rows(&mut reconstruction, filtered.reconstruction);
         kl_by_kind.add(&batch, &host(filtered.kl.clone().into_data()));
         add_rows(&mut kl_per_step, filtered.kl);
-        let frames = generate_after_prompt(model, task, &batch, &streams.generation, index);
+        let frames = generate_after_prompt(at_work, task, &batch, &streams.generation, index);
         recall.add(task, &batch, &frames);
         if let Some(digits) = &mut digits {
             digits.add(task, &batch, &frames);
         }
         if batch.cells.is_some() {
-            let made_up = generation(model, &batch, 0, &streams.made_up, index, &device);
+            let made_up = generation(at_work, &batch, 0, &streams.made_up, index);
             coherence.add(&batch, &host(made_up.frames.into_data()));
         }
     }
@@ -180,7 +220,6 @@ pub fn evaluate(
         sequences,
         bound,
         bound_stderr,
-        bit_error: None,
         reconstruction: Some(reconstruction.iter().sum()),
         kl: Some(kl_per_step.iter().sum()),
         kl_last: kl_per_step.last().copied(),
@@ -190,7 +229,9 @@ pub fn evaluate(
         generated_recall: recall.finish(),
         generated_digits: digits.and_then(DigitScore::finish),
         map_coherence: coherence.finish(),
+        energy_by_round: rounds.finish(),
         kl_per_step,
+        ..Evaluation::default()
     })
 }
 
@@ -213,31 +254,30 @@ fn add_rows(sums: &mut [f64], values: Tensor<2>) {
 
 /// Shows the model the frames before `task.prompt()`, then lets it generate the rest:
 /// `[batch, time - prompt, pixels]`.
-pub fn generate_after_prompt(
-    model: &Model,
+pub(crate) fn generate_after_prompt(
+    model: &AtWork<Model>,
     task: &dyn Task,
     batch: &Batch,
     stream: &Stream,
     index: u64,
 ) -> Vec<f32> {
-    let device = model.device();
-    let generated = generation(model, batch, task.prompt(), stream, index, &device);
+    let generated = generation(model, batch, task.prompt(), stream, index);
     host(generated.frames.into_data())
 }
 
 /// Frames after a prompt of given length, which may be 0: `[batch, time - prompt, pixels]`.
 pub(crate) fn generation(
-    model: &Model,
+    at_work: &AtWork<Model>,
     batch: &Batch,
     prompt: usize,
     stream: &Stream,
     index: u64,
-    device: &Device,
 ) -> mnemora_models::Generated {
+    let model = at_work.model();
     let (rows, time) = (batch.batch, batch.time);
-    let tensors = BatchTensors::new(batch.clone(), device);
+    let tensors = BatchTensors::new(batch.clone(), &model.device());
     let shape = [time, rows, model.latent_size()];
-    let noise = noise(stream, index, shape, device);
+    let noise = noise(stream, index, shape, &model.device());
     let latent = shape[2];
     let split = |conditions: &Option<Tensor<3>>, range: std::ops::Range<usize>| {
         conditions.clone().map(|c| {
@@ -249,13 +289,10 @@ pub(crate) fn generation(
     let state = match prompt {
         0 => model.initial_state(rows),
         _ => {
-            let seen = filter(
-                model,
-                tensors.observations.slice([0..rows, 0..prompt, 0..pixels]),
-                split(&tensors.conditions, 0..prompt),
-                noise.clone().slice([0..prompt, 0..rows, 0..latent]),
-                None,
-            );
+            // The prompt's latents take the draws of its steps.
+            let seen = tensors.observations.slice([0..rows, 0..prompt, 0..pixels]);
+            let conditions = split(&tensors.conditions, 0..prompt);
+            let (seen, _) = at_work.filter(seen, conditions, stream, index);
             seen.state
         }
     };
@@ -264,7 +301,39 @@ pub(crate) fn generation(
         state,
         split(&tensors.conditions, prompt..time),
         noise.slice([prompt..time, 0..rows, 0..latent]),
+        |_, likelihood| likelihood.mean(),
     )
+}
+
+/// Sums of free energies before the first round of inference and after each.
+#[derive(Default)]
+pub(crate) struct Rounds {
+    sums: Vec<f64>,
+    steps: usize,
+}
+
+impl Rounds {
+    /// Adds energies `[time, batch]` of each round; those within `lengths` if these are given.
+    pub(crate) fn add(&mut self, rounds: &[Tensor<2>], lengths: Option<&[usize]>) {
+        self.sums.resize(rounds.len(), 0.0);
+        for (index, energies) in rounds.iter().enumerate() {
+            let [_, batch] = energies.dims();
+            let energies = host(energies.clone().into_data());
+            for (place, energy) in energies.into_iter().enumerate() {
+                let within = |lengths: &[usize]| place / batch < lengths[place % batch];
+                if lengths.is_none_or(within) {
+                    self.sums[index] += f64::from(energy);
+                    self.steps += usize::from(index == 0);
+                }
+            }
+        }
+    }
+
+    /// Means per step.
+    pub(crate) fn finish(self) -> Vec<f64> {
+        let steps = self.steps.max(1) as f64;
+        self.sums.into_iter().map(|sum| sum / steps).collect()
+    }
 }
 
 /// Sums of KL over frames that the past predicts and over all others.

@@ -38,6 +38,10 @@ const SHIPPED: &[Shipped] = shipped![
     "mnist-map",
     "mnist-map-small",
     "copy",
+    "jsb-chorales",
+    "nottingham",
+    "muse-data",
+    "piano-midi",
 ];
 
 /// All of them.

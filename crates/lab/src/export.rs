@@ -48,11 +48,7 @@ pub fn export(run: &Path, which: Which, data: Option<&Path>, out: &Path) -> Resu
     )?;
     write_json(&out.join(EVALUATION_FILE), &evaluation)?;
 
-    let mut card = format!(
-        "# {}, {}\n\n",
-        experiment.name,
-        experiment.model.memory.as_str()
-    );
+    let mut card = format!("# {}, {}\n\n", experiment.name, experiment.label());
     if !experiment.description.is_empty() {
         let _ = write!(card, "{}.\n\n", experiment.description);
     }

@@ -1,6 +1,9 @@
 //! Keys of an experiment's TOML: merging files, overrides from the command line, misspelt names.
 
-use crate::{Experiment, MemoryName, TaskName};
+use crate::{
+    Experiment, MemoryName, TaskName,
+    config::{ModelName, StrategyName},
+};
 use toml::{Table, Value};
 
 /// All keys that hold a value, with the value.
@@ -107,8 +110,10 @@ fn choices(key: &str) -> Option<Vec<&'static str>> {
         "task.name" => TaskName::ALL.iter().map(|name| name.as_str()).collect(),
         "model.memory" => MemoryName::ALL.iter().map(|name| name.as_str()).collect(),
         "model.visual" => vec!["dense", "inception"],
-        "model.likelihood" => vec!["bernoulli", "gaussian"],
-        "training.schedule" => vec!["constant", "linear", "cosine"],
+        "model.name" => ModelName::ALL.iter().map(|name| name.as_str()).collect(),
+        "model.likelihood" => vec!["bernoulli", "gaussian", "normal"],
+        "filtering.strategy" => StrategyName::ALL.iter().map(|name| name.as_str()).collect(),
+        "training.schedule" => vec!["constant", "linear", "cosine", "exponential"],
         _ => return None,
     })
 }

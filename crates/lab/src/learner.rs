@@ -7,6 +7,7 @@ use crate::{
     checkpoint::HeldOut,
     config::Schedule,
     device::is_processor,
+    online::OnlineFilter,
     picture::Image,
     present::Figures,
     run::Metrics,
@@ -59,18 +60,39 @@ pub trait Learner: Send {
         purpose: &str,
     ) -> Result<Evaluation, LabError>;
 
-    /// A picture of what the model makes of held-out sequences, and the steps that these have. With
-    /// `steps` the model makes so many steps of its own instead of those of the experiment.
+    /// What the model makes of held-out sequences. With `steps` the model makes so many steps of its
+    /// own instead of those of the experiment.
     fn draw(
         &self,
         experiment: &Experiment,
         sequences: usize,
         seed: u64,
         steps: Option<usize>,
-    ) -> Result<(Image, usize), LabError>;
+    ) -> Result<Drawn, LabError>;
 
     /// Draws the pictures of a run.
     fn figures(&self, shown: &Shown) -> Result<Figures, LabError>;
+
+    /// What there is to say about how the data were read, a line each.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The model as a filter that observations are given to as they come; `None` for one without latents.
+    /// Its samples take draws of streams under `seed`.
+    fn online(&self, _seed: u64) -> Option<Box<dyn OnlineFilter>> {
+        None
+    }
+}
+
+/// What a model makes.
+pub struct Drawn {
+    /// To look at.
+    pub picture: Image,
+    /// Steps of its sequences.
+    pub time: usize,
+    /// To listen to: what a file's name ends in, and its bytes.
+    pub files: Vec<(String, Vec<u8>)>,
 }
 
 /// What there is to be shown of a run beside the model.
@@ -317,12 +339,13 @@ fn gradient_failure(step: u64, parameter: Option<&String>) -> StepFailure {
 }
 
 /// Adam's rate at a step.
-fn learning_rate(experiment: &Experiment, step: u64) -> f64 {
+pub(crate) fn learning_rate(experiment: &Experiment, step: u64) -> f64 {
     let settings = &experiment.training;
     let (first, last) = (settings.learning_rate, settings.final_learning_rate);
     let done = (step - 1) as f64 / (settings.steps.max(2) - 1) as f64;
     match settings.schedule {
         Schedule::Constant => first,
+        Schedule::Exponential => first * (last / first).powf(done),
         Schedule::Linear => first + (last - first) * done,
         Schedule::Cosine => {
             last + (first - last) * 0.5 * (1.0 + (std::f64::consts::PI * done).cos())

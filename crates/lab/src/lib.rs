@@ -8,7 +8,9 @@
 //! | `open.rs`, `device.rs` | data, task, model and threads of an experiment or a run; the device they are on |
 //! | `learner.rs`, `adam.rs` | what a training drives; one update and its optimiser |
 //! | `trainer.rs` | temporal VAEs on tasks of frames |
-//! | `amortize.rs` | how an inference network learns |
+//! | `recordings.rs` | models of recorded sequences: music, sound, clips, a user's own |
+//! | `strategy.rs`, `amortize.rs` | how beliefs are found; how an inference network learns |
+//! | `online.rs` | a trained model as a filter, one observation at a time |
 //! | `copy.rs` | recurrent cores on the copy task |
 //! | `run.rs`, `checkpoint.rs`, `weights.rs`, `export.rs` | what lies on disk, what is given away |
 //! | `evaluate.rs`, `digit_classifier.rs`, `compare.rs` | held-out numbers of one run, of several |
@@ -33,13 +35,16 @@ mod export;
 mod keys;
 mod learner;
 mod machine;
+mod online;
 mod open;
 pub mod picture;
 pub mod present;
 mod progress;
+mod recordings;
 mod replicas;
 pub mod report;
 mod run;
+mod strategy;
 pub mod tensorboard;
 mod train;
 mod trainer;
@@ -48,17 +53,19 @@ mod weights;
 pub use amortize::Amortizer;
 pub use burn::tensor::Device;
 pub use config::{
-    DataSettings, DncSettings, EvaluationSettings, Experiment, HybridSettings,
+    DataSettings, DncSettings, EvaluationSettings, Experiment, FilteringSettings, HybridSettings,
     IntrospectionSettings, LikelihoodName, LruSettings, LstmSettings, MemoryName, MemorySettings,
-    ModelSettings, NtmSettings, Schedule, TaskName, TaskSettings, TrainingSettings, VisualName,
-    VrnnSettings,
+    ModelName, ModelSettings, NetworkSettings, NtmSettings, Schedule, SrnnNetworkSettings,
+    StrategyName, TaskKind, TaskName, TaskSettings, TrainingSettings, VisualName,
+    VrnnNetworkSettings, VrnnSettings,
 };
 pub use device::{DEVICE_VARIABLE, DeviceName, device_words, find_device};
 pub use digit_classifier::{DigitClassifier, DigitTraining, box_blur};
 pub use error::LabError;
-pub use evaluate::{EVALUATION, Evaluation, GeneratedDigits, GeneratedRecall, evaluate};
+pub use evaluate::{EVALUATION, Evaluation, GeneratedDigits, GeneratedRecall, RecordingScore};
 pub use experiments::{Shipped, load_experiment, shipped};
 pub use export::export;
+pub use online::{Belief, OnlineFilter};
 pub use open::{Plan, Trained, Which, open, plan};
 pub use replicas::{ReplicasOutcome, replica, train_replicas};
 pub use run::{Metrics, Origin, read_experiment, read_metrics, read_origin};

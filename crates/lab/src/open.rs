@@ -3,11 +3,13 @@
 use crate::{
     Experiment, LabError,
     checkpoint::{self, State},
-    config::TaskName,
+    config::{TaskKind, TaskName},
     copy::CopyLearner,
     device::light_device,
     evaluate::{EVALUATION, Evaluation},
     learner::Learner,
+    online::OnlineFilter,
+    recordings::{self, Source},
     run::read_experiment,
     trainer::{FrameLearner, task},
 };
@@ -76,6 +78,11 @@ pub(crate) fn prepare(
         let learner = CopyLearner::new(experiment, device)?;
         return Ok(("random bits".into(), Box::new(learner)));
     }
+    if experiment.task.name.kind() == TaskKind::Recordings {
+        let source = Source::find(experiment, data)?;
+        let words = source.words();
+        return Ok((words, recordings::learner(experiment, source, device)?));
+    }
     let data = resolve_data(experiment, data)?;
     let words = format!("{}: {}", data.name(), data.origin());
     let learner = FrameLearner::new(experiment, data, device)?;
@@ -130,6 +137,21 @@ impl Trained {
             self.experiment.evaluation.batches,
             EVALUATION,
         )
+    }
+}
+
+impl Trained {
+    /// The model as a filter that observations are given to as they come.
+    ///
+    /// # Errors
+    /// The task is `copy`, which has no latents.
+    pub fn online(&self, seed: u64) -> Result<Box<dyn OnlineFilter>, LabError> {
+        self.learner.online(seed).ok_or_else(|| {
+            LabError::Configuration(format!(
+                "a model of the task {} does not filter: it has no latents",
+                self.experiment.task.name.as_str()
+            ))
+        })
     }
 }
 

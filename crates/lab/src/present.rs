@@ -1,29 +1,30 @@
 //! Pictures and report of a run.
 
 use crate::{
-    Evaluation, Experiment, LabError, Trained,
+    Evaluation, Experiment, LabError, RecordingScore, Trained,
     chart::{self, Chart, Layout, Series, number},
     checkpoint::State,
-    config::{MemoryName, TaskName},
+    config::{MemoryName, ModelName, TaskKind, TaskName},
     copy,
     curves::{
         bound_chart, bound_series, kl_per_step_chart, kl_per_step_series, last_kl_chart,
         last_kl_series,
     },
     evaluate::generation,
-    learner::{Learner, Shown},
+    learner::{Drawn, Learner, Shown},
     open::resolve_task,
     picture::{
         Group, HeatMap, Image, MapOverlay, MapRow, PictureError, Row, Sequence, Sheet, heat_map,
         map_overlay, sheet,
     },
+    recordings::{Source, training_picture},
     report::{Content, Figure, Number, Report, html},
     run::{EVALUATION_FILE, REPORT_FILE, read_json, read_metrics, read_origin, write_atomically},
-    trainer::{BatchTensors, Model, noise},
+    strategy::AtWork,
+    trainer::{BatchTensors, Model},
     weights::host,
 };
 use mnemora_memory::Attention;
-use mnemora_models::{FilteringModel, filter};
 use mnemora_worlds::{Batch, Split, Stream, Task};
 use std::{
     collections::BTreeMap,
@@ -47,12 +48,16 @@ pub fn numbers(evaluation: &Evaluation) -> Vec<Number> {
             "log likelihood of the answers, higher is better; ± standard error over sequences"
         }
     };
-    let mut rows = vec![row(
+    let mut rows = Vec::new();
+    if let Some(recordings) = &evaluation.recordings {
+        rows.extend(recording_numbers(recordings, &evaluation.energy_by_round));
+    }
+    rows.push(row(
         "bound",
         format!("{:.1} ± {:.1}", evaluation.bound, evaluation.bound_stderr),
         "nats per sequence",
         bound,
-    )];
+    ));
     if let Some(error) = evaluation.bit_error {
         rows.push(row(
             "bit error",
@@ -151,6 +156,78 @@ pub fn numbers(evaluation: &Evaluation) -> Vec<Number> {
     rows
 }
 
+/// The rows of recorded sequences.
+fn recording_numbers(score: &RecordingScore, rounds: &[f64]) -> Vec<Number> {
+    let row = |name: &str, value: String, unit: &str, meaning: String| Number {
+        name: name.into(),
+        value,
+        unit: unit.into(),
+        meaning,
+    };
+    let mut rows = vec![
+        row(
+            "free energy",
+            format!("{:.4} ± {:.4}", score.free_energy, score.free_energy_stderr),
+            "nats per step",
+            format!(
+                "of the {} part's {} steps, lower is better; ± standard error over recordings",
+                score.part, score.steps
+            ),
+        ),
+        row(
+            "of recordings",
+            format!("{:.4}", score.free_energy_of_recordings),
+            "nats per step",
+            "mean over recordings of each one's free energy a step".into(),
+        ),
+        row(
+            "KL",
+            format!("{:.4}", score.kl),
+            "nats per step",
+            "what an observation said that the prediction had not".into(),
+        ),
+    ];
+    for (round, energy) in rounds.iter().enumerate() {
+        rows.push(row(
+            &format!("round {round}"),
+            format!("{energy:.4}"),
+            "nats per step",
+            match round {
+                0 => "free energy where the belief is the prior".into(),
+                _ => "free energy after so many rounds of inference".into(),
+            },
+        ));
+    }
+    let particles = score.particles.unwrap_or(0);
+    for (name, value, meaning) in [
+        (
+            "importance-weighted",
+            score.importance_weighted,
+            format!("minus the bound of {particles} weighted samples of whole sequences"),
+        ),
+        (
+            "particle filter",
+            score.particle_filter,
+            format!(
+                "minus the bound of {particles} particles, drawn anew where half are of no use"
+            ),
+        ),
+    ] {
+        if let Some(value) = value {
+            rows.push(row(name, format!("{value:.4}"), "nats per step", meaning));
+        }
+    }
+    if let (Some(effective), Some(resampled)) = (score.effective_particles, score.resampled) {
+        rows.push(row(
+            "effective particles",
+            format!("{effective:.1}"),
+            "particles",
+            format!("mean; drawn anew after {:.1}% of steps", 100.0 * resampled),
+        ));
+    }
+    rows
+}
+
 /// Draws training sequences of an experiment's task.
 pub fn write_training_sequences(
     mut experiment: Experiment,
@@ -159,6 +236,12 @@ pub fn write_training_sequences(
 ) -> Result<(), LabError> {
     if experiment.task.name == TaskName::Copy {
         return write_picture(&copy::training_picture(&experiment)?, out);
+    }
+    if experiment.task.name.kind() == TaskKind::Recordings {
+        let source = Source::find(&mut experiment, data)?;
+        let (picture, files) = training_picture(&experiment, &source)?;
+        write_picture(&picture, out)?;
+        return write_beside(out, &files);
     }
     let task = resolve_task(&mut experiment, data)?;
     let stream = Stream::new(experiment.seed, "data");
@@ -194,11 +277,21 @@ pub fn write_generated(
     out: &Path,
 ) -> Result<Option<String>, LabError> {
     let experiment = &trained.experiment;
-    let (picture, time) = trained.learner.draw(experiment, sequences, seed, steps)?;
+    let Drawn {
+        picture,
+        time,
+        files,
+    } = trained.learner.draw(experiment, sequences, seed, steps)?;
     write_picture(&picture, out)?;
+    write_beside(out, &files)?;
     let trained_time = experiment.time();
     Ok((time > trained_time).then(|| {
         let memory = experiment.model.memory;
+        if experiment.model.name != ModelName::Gtmm {
+            return format!(
+                "generated up to step {time}; the model was trained on windows of {trained_time} steps"
+            );
+        }
         let slots = match memory {
             MemoryName::Introspection => Some(experiment.memory.introspection.slots),
             MemoryName::Hybrid => Some(experiment.memory.hybrid.slots),
@@ -244,7 +337,7 @@ pub struct Figures {
 
 /// Draws the pictures of a temporal VAE's run.
 pub(crate) fn frame_figures(
-    model: &Model,
+    model: &AtWork<Model>,
     task: &dyn Task,
     shown: &Shown,
 ) -> Result<Figures, LabError> {
@@ -357,7 +450,7 @@ pub(crate) fn write_report(
     let machine = origin.machine_and_device();
     let seconds = state.elapsed_seconds;
     let report = Report {
-        title: format!("{} · {}", experiment.name, experiment.model.memory.as_str()),
+        title: format!("{} · {}", experiment.name, experiment.label()),
         subtitle: experiment.description.clone(),
         numbers: numbers(evaluation),
         pictures,
@@ -388,7 +481,7 @@ pub(crate) fn write_report(
 
 /// Draws held-out sequences and how the model goes on with them after a prompt.
 pub(crate) fn generated_picture(
-    model: &Model,
+    model: &AtWork<Model>,
     task: &dyn Task,
     sequences: usize,
     seed: u64,
@@ -396,7 +489,7 @@ pub(crate) fn generated_picture(
     let stream = Stream::new(seed, "pictures");
     let batch = task.batch(Split::Test, &stream, 0, sequences);
     let samples = Stream::new(seed, "picture samples");
-    let generated = generation(model, &batch, task.prompt(), &samples, 0, &model.device());
+    let generated = generation(model, &batch, task.prompt(), &samples, 0);
     let frames = host(generated.frames.into_data());
     let length = frames.len() / sequences;
     let groups = frames
@@ -447,15 +540,12 @@ fn attention_caption(memory: MemoryName) -> &'static str {
 
 /// Weights `[slots, time]` of each head on one held-out sequence; `None` for a memory without
 /// heads.
-fn attention_picture(model: &Model, task: &dyn Task) -> Result<Option<Image>, LabError> {
+fn attention_picture(model: &AtWork<Model>, task: &dyn Task) -> Result<Option<Image>, LabError> {
     let batch = task.batch(Split::Test, &Stream::new(1, "pictures"), 0, 1);
     let marked = predictable(&batch, 0);
-    let time = batch.time;
-    let device = model.device();
-    let tensors = BatchTensors::new(batch, &device);
-    let shape = [time, 1, model.latent_size()];
-    let noise = noise(&Stream::new(1, "picture samples"), 1, shape, &device);
-    let filtered = filter(model, tensors.observations, tensors.conditions, noise, None);
+    let tensors = BatchTensors::new(batch, &model.model().device());
+    let samples = Stream::new(1, "picture samples");
+    let (filtered, _) = model.filter(tensors.observations, tensors.conditions, &samples, 1);
     attention_maps(filtered.attention, &marked)
 }
 
@@ -529,15 +619,18 @@ pub(crate) fn attention_maps(
 
 /// A walk over a map and the maps that were seen and generated on it; `None` for a task without a
 /// map.
-fn map_picture(model: &Model, task: &dyn Task, grid: usize) -> Result<Option<Image>, LabError> {
+fn map_picture(
+    model: &AtWork<Model>,
+    task: &dyn Task,
+    grid: usize,
+) -> Result<Option<Image>, LabError> {
     let batch = task.batch(Split::Test, &Stream::new(1, "pictures"), 0, 1);
     let Some(cells) = &batch.cells else {
         return Ok(None);
     };
-    let device = model.device();
     let samples = Stream::new(1, "picture samples");
     let after = |prompt: usize| {
-        let generated = generation(model, &batch, prompt, &samples, 2, &device);
+        let generated = generation(model, &batch, prompt, &samples, 2);
         let seen = prompt * batch.frame.size();
         let mut frames = batch.frames.get(..seen).unwrap_or_default().to_vec();
         frames.extend(host(generated.frames.into_data()));
@@ -611,6 +704,17 @@ fn predictable(batch: &Batch, row: usize) -> Vec<usize> {
 /// Frames in a line of a picture; long sequences go over several.
 fn wrap(time: usize) -> Option<usize> {
     (time > 30).then_some(28)
+}
+
+/// Writes files whose names begin as that of `picture`.
+pub(crate) fn write_beside(picture: &Path, files: &[(String, Vec<u8>)]) -> Result<(), LabError> {
+    let stem = picture.with_extension("");
+    for (ending, bytes) in files {
+        let mut path = stem.clone().into_os_string();
+        path.push(ending);
+        write_atomically(Path::new(&path), bytes)?;
+    }
+    Ok(())
 }
 
 fn write_picture(picture: &Image, path: &Path) -> Result<(), LabError> {

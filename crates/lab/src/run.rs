@@ -22,7 +22,7 @@ const LOCK_FILE: &str = ".lock";
 pub const REPORT_FILE: &str = "report.html";
 
 /// One row of `metrics.jsonl`: the batch of one step, before its update.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Metrics {
     /// Updates made, this one counted.
     pub step: u64,
@@ -40,6 +40,9 @@ pub struct Metrics {
     /// Share of the bits to be answered that are wrong.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bit_error: Option<f32>,
+    /// KL less reconstruction in nats per step, of recorded sequences.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub free_energy: Option<f32>,
     /// Euclidean norm of the gradient before clipping.
     pub gradient_norm: f32,
     /// Adam's rate.

@@ -71,6 +71,11 @@ pub fn train(
         data: words,
     };
     run.describe(&experiment, &origin)?;
+    if !surroundings.quiet {
+        for note in learner.notes() {
+            eprintln!("mnemora: {note}");
+        }
+    }
     let state = State::start(&experiment);
     let metrics = run.metrics(|_| true)?;
     on_large_stack(|| go_on(&run, &experiment, learner, state, metrics, surroundings))
@@ -339,6 +344,7 @@ fn log_events(events: &mut EventWriter, row: &Metrics) -> std::io::Result<()> {
         ("kl", row.kl),
         ("kl_last", row.kl_last),
         ("bit_error", row.bit_error),
+        ("free_energy", row.free_energy),
         ("gradient_norm", Some(row.gradient_norm)),
         ("learning_rate", Some(row.learning_rate as f32)),
     ] {

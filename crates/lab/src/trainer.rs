@@ -5,10 +5,11 @@ use crate::{
     adam::{Adam, ParameterGradients},
     config::{TaskName, TaskSettings},
     evaluate::evaluate,
-    learner::{Learner, Shown, StepFailure, Updates},
-    picture::Image,
+    learner::{Drawn, Learner, Shown, StepFailure, Updates},
+    online::{Online, OnlineFilter},
     present::{Figures, frame_figures, generated_picture},
     run::Metrics,
+    strategy::Strategy,
     weights::{Arrays, collect, parameter_count, restore},
 };
 use burn::{
@@ -16,7 +17,7 @@ use burn::{
     tensor::{Device, Tensor, TensorData},
 };
 use mnemora_memory::{AnyMemory, Initializer};
-use mnemora_models::{Filtered, FilteringModel, FrameShape, Gtmm, filter, filter_by_segments};
+use mnemora_models::{Filtered, FilteringModel, FrameShape, Gtmm, filter_by_segments};
 use mnemora_worlds::{
     Batch, DataSet, DynamicDependency, MnistMap, ParityRecall, PerfectRecall, Prefetch,
     SimilarityCuedRecall, Split, Stream, Task,
@@ -47,10 +48,11 @@ pub fn task(experiment: &Experiment, data: Arc<DataSet>) -> Result<Arc<dyn Task>
             Arc::new(SimilarityCuedRecall::new(data, length, recall)?)
         }
         TaskName::MnistMap => Arc::new(MnistMap::new(data, grid, length, recall)?),
-        TaskName::Copy => {
-            return Err(LabError::Configuration(
-                "the task copy has no frames".to_owned(),
-            ));
+        other => {
+            return Err(LabError::Configuration(format!(
+                "the task {} does not compose sequences of images",
+                other.as_str()
+            )));
         }
     })
 }
@@ -65,7 +67,8 @@ pub fn model(experiment: &Experiment, task: &dyn Task, device: &Device) -> Resul
     };
     let stream = Stream::new(experiment.seed, "parameters").at(0);
     let mut init = Initializer::new(stream, device.clone());
-    let config = experiment.model_config(frame, task.condition_width())?;
+    let likelihood = experiment.likelihood_config(0.0, true);
+    let config = experiment.model_config(frame, task.condition_width(), likelihood)?;
     Ok(config.init(&mut init)?)
 }
 
@@ -103,19 +106,25 @@ pub struct Trainer {
     pub model: Model,
     /// Its optimiser.
     pub updates: Updates,
-    noise: Stream,
+    strategy: Strategy,
     device: Device,
 }
 
 impl Trainer {
-    /// A trainer for a model on the autodiff `device`.
-    pub fn new(experiment: &Experiment, model: Model, adam: Adam, device: Device) -> Self {
-        Self {
+    /// A trainer for a model of a task, on the autodiff `device`.
+    pub fn new(
+        experiment: &Experiment,
+        model: Model,
+        task: &dyn Task,
+        device: Device,
+    ) -> Result<Self, LabError> {
+        let pixels = task.frame().size();
+        Ok(Self {
+            strategy: Strategy::new(experiment, model.latent_size(), pixels, &device)?,
             model,
-            updates: Updates::new(adam, &device),
-            noise: Stream::new(experiment.seed, "latent noise"),
+            updates: Updates::new(Adam::default(), &device),
             device,
-        }
+        })
     }
 
     /// Makes update number `step` (from 1) on a batch.
@@ -131,16 +140,19 @@ impl Trainer {
             observations,
             conditions,
         } = BatchTensors::new(batch, &self.device);
-        let noise = noise(&self.noise, step, shape, &self.device);
-        let kl_weight = match settings.kl_warmup {
-            0 => 1.0,
-            warmup => (step as f64 / warmup as f64).min(1.0),
-        };
+        let kl_weight = settings.kl_weight(step);
         let model = &self.model;
         let mut gradients = ParameterGradients::default();
         let filtered = match settings.segment {
             0 => {
-                let filtered = filter(model, observations, conditions, noise, None);
+                let filtered = self.strategy.learn(
+                    experiment,
+                    model,
+                    observations,
+                    conditions,
+                    step,
+                    kl_weight,
+                )?;
                 let loss = filtered.bound(kl_weight).mean().neg();
                 gradients.add(model, loss.backward());
                 filtered
@@ -149,7 +161,7 @@ impl Trainer {
                 model,
                 observations,
                 conditions,
-                noise,
+                self.strategy.latent_noise(step, shape),
                 segment,
                 kl_weight,
                 |pass| gradients.add(model, pass),
@@ -170,19 +182,19 @@ impl Trainer {
                 reconstruction: Some(reconstruction),
                 kl: Some(kl),
                 kl_last: Some(kl_last),
-                bit_error: None,
                 gradient_norm: made.gradient_norm,
                 learning_rate: made.learning_rate,
+                ..Metrics::default()
             }
         }))
     }
 }
 
 /// Names of [`terms`].
-const TERMS: [&str; 3] = ["reconstruction", "KL divergence", "last frame's KL"];
+pub(crate) const TERMS: [&str; 3] = ["reconstruction", "KL divergence", "last frame's KL"];
 
 /// Means over the batch in nats: reconstruction, KL, KL of the last frame.
-fn terms<S>(filtered: &Filtered<S>) -> Tensor<1> {
+pub(crate) fn terms<S>(filtered: &Filtered<S>) -> Tensor<1> {
     let [time, batch] = filtered.kl.dims();
     let kl_last = filtered.kl.clone().slice([time - 1..time, 0..batch]);
     Tensor::cat(
@@ -214,10 +226,11 @@ impl FrameLearner {
     ) -> Result<Self, LabError> {
         let task = task(experiment, data.clone())?;
         let model = model(experiment, task.as_ref(), device)?;
+        let trainer = Trainer::new(experiment, model, task.as_ref(), device.clone())?;
         Ok(Self {
             task,
             data,
-            trainer: Trainer::new(experiment, model, Adam::default(), device.clone()),
+            trainer,
             batches: None,
         })
     }
@@ -241,36 +254,45 @@ impl FrameLearner {
 impl Learner for FrameLearner {
     fn parameters(&self) -> Vec<(String, usize)> {
         let model = &self.trainer.model;
-        vec![
-            ("model".into(), parameter_count(model)),
+        let inference = self.trainer.strategy.parameters();
+        let whole = parameter_count(model) + inference.unwrap_or(0);
+        let mut parts = vec![
+            ("model".into(), whole),
             ("memory".into(), parameter_count(&model.memory)),
             ("encoder".into(), parameter_count(&model.encoder)),
             ("posterior".into(), parameter_count(&model.posterior)),
             ("prior".into(), parameter_count(&model.prior)),
             ("decoder".into(), parameter_count(&model.decoder)),
-        ]
+        ];
+        parts.extend(inference.map(|count| ("inference".to_owned(), count)));
+        parts
     }
 
     fn weights(&self) -> Arrays {
-        collect(&self.trainer.model)
+        let mut weights = collect(&self.trainer.model);
+        self.trainer.strategy.add_weights(&mut weights);
+        weights
     }
 
     fn optimizer(&self) -> Arrays {
-        self.trainer.updates.adam.collect()
+        let mut optimizer = self.trainer.updates.adam.collect();
+        self.trainer.strategy.add_optimizer(&mut optimizer);
+        optimizer
     }
 
     fn restore(
         &mut self,
-        weights: Arrays,
-        optimizer: Option<Arrays>,
+        mut weights: Arrays,
+        mut optimizer: Option<Arrays>,
         path: &Path,
     ) -> Result<(), LabError> {
         let Trainer {
             model,
             updates,
+            strategy,
             device,
-            ..
         } = &mut self.trainer;
+        strategy.restore(&mut weights, optimizer.as_mut(), path)?;
         *model = restore(model.clone(), weights, path)?;
         if let Some(optimizer) = optimizer {
             updates.adam = Adam::restore(optimizer, &device.clone().inner(), path)?;
@@ -299,7 +321,7 @@ impl Learner for FrameLearner {
         batches: u64,
         purpose: &str,
     ) -> Result<Evaluation, LabError> {
-        let model = self.trainer.model.valid();
+        let model = self.trainer.strategy.at_work(self.trainer.model.valid());
         evaluate(
             experiment,
             &model,
@@ -316,7 +338,7 @@ impl Learner for FrameLearner {
         sequences: usize,
         seed: u64,
         steps: Option<usize>,
-    ) -> Result<(Image, usize), LabError> {
+    ) -> Result<Drawn, LabError> {
         let task = match steps {
             None => self.task.clone(),
             Some(steps) => {
@@ -335,13 +357,25 @@ impl Learner for FrameLearner {
                 })?
             }
         };
-        let model = self.trainer.model.valid();
+        let model = self.trainer.strategy.at_work(self.trainer.model.valid());
         let picture = generated_picture(&model, task.as_ref(), sequences, seed)?;
-        Ok((picture, task.time()))
+        Ok(Drawn {
+            picture,
+            time: task.time(),
+            files: Vec::new(),
+        })
+    }
+
+    fn online(&self, seed: u64) -> Option<Box<dyn OnlineFilter>> {
+        let at_work = self.trainer.strategy.at_work(self.trainer.model.valid());
+        let pixels = self.task.frame().size();
+        let conditions = self.task.condition_width();
+        Some(Box::new(Online::new(at_work, pixels, conditions, seed)))
     }
 
     fn figures(&self, shown: &Shown) -> Result<Figures, LabError> {
-        frame_figures(&self.trainer.model.valid(), self.task.as_ref(), shown)
+        let model = self.trainer.strategy.at_work(self.trainer.model.valid());
+        frame_figures(&model, self.task.as_ref(), shown)
     }
 }
 
@@ -381,7 +415,7 @@ mod tests {
         arrays.get_mut("prior.hidden.bias").unwrap().values[0] = f32::NAN;
         let model = restore(model, arrays, Path::new("test")).unwrap();
         let before = format!("{:?}", collect(&model));
-        let mut trainer = Trainer::new(&experiment, model, Adam::default(), device);
+        let mut trainer = Trainer::new(&experiment, model, task.as_ref(), device).unwrap();
         let batch = task.batch(Split::Train, &Stream::new(1, "data"), 0, 2);
         let Err(StepFailure::NonFinite { what, .. }) = trainer.step(&experiment, 1, batch) else {
             panic!("a NaN was trained on");
@@ -396,7 +430,7 @@ mod tests {
     fn two_updates(segment: usize, overrides: &[&str]) -> (Vec<f32>, Arrays, Arrays) {
         let (mut experiment, task, model, device) = small(overrides);
         experiment.training.segment = segment;
-        let mut trainer = Trainer::new(&experiment, model, Adam::default(), device);
+        let mut trainer = Trainer::new(&experiment, model, task.as_ref(), device).unwrap();
         let stream = Stream::new(1, "data");
         let mut update = |step| {
             let batch = task.batch(Split::Train, &stream, step, 2);
@@ -466,7 +500,7 @@ mod tests {
     #[test]
     fn training_raises_the_bound() {
         let (experiment, task, model, device) = small(&["training.learning_rate=0.01"]);
-        let mut trainer = Trainer::new(&experiment, model, Adam::default(), device);
+        let mut trainer = Trainer::new(&experiment, model, task.as_ref(), device).unwrap();
         let stream = Stream::new(1, "data");
         let mut bound = |step| {
             let batch = task.batch(Split::Train, &stream, step, 16);

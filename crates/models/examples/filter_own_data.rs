@@ -147,6 +147,7 @@ fn forecast(model: &Model, state: State, came: Tensor<3>) {
         state,
         None,
         normal([FORECAST, 1, LATENT], &came.device()),
+        |_, likelihood| likelihood.mean(),
     )
     .frames;
     println!("\nstep  what came           forecast");

@@ -168,6 +168,21 @@ impl Likelihood {
         }
     }
 
+    /// A draw made of standard normal `noise`, `[rows, pixels]`.
+    pub fn sample(&self, noise: Tensor<2>) -> Tensor<2> {
+        match self {
+            Self::Bernoulli { logits } => {
+                // The distribution function of a normal number is uniform.
+                let uniform = (noise / std::f64::consts::SQRT_2).erf() * 0.5 + 0.5;
+                uniform.lower(activation::sigmoid(logits.clone())).float()
+            }
+            Self::Gaussian { mean, std } => mean.clone() + noise * *std,
+            Self::Normal { mean, log_std, .. } => {
+                gaussian::sample(mean.clone(), log_std.clone(), noise)
+            }
+        }
+    }
+
     /// Expected frame, `[rows, pixels]`.
     pub fn mean(&self) -> Tensor<2> {
         match self {

@@ -33,6 +33,11 @@ pub enum ModelError {
         /// Columns of a frame.
         width: usize,
     },
+    /// A likelihood with several parameters a pixel, for networks that draw one.
+    #[error(
+        "the inception network gives one number a pixel, the likelihood normal needs two; use model.visual = \"dense\""
+    )]
+    InceptionParameters,
     /// A standard deviation that is not a positive number.
     #[error("model.likelihood_std is {std}, it must be a positive number")]
     LikelihoodStd {

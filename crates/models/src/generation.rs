@@ -1,21 +1,22 @@
 //! Sequences sampled from a model.
 
-use crate::{FilteringModel, filtering::steps};
+use crate::{FilteringModel, Likelihood, filtering::steps};
 use burn::tensor::Tensor;
 use mnemora_memory::Attention;
 
 /// What generation gives.
 #[derive(Clone, Debug)]
 pub struct Generated {
-    /// Expected frames given the sampled latents, `[batch, time, pixels]`.
+    /// Frames as `observe` gave them, `[batch, time, pixels]`.
     pub frames: Tensor<3>,
     /// Attention of each step.
     pub attention: Vec<Vec<Attention>>,
 }
 
-/// Samples `time` further steps from a state: `z_t` from the prior, then the expected frame.
+/// Samples `time` further steps from a state: `z_t` from the prior, then what `observe(t, ..)` makes of
+/// the likelihood: its [mean](Likelihood::mean), or a [sample](Likelihood::sample).
 ///
-/// Each expected frame is encoded again, since a core may read the features of frames (the VRNN
+/// Each frame is encoded again, since a core may read the features of frames (the VRNN
 /// does). Call it on a model out of training mode, so that batch norm uses its running statistics.
 ///
 /// # Shapes
@@ -30,20 +31,22 @@ pub fn generate<M: FilteringModel>(
     state: M::State,
     conditions: Option<Tensor<3>>,
     noise: Tensor<3>,
+    mut observe: impl FnMut(usize, Likelihood) -> Tensor<2>,
 ) -> Generated {
     let [time, _, _] = noise.dims();
     let mut state = state;
     let mut frames = Vec::with_capacity(time);
     let mut attention = Vec::with_capacity(time);
-    for (condition, noise) in steps(conditions, time)
+    let inputs = steps(conditions, time)
         .into_iter()
-        .zip(noise.chunk(time, 0))
-    {
+        .zip(noise.chunk(time, 0));
+    for (t, (condition, noise)) in inputs.enumerate() {
         let context = model.predict(condition, state);
         let prior = model.prior(model.prior_input(&context));
         let z = prior.sample(noise.squeeze_dim(0));
         let emission = model.emit(z.clone(), &context);
-        let frame = model.decode(emission.clone()).mean().unsqueeze_dim::<3>(1);
+        let frame = observe(t, model.decode(emission.clone()));
+        let frame = frame.unsqueeze_dim::<3>(1);
         attention.push(model.attention(&context).to_vec());
         let features = model.encode(frame.clone());
         state = model.update(&features[0], z, &emission, context);

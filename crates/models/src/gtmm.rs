@@ -138,9 +138,12 @@ impl GtmmConfig {
                 init,
             ),
             prior: PriorMap::new(context, self.prior_hidden, self.latent, init),
-            decoder: self
-                .visual
-                .decoder(self.frame, self.latent + context, init)?,
+            decoder: self.visual.decoder(
+                self.frame,
+                self.latent + context,
+                self.likelihood.parameters(),
+                init,
+            )?,
             memory,
             latent: self.latent,
             likelihood: self.likelihood,

@@ -189,7 +189,6 @@ pub fn infer<M: FilteringModel>(
     state: Option<M::State>,
 ) -> Inferred<M::State> {
     let [batch, time, pixels] = observations.dims();
-    let samples = noise.inner[0].dims()[0];
     let observations = time_major(observations);
     let features = model.encode(observations.clone());
     let frames = observations.swap_dims(0, 1).reshape([time * batch, pixels]);
@@ -200,59 +199,16 @@ pub fn infer<M: FilteringModel>(
     let mut energies = vec![Vec::with_capacity(time); improver.rounds() + 1];
     for (t, input) in inputs.into_iter().enumerate() {
         let x = frames.clone().narrow(0, t * batch, batch);
-        let drawn = |round: usize, sample: usize| {
+        let drawn = |round: usize| {
             let inner = noise.inner[round.min(noise.inner.len() - 1)].clone();
-            let step = inner.slice([sample..sample + 1, t..t + 1]);
-            step.squeeze_dims::<2>(&[0, 1])
+            inner.narrow(1, t, 1).squeeze_dim::<3>(1)
         };
         let context = model.predict(input.condition, state);
-        let prior = model.prior(model.prior_input(&context));
-        let energy = |belief: &Belief, round: usize| {
-            let q = belief.gaussian();
-            let terms = (0..samples).map(|sample| {
-                let emission = model.emit(q.sample(drawn(round, sample)), &context);
-                model.decode(emission).log_probability(x.clone())
-            });
-            let reconstruction = terms.reduce(|a, b| a + b).expect("a sample at least");
-            q.kl(prior.clone()).mul_scalar(kl_weight) - reconstruction.div_scalar(samples as f64)
-        };
-        improver.begin();
-        let mut belief = Belief::of(&prior);
-        for (round, energies) in energies.iter_mut().enumerate() {
-            // The gradient for the belief is that for zeros added to it; one pass also reaches what
-            // the belief was made from.
-            let zeros = Belief {
-                mean: belief.mean.zeros_like().require_grad(),
-                log_variance: belief.log_variance.zeros_like().require_grad(),
-            };
-            let moved = Belief {
-                mean: belief.mean.clone() + zeros.mean.clone(),
-                log_variance: belief.log_variance.clone() + zeros.log_variance.clone(),
-            };
-            let energy = energy(&moved, round);
-            energies.push(energy.clone().detach().unsqueeze_dim::<2>(0));
-            if round == improver.rounds() && !improver.learns() {
-                break;
-            }
-            let gradients = energy.sum().backward();
-            let of = |leaf: &Tensor<2>| {
-                let gradient = leaf.grad(&gradients).map(Tensor::from_inner);
-                gradient.unwrap_or_else(|| leaf.zeros_like())
-            };
-            let gradient = Belief {
-                mean: of(&zeros.mean),
-                log_variance: of(&zeros.log_variance),
-            };
-            if round > 0 {
-                improver.learn(gradients);
-            }
-            belief = belief.detach();
-            if round < improver.rounds() {
-                belief = improver.improve(&belief, &gradient, &x);
-            }
+        let found = infer_step(model, improver, &context, &x, drawn, kl_weight);
+        for (energies, energy) in energies.iter_mut().zip(found.energies) {
+            energies.push(energy.unsqueeze_dim::<2>(0));
         }
-        improver.end();
-        let q = belief.detach().gaussian();
+        let q = found.posterior;
         let z = q.sample(input.noise);
         beliefs.push(q);
         latents.push(z.clone());
@@ -267,6 +223,92 @@ pub fn infer<M: FilteringModel>(
             .map(|steps| Tensor::cat(steps, 0))
             .collect(),
         state,
+    }
+}
+
+/// What inference gives at one step; nothing is on a graph.
+#[derive(Clone, Debug)]
+pub struct InferredStep {
+    /// `p(z_t | ..)`, `[batch, latent]`.
+    pub prior: DiagonalGaussian,
+    /// The belief after the last round, `[batch, latent]`.
+    pub posterior: DiagonalGaussian,
+    /// Free energies before the first round and after each, in nats, each `[batch]`.
+    pub energies: Vec<Tensor<1>>,
+}
+
+/// The belief of one step, improved from the prior on.
+///
+/// # Shapes
+/// - `context`: of the step, of `batch` rows
+/// - `x`: `[batch, pixels]`
+/// - `noise(round)`: standard normal, `[samples, batch, latent]`, for the free energy before round
+///   `round` (from 0) and, at last, after all
+///
+/// # Panics
+/// As [`infer`].
+pub fn infer_step<M: FilteringModel>(
+    model: &M,
+    improver: &mut impl Improver,
+    context: &M::Context,
+    x: &Tensor<2>,
+    noise: impl Fn(usize) -> Tensor<3>,
+    kl_weight: f64,
+) -> InferredStep {
+    let prior = model.prior(model.prior_input(context));
+    let energy = |belief: &Belief, round: usize| {
+        let q = belief.gaussian();
+        let noise = noise(round);
+        let samples = noise.dims()[0];
+        let terms = (0..samples).map(|sample| {
+            let noise = noise.clone().narrow(0, sample, 1).squeeze_dim::<2>(0);
+            let emission = model.emit(q.sample(noise), context);
+            model.decode(emission).log_probability(x.clone())
+        });
+        let reconstruction = terms.reduce(|a, b| a + b).expect("a sample at least");
+        q.kl(prior.clone()).mul_scalar(kl_weight) - reconstruction.div_scalar(samples as f64)
+    };
+    improver.begin();
+    let mut belief = Belief::of(&prior);
+    let mut energies = Vec::with_capacity(improver.rounds() + 1);
+    for round in 0..=improver.rounds() {
+        // The gradient for the belief is that for zeros added to it; one pass also reaches what
+        // the belief was made from.
+        let zeros = Belief {
+            mean: belief.mean.zeros_like().require_grad(),
+            log_variance: belief.log_variance.zeros_like().require_grad(),
+        };
+        let moved = Belief {
+            mean: belief.mean.clone() + zeros.mean.clone(),
+            log_variance: belief.log_variance.clone() + zeros.log_variance.clone(),
+        };
+        let energy = energy(&moved, round);
+        energies.push(energy.clone().detach());
+        if round == improver.rounds() && !improver.learns() {
+            break;
+        }
+        let gradients = energy.sum().backward();
+        let of = |leaf: &Tensor<2>| {
+            let gradient = leaf.grad(&gradients).map(Tensor::from_inner);
+            gradient.unwrap_or_else(|| leaf.zeros_like())
+        };
+        let gradient = Belief {
+            mean: of(&zeros.mean),
+            log_variance: of(&zeros.log_variance),
+        };
+        if round > 0 {
+            improver.learn(gradients);
+        }
+        belief = belief.detach();
+        if round < improver.rounds() {
+            belief = improver.improve(&belief, &gradient, x);
+        }
+    }
+    improver.end();
+    InferredStep {
+        prior,
+        posterior: belief.detach().gaussian(),
+        energies,
     }
 }
 

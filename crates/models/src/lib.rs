@@ -3,6 +3,7 @@
 //! - [`filtering`]: the maps every dynamical latent-variable model is made of
 //!   ([`FilteringModel`]), and the filtering pass that turns them into free energies.
 //! - [`inference`]: beliefs improved by gradients; [`iterative`]: the network that learns how.
+//! - [`online`]: filtering one step at a time, and what is expected next.
 //! - [`particles`]: bounds by many samples.
 //! - [`generation`]: sequences sampled from a model, after a prompt or from nothing.
 //! - [`segments`]: the gradient of a long sequence in the memory of a short one.
@@ -22,6 +23,7 @@ pub mod inference;
 pub mod iterative;
 pub mod maps;
 pub mod mlp;
+pub mod online;
 pub mod particles;
 pub mod segments;
 pub mod sequence;
@@ -34,8 +36,12 @@ pub use error::ModelError;
 pub use filtering::{Filtered, FilteringModel, filter};
 pub use generation::{Generated, generate};
 pub use gtmm::{Gtmm, GtmmConfig};
-pub use inference::{Improver, InferenceNoise, Inferred, filter_given, infer};
+pub use inference::{
+    GradientSteps, Improver, InferenceNoise, Inferred, InferredStep, filter_given, infer,
+    infer_step,
+};
 pub use iterative::{Amortized, IterativeConfig, IterativeNet};
+pub use online::{OnlineStep, expect_next, expected, online_step};
 pub use particles::{ParticleBound, Resampling, particle_bound};
 pub use segments::filter_by_segments;
 pub use sequence::{Answers, SequenceConfig, SequenceModel};

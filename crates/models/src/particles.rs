@@ -7,7 +7,7 @@
 //! for each.
 
 use crate::{
-    FilteringModel,
+    DiagonalGaussian, FilteringModel,
     filtering::{Inputs, time_major},
 };
 use burn::tensor::{Int, Tensor, TensorData};
@@ -33,8 +33,10 @@ pub struct ParticleBound {
     pub resampled: Vec<usize>,
 }
 
-/// The bound of `particles` particles for each sequence, with the model's own posterior as proposal.
+/// The bound of several particles for each sequence.
 ///
+/// `proposal(t, ..)` says what is believed about `z_t`, from the observation's features, the context and
+/// the observation, of all particles: [`FilteringModel::posterior`] or a belief improved by inference.
 /// `uniform(t)` gives a number in `[0, 1)` for each sequence, for the systematic resampling after
 /// step `t`.
 ///
@@ -52,6 +54,7 @@ pub fn particle_bound<M: FilteringModel>(
     conditions: Option<Tensor<3>>,
     noise: Tensor<3>,
     resampling: Resampling,
+    mut proposal: impl FnMut(usize, &M::Features, &M::Context, &Tensor<2>) -> DiagonalGaussian,
     mut uniform: impl FnMut(usize) -> Vec<f64>,
 ) -> ParticleBound {
     let [batch, time, pixels] = observations.dims();
@@ -83,7 +86,7 @@ pub fn particle_bound<M: FilteringModel>(
         let x = x.select(0, rows.clone());
         let context = model.predict(input.condition, state);
         let prior = model.prior(model.prior_input(&context));
-        let posterior = model.posterior(&input.features, &context);
+        let posterior = proposal(t, &input.features, &context, &x);
         let z = posterior.sample(input.noise);
         let emission = model.emit(z.clone(), &context);
         let likelihood = model.decode(emission.clone());

@@ -93,17 +93,20 @@ impl VisualConfig {
         })
     }
 
-    /// Builds the decoder of `frame`s from `inputs` numbers.
+    /// Builds the decoder of `frame`s from `inputs` numbers; it gives `parameters` numbers a pixel.
     pub fn decoder(
         &self,
         frame: FrameShape,
         inputs: usize,
+        parameters: usize,
         init: &mut Initializer,
     ) -> Result<FrameDecoder, ModelError> {
         Ok(match self {
+            Self::Inception if parameters > 1 => return Err(ModelError::InceptionParameters),
             Self::Inception => FrameDecoder::Inception(InceptionDecoder::new(frame, inputs, init)?),
             Self::Dense { hidden, .. } => {
-                FrameDecoder::Dense(DenseDecoder::new(frame, inputs, *hidden, init))
+                let outputs = parameters * frame.size();
+                FrameDecoder::Dense(DenseDecoder::new(outputs, inputs, *hidden, init))
             }
         })
     }

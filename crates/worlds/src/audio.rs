@@ -101,7 +101,12 @@ impl Sound {
     /// # Errors
     /// The file cannot be written.
     pub fn write_wav(path: &Path, rate: u32, samples: &[i16]) -> Result<(), Error> {
-        folder::write(path, &encode_wav(rate, 1, samples))
+        folder::write(path, &Sound::wav_bytes(rate, samples))
+    }
+
+    /// The bytes of such a file.
+    pub fn wav_bytes(rate: u32, samples: &[i16]) -> Vec<u8> {
+        encode_wav(rate, 1, samples)
     }
 }
 

@@ -49,6 +49,25 @@ impl Stream {
             .take(count)
             .collect()
     }
+
+    /// A number uniform on `[0, 1)`, the same for every call with this `index`.
+    pub fn uniform(&self, index: u64) -> f64 {
+        self.at(index).random()
+    }
+
+    /// `most` of the numbers below `count`, each at most once, in random order; all in their own order
+    /// if there are not more. The same for every call with this `index`.
+    pub fn choose(&self, index: u64, count: usize, most: usize) -> Vec<usize> {
+        let mut numbers: Vec<usize> = (0..count).collect();
+        if count > most {
+            let mut generator = self.at(index);
+            for place in 0..most {
+                numbers.swap(place, generator.random_range(place..count));
+            }
+            numbers.truncate(most);
+        }
+        numbers
+    }
 }
 
 #[cfg(test)]
@@ -56,6 +75,19 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use rand::Rng;
+
+    #[test]
+    fn a_choice_has_each_number_once() {
+        let draws = Stream::new(1, "test");
+        assert_eq!(draws.choose(0, 5, 5), [0, 1, 2, 3, 4]);
+        let mut some = draws.choose(0, 100, 10);
+        assert_eq!(some, draws.choose(0, 100, 10));
+        assert_ne!(some, draws.choose(1, 100, 10));
+        some.sort_unstable();
+        some.dedup();
+        assert_eq!(some.len(), 10);
+        assert!(some.iter().all(|row| *row < 100));
+    }
 
     /// Every published number rests on these values: if a dependency changes them, results are no
     /// longer comparable. The integers were also computed outside Rust, from the definitions of

@@ -3,7 +3,6 @@
 use super::median;
 use crate::{
     Experiment, LabError,
-    adam::Adam,
     chart::{self, Chart, Layout, Series},
     device::find_device,
     experiments::load_experiment,
@@ -199,7 +198,7 @@ fn step_times(
     let device = find_device(None)?.autodiff();
     let task = task(experiment, Arc::new(Mnist::bundled()?))?;
     let model = model(experiment, task.as_ref(), &device)?;
-    let mut trainer = Trainer::new(experiment, model, Adam::default(), device);
+    let mut trainer = Trainer::new(experiment, model, task.as_ref(), device)?;
     let data = Stream::new(experiment.seed, "data");
     let batch = task.batch(Split::Train, &data, 0, experiment.training.batch);
     let mut made = |step| {

@@ -6,7 +6,6 @@ use super::{
 };
 use crate::{
     LabError,
-    adam::Adam,
     experiments::load_experiment,
     learner::StepFailure,
     trainer::{Model, Trainer, model, task},
@@ -115,7 +114,7 @@ fn training_step(memory: &'static str) -> Work {
             let batch = task.batch(Split::Train, &data, 1, experiment.training.batch);
             let cost = count::training_step(&parameters(&model), batch.batch * batch.time);
             let parameters = parameter_count(&model);
-            let mut trainer = Trainer::new(&experiment, model, Adam::default(), device.clone());
+            let mut trainer = Trainer::new(&experiment, model, task.as_ref(), device.clone())?;
             let mut step = 0;
             Ok(Prepared::of_model(cost, parameters, move || {
                 step += 1;

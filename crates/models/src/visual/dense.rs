@@ -17,12 +17,12 @@ pub struct DenseEncoder {
     pub features: Linear,
 }
 
-/// `[z; psi]`, hidden ReLU units, pixels.
+/// `[z; psi]`, hidden ReLU units, outputs.
 #[derive(Module, Debug)]
 pub struct DenseDecoder {
     /// From `[z; psi]`.
     pub hidden: Linear,
-    /// Onto pixels.
+    /// Onto the likelihood's parameters of all pixels.
     pub output: Linear,
 }
 
@@ -44,15 +44,15 @@ impl DenseEncoder {
 }
 
 impl DenseDecoder {
-    /// A decoder onto `frame`s.
-    pub fn new(frame: FrameShape, inputs: usize, hidden: usize, init: &mut Initializer) -> Self {
+    /// A decoder onto so many outputs.
+    pub fn new(outputs: usize, inputs: usize, hidden: usize, init: &mut Initializer) -> Self {
         Self {
             hidden: init.linear(inputs, hidden),
-            output: init.linear(hidden, frame.size()),
+            output: init.linear(hidden, outputs),
         }
     }
 
-    /// `[rows, inputs]` to outputs `[rows, pixels]`.
+    /// `[rows, inputs]` to `[rows, outputs]`.
     pub fn forward(&self, input: Tensor<2>) -> Tensor<2> {
         self.output
             .forward(activation::relu(self.hidden.forward(input)))

@@ -229,6 +229,7 @@ fn a_thousand_particles_find_the_likelihood() {
             Some(conditions(runs, &device)),
             noise,
             resampling,
+            |_, features, context, _| model.posterior(features, context),
             |t| uniform(t).collect(),
         );
         (found.bound.iter().sum::<f64>() / runs as f64, found)
@@ -267,6 +268,7 @@ fn one_particle_never_beats_many() {
             conditions,
             noise,
             Resampling::Never,
+            |_, features, context, _| model.posterior(features, context),
             |_| Vec::new(),
         );
         found.bound.iter().sum::<f64>() / runs as f64

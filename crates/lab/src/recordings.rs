@@ -1,0 +1,271 @@
+//! Generative models of recorded sequences: music, sound, clips, a user's own. Their training step and
+//! what they are worth on whole recordings.
+
+mod pictures;
+mod score;
+mod source;
+
+pub(crate) use self::pictures::training_picture;
+pub(crate) use self::source::{Kind, Source};
+
+use crate::{
+    Evaluation, Experiment, LabError,
+    adam::{Adam, ParameterGradients},
+    config::ModelName,
+    evaluate::CHECKPOINT_EVALUATION,
+    learner::{Drawn, Learner, Shown, StepFailure, Updates},
+    online::{Online, OnlineFilter},
+    present::Figures,
+    run::Metrics,
+    strategy::Strategy,
+    trainer::{TERMS, terms},
+    weights::{Arrays, collect, parameter_count, restore},
+};
+use burn::{
+    module::Module,
+    tensor::{Device, Tensor, TensorData},
+};
+use mnemora_memory::Initializer;
+use mnemora_models::{FilteringModel, FrameShape, SrnnConfig, VrnnConfig};
+use mnemora_worlds::{Part, SequenceBatch, Stream};
+use std::{path::Path, sync::Arc};
+
+/// A model that learns from recordings. What batch norm does to frames of unequal sequences is not
+/// asked for: training sequences are windows of one length.
+pub struct RecordingLearner<M> {
+    source: Arc<Source>,
+    window: usize,
+    model: M,
+    strategy: Strategy,
+    updates: Updates,
+    device: Device,
+}
+
+/// A fresh learner of the experiment's model, on `device`.
+pub(crate) fn learner(
+    experiment: &Experiment,
+    source: Source,
+    device: &Device,
+) -> Result<Box<dyn Learner>, LabError> {
+    let stream = Stream::new(experiment.seed, "parameters").at(0);
+    let mut init = Initializer::new(stream, device.clone());
+    let shape = source.frame();
+    let frame = FrameShape {
+        channels: shape.channels,
+        height: shape.height,
+        width: shape.width,
+    };
+    let likelihood = source.likelihood(experiment)?;
+    let latent = experiment.model.latent;
+    let observation = frame.size();
+    Ok(match experiment.model.name {
+        ModelName::Gtmm => {
+            let config = experiment.model_config(frame, 0, likelihood)?;
+            let model = config.init(&mut init)?;
+            Box::new(RecordingLearner::new(experiment, source, model, device)?)
+        }
+        ModelName::Vrnn => {
+            let sizes = &experiment.network.vrnn;
+            let config = VrnnConfig {
+                observation,
+                latent,
+                hidden: sizes.hidden,
+                layers: sizes.layers,
+                observation_units: sizes.observation_units,
+                latent_units: sizes.latent_units,
+                likelihood,
+            };
+            let model = config.init(&mut init)?;
+            Box::new(RecordingLearner::new(experiment, source, model, device)?)
+        }
+        ModelName::Srnn => {
+            let sizes = &experiment.network.srnn;
+            let config = SrnnConfig {
+                observation,
+                latent,
+                hidden: sizes.hidden,
+                units: sizes.units,
+                layers: sizes.layers,
+                decoder_layers: sizes.decoder_layers,
+                likelihood,
+            };
+            let model = config.init(&mut init)?;
+            Box::new(RecordingLearner::new(experiment, source, model, device)?)
+        }
+    })
+}
+
+impl<M: FilteringModel + Module> RecordingLearner<M> {
+    fn new(
+        experiment: &Experiment,
+        source: Source,
+        model: M,
+        device: &Device,
+    ) -> Result<Self, LabError> {
+        let observation = source.frame().size();
+        Ok(Self {
+            source: Arc::new(source),
+            window: experiment.task.window,
+            strategy: Strategy::new(experiment, model.latent_size(), observation, device)?,
+            model,
+            updates: Updates::new(Adam::default(), device),
+            device: device.clone(),
+        })
+    }
+}
+
+/// Observations `[batch, time, numbers]` of a batch.
+fn upload(batch: &SequenceBatch, device: &Device) -> Tensor<3> {
+    let shape = [batch.batch, batch.time, batch.frame.size()];
+    Tensor::from_data(TensorData::new(batch.values.clone(), shape), device)
+}
+
+/// The part of the data for a purpose.
+fn part_for(source: &Source, purpose: &str) -> Part {
+    let order = match purpose {
+        CHECKPOINT_EVALUATION => [Part::Valid, Part::Test],
+        _ => [Part::Test, Part::Valid],
+    };
+    let [first, second] = order;
+    match source.has(first) {
+        true => first,
+        false => second,
+    }
+}
+
+impl<M: FilteringModel + Module + 'static> Learner for RecordingLearner<M>
+where
+    M::State: 'static,
+{
+    fn parameters(&self) -> Vec<(String, usize)> {
+        let model = parameter_count(&self.model);
+        match self.strategy.parameters() {
+            None => vec![("model".into(), model)],
+            Some(inference) => vec![
+                ("model".into(), model + inference),
+                ("generative".into(), model),
+                ("inference".into(), inference),
+            ],
+        }
+    }
+
+    fn weights(&self) -> Arrays {
+        let mut weights = collect(&self.model);
+        self.strategy.add_weights(&mut weights);
+        weights
+    }
+
+    fn optimizer(&self) -> Arrays {
+        let mut optimizer = self.updates.adam.collect();
+        self.strategy.add_optimizer(&mut optimizer);
+        optimizer
+    }
+
+    fn restore(
+        &mut self,
+        mut weights: Arrays,
+        mut optimizer: Option<Arrays>,
+        path: &Path,
+    ) -> Result<(), LabError> {
+        self.strategy
+            .restore(&mut weights, optimizer.as_mut(), path)?;
+        self.model = restore(self.model.clone(), weights, path)?;
+        if let Some(optimizer) = optimizer {
+            self.updates.adam = Adam::restore(optimizer, &self.device.clone().inner(), path)?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, experiment: &Experiment, step: u64) -> Result<(), StepFailure> {
+        let settings = &experiment.training;
+        let stream = Stream::new(experiment.seed, "data");
+        let batch = self
+            .source
+            .windows(&stream, step - 1, settings.batch, self.window)
+            .map_err(StepFailure::Batch)?;
+        let kl_weight = settings.kl_weight(step);
+        let observations = upload(&batch, &self.device);
+        let filtered =
+            self.strategy
+                .learn(experiment, &self.model, observations, None, step, kl_weight)?;
+        let terms = terms(&filtered);
+        let loss = filtered.bound(kl_weight).mean().neg();
+        let gradients = ParameterGradients::of(&self.model, loss.backward());
+        self.updates
+            .make(&mut self.model, experiment, step, gradients, &TERMS, terms)
+    }
+
+    fn deferred(&self) -> bool {
+        self.updates.deferred()
+    }
+
+    fn metrics(&mut self) -> Result<Option<Metrics>, StepFailure> {
+        let window = self.window as f32;
+        Ok(self.updates.last()?.map(|made| {
+            let (reconstruction, kl) = (made.terms[0], made.terms[1]);
+            Metrics {
+                step: made.step,
+                bound: reconstruction - kl,
+                reconstruction: Some(reconstruction),
+                kl: Some(kl),
+                free_energy: Some((kl - reconstruction) / window),
+                gradient_norm: made.gradient_norm,
+                learning_rate: made.learning_rate,
+                ..Metrics::default()
+            }
+        }))
+    }
+
+    fn evaluate(
+        &self,
+        experiment: &Experiment,
+        step: u64,
+        batches: u64,
+        purpose: &str,
+    ) -> Result<Evaluation, LabError> {
+        let part = part_for(&self.source, purpose);
+        let at_work = self.strategy.at_work(self.model.valid());
+        score::evaluate(
+            experiment,
+            &at_work,
+            &self.source,
+            part,
+            step,
+            batches,
+            purpose,
+        )
+    }
+
+    fn draw(
+        &self,
+        experiment: &Experiment,
+        sequences: usize,
+        seed: u64,
+        steps: Option<usize>,
+    ) -> Result<Drawn, LabError> {
+        let at_work = self.strategy.at_work(self.model.valid());
+        pictures::generated(
+            experiment,
+            &at_work,
+            &self.source,
+            sequences,
+            seed,
+            steps.unwrap_or(self.window),
+        )
+    }
+
+    fn figures(&self, shown: &Shown) -> Result<Figures, LabError> {
+        let at_work = self.strategy.at_work(self.model.valid());
+        pictures::figures(&at_work, &self.source, shown)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.source.notes(self.window)
+    }
+
+    fn online(&self, seed: u64) -> Option<Box<dyn OnlineFilter>> {
+        let at_work = self.strategy.at_work(self.model.valid());
+        let numbers = self.source.frame().size();
+        Some(Box::new(Online::new(at_work, numbers, 0, seed)))
+    }
+}

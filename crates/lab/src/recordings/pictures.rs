@@ -1,0 +1,496 @@
+//! Pictures of recorded sequences, what a model expects of them and makes of them, and files to listen
+//! to.
+
+use super::{Kind, Source, upload};
+use crate::{
+    Experiment, LabError,
+    chart::{Chart, Series},
+    learner::{Drawn, Shown},
+    picture::{
+        Align, Group, HeatMap, Image, PictureError, Row, Sequence, Sheet, Text, heat_map, sheet,
+    },
+    present::{Figures, charted, drawn, write_beside},
+    strategy::AtWork,
+    trainer::noise,
+    weights::host,
+};
+use burn::{module::Module, tensor::Tensor};
+use mnemora_models::{FilteringModel, Likelihood, expected, generate};
+use mnemora_worlds::{FrameShape, MidiSettings, Part, Roll, Scale, Sound, Stream};
+
+/// Steps of a picture of expectations at most.
+const MOST_STEPS: usize = 120;
+/// Numbers of a step that get a chart of their own.
+const CHARTS: usize = 3;
+/// Pixels that a wave is wide and high.
+const WAVE: [usize; 2] = [900, 110];
+const INK: [u8; 3] = [0, 90, 160];
+
+/// One sequence `[steps, numbers]` under a name; it begins at a step of its picture.
+struct Line {
+    label: String,
+    values: Vec<f32>,
+    first_step: usize,
+}
+
+/// How sequences of a source are shown.
+struct Look {
+    kind: Kind,
+    frame: FrameShape,
+    scale: Scale,
+    midi: MidiSettings,
+}
+
+impl Look {
+    fn new(source: &Source) -> Self {
+        Self {
+            kind: source.kind(),
+            frame: source.frame(),
+            scale: source.scale(),
+            midi: source.midi(),
+        }
+    }
+
+    /// Lines one below the other; `marked` steps are framed in pictures of frames and in heat maps.
+    fn picture(
+        &self,
+        title: &str,
+        lines: &[Line],
+        marked: &[usize],
+    ) -> Result<Image, PictureError> {
+        match self.kind {
+            Kind::Pixels => self.frames(title, lines, marked),
+            Kind::Sound => self.waves(lines),
+            Kind::Notes | Kind::Numbers => self.maps(lines, marked),
+        }
+    }
+
+    fn frames(&self, title: &str, lines: &[Line], marked: &[usize]) -> Result<Image, PictureError> {
+        let rows = lines.iter().map(|line| Row {
+            label: line.label.clone(),
+            frames: Sequence {
+                frames: &line.values,
+                steps: line.values.len() / self.frame.size(),
+                channels: self.frame.channels,
+                height: self.frame.height,
+                width: self.frame.width,
+            },
+            first_step: line.first_step,
+        });
+        let steps = lines
+            .iter()
+            .map(|line| line.first_step + line.values.len() / self.frame.size());
+        let steps = steps.max().unwrap_or(0);
+        sheet(&Sheet {
+            title: title.to_owned(),
+            groups: vec![Group {
+                rows: rows.collect(),
+                marked: marked.to_vec(),
+            }],
+            mark_caption: "generated".into(),
+            scale: if self.frame.height > 32 { 1 } else { 2 },
+            wrap: (steps > 20).then_some(15),
+            first_number: 1,
+        })
+    }
+
+    /// A column a step, notes or numbers upwards; notes that never sound are left out at both ends.
+    fn maps(&self, lines: &[Line], marked: &[usize]) -> Result<Image, PictureError> {
+        let width = self.frame.size();
+        let first = lines.iter().map(|line| line.first_step).min().unwrap_or(0);
+        let end = lines
+            .iter()
+            .map(|line| line.first_step + line.values.len() / width);
+        let columns = end.max().unwrap_or(0).saturating_sub(first).max(1);
+        let sounding = |number: &usize| {
+            lines.iter().any(|line| {
+                let column = line.values.iter().skip(*number).step_by(width);
+                column.into_iter().any(|value| *value > 0.2)
+            })
+        };
+        let (low, high) = match self.kind {
+            Kind::Notes => (
+                (0..width).find(sounding).unwrap_or(0),
+                (0..width).rev().find(sounding).unwrap_or(width - 1),
+            ),
+            _ => (0, width - 1),
+        };
+        let rows = high + 1 - low;
+        let range = match self.kind {
+            Kind::Notes => Some((0.0, 1.0)),
+            _ => range_of(lines.iter().flat_map(|line| &line.values)),
+        };
+        let images = lines.iter().map(|line| {
+            let mut values = vec![0.0; rows * columns];
+            for (step, numbers) in line.values.chunks(width).enumerate() {
+                let column = line.first_step - first + step;
+                for row in 0..rows {
+                    values[(rows - 1 - row) * columns + column] = numbers[low + row];
+                }
+            }
+            heat_map(&HeatMap {
+                title: line.label.clone(),
+                values: &values,
+                rows,
+                columns,
+                row_axis: match self.kind {
+                    Kind::Notes => format!("MIDI notes {} up to {}", high + 21, low + 21),
+                    _ => "number".into(),
+                },
+                column_axis: "step".into(),
+                first_number: first + 1,
+                range,
+                cell: (900 / columns).clamp(3, 14).min((420 / rows).max(3)),
+                marked: marked
+                    .iter()
+                    .filter(|step| **step >= line.first_step)
+                    .map(|step| step - first)
+                    .collect(),
+            })
+        });
+        let images: Vec<Image> = images.collect::<Result<_, _>>()?;
+        Image::stack(&images, 10)
+    }
+
+    /// The least and the largest sample of each column.
+    fn waves(&self, lines: &[Line]) -> Result<Image, PictureError> {
+        let all = range_of(lines.iter().flat_map(|line| &line.values));
+        let reach = all.map_or(1.0, |(low, high)| low.abs().max(high.abs()));
+        let numbers = self.frame.size();
+        let end = lines
+            .iter()
+            .map(|line| line.first_step * numbers + line.values.len());
+        let end = end.max().unwrap_or(1).max(1);
+        let [width, height] = WAVE;
+        let label = Text {
+            size: 14.0,
+            colour: [34, 34, 34],
+            bold: false,
+            align: Align::Left,
+        };
+        let images = lines.iter().map(|line| {
+            let mut image = Image::new(width, height + 24, [255; 3])?;
+            image.text(&line.label, (4.0, 12.0), label)?;
+            let middle = 24 + height / 2;
+            image.fill(0, middle, width, 1, [200; 3]);
+            let begin = line.first_step * numbers;
+            for column in 0..width {
+                let from = (column * end / width).saturating_sub(begin);
+                let to = ((column + 1) * end / width).saturating_sub(begin);
+                let (from, to) = (from.min(line.values.len()), to.min(line.values.len()));
+                let Some((low, high)) = range_of(&line.values[from..to.max(from)]) else {
+                    continue;
+                };
+                let place = |value: f32| {
+                    let offset = value / reach * (height / 2) as f32;
+                    (middle as f32 - offset).clamp(24.0, (24 + height - 1) as f32) as usize
+                };
+                let (top, bottom) = (place(high), place(low));
+                image.fill(column, top, 1, bottom - top + 1, INK);
+            }
+            Ok(image)
+        });
+        let images: Vec<Image> = images.collect::<Result<_, PictureError>>()?;
+        Image::stack(&images, 6)
+    }
+
+    /// What a file with the line's sound ends in, and its bytes; `None` where there is nothing to hear.
+    fn sound(&self, name: &str, values: &[f32]) -> Result<Option<(String, Vec<u8>)>, LabError> {
+        Ok(match self.kind {
+            Kind::Notes => Roll::from_values(values)
+                .map(|roll| roll.to_midi(self.midi))
+                .transpose()?
+                .map(|bytes| (format!("-{name}.mid"), bytes)),
+            Kind::Sound => {
+                let samples: Vec<i16> = values.iter().map(|x| self.scale.undo(*x)).collect();
+                Some((format!("-{name}.wav"), Sound::wav_bytes(RATE, &samples)))
+            }
+            Kind::Pixels | Kind::Numbers => None,
+        })
+    }
+
+    /// What a model's next observation is taken to be when it goes on by itself: a draw, but for pixels,
+    /// whose noise hides what they show.
+    fn observe(&self, likelihood: &Likelihood, noise: Tensor<2>) -> Tensor<2> {
+        match self.kind {
+            Kind::Pixels => likelihood.mean(),
+            Kind::Notes | Kind::Sound | Kind::Numbers => likelihood.sample(noise),
+        }
+    }
+}
+
+/// Samples a second.
+const RATE: u32 = 16_000;
+
+fn range_of<'a>(values: impl IntoIterator<Item = &'a f32>) -> Option<(f32, f32)> {
+    values.into_iter().fold(None, |range, value| {
+        let (low, high) = range.unwrap_or((*value, *value));
+        Some((low.min(*value), high.max(*value)))
+    })
+}
+
+/// The rows of `[time * batch, numbers]` that are sequence `row`'s first `steps`.
+fn of_row(values: &[f32], row: usize, batch: usize, numbers: usize, steps: usize) -> Vec<f32> {
+    let rows = values.chunks(numbers).skip(row).step_by(batch);
+    rows.take(steps).flatten().copied().collect()
+}
+
+/// Windows of training batches as a model sees them.
+pub(crate) fn training_picture(
+    experiment: &Experiment,
+    source: &Source,
+) -> Result<(Image, Vec<(String, Vec<u8>)>), LabError> {
+    let stream = Stream::new(experiment.seed, "data");
+    let window = experiment.task.window;
+    let batch = source.windows(&stream, 0, experiment.evaluation.pictures, window)?;
+    let look = Look::new(source);
+    let length = window * batch.frame.size();
+    let lines: Vec<Line> = batch
+        .values
+        .chunks(length)
+        .enumerate()
+        .map(|(row, values)| Line {
+            label: format!("window {}", row + 1),
+            values: values.to_vec(),
+            first_step: 0,
+        })
+        .collect();
+    let mut files = Vec::new();
+    for (index, line) in lines.iter().enumerate() {
+        files.extend(look.sound(&format!("{}", index + 1), &line.values)?);
+    }
+    let title = format!("{}: training windows", experiment.name);
+    Ok((look.picture(&title, &lines, &[])?, files))
+}
+
+/// The first steps of some held-out recordings, long enough for a prompt and what follows it.
+fn held_out(
+    source: &Source,
+    window: usize,
+    count: usize,
+    seed: u64,
+    steps: usize,
+) -> Result<(Part, Vec<usize>), LabError> {
+    let part = match source.has(Part::Test) {
+        true => Part::Test,
+        false => Part::Valid,
+    };
+    let mut rows: Vec<usize> = (0..source.count(part))
+        .filter(|row| source.steps(part, *row, window) >= steps.min(2))
+        .collect();
+    if rows.is_empty() {
+        return Err(LabError::Configuration(format!(
+            "{} has no held-out recordings to draw",
+            source.words()
+        )));
+    }
+    let start = seed as usize % rows.len();
+    rows.rotate_left(start);
+    rows.truncate(count);
+    Ok((part, rows))
+}
+
+/// Recordings, what the model goes on with after their first half, and both as sound.
+pub(super) fn generated<M: FilteringModel + Module>(
+    experiment: &Experiment,
+    at_work: &AtWork<M>,
+    source: &Source,
+    sequences: usize,
+    seed: u64,
+    steps: usize,
+) -> Result<Drawn, LabError> {
+    let window = experiment.task.window;
+    let look = Look::new(source);
+    let (part, rows) = held_out(source, window, sequences, seed, 2)?;
+    let model = at_work.model();
+    let device = model.devices().remove(0);
+    let numbers = source.frame().size();
+    let samples = Stream::new(seed, "picture samples");
+    let (mut images, mut files) = (Vec::new(), Vec::new());
+    let mut longest = 0;
+    for (index, row) in rows.iter().enumerate() {
+        let batch = source.whole(part, &[*row], window)?;
+        let prompt = (batch.time / 2).clamp(1, window.max(1));
+        let time = prompt + steps;
+        longest = longest.max(time);
+        let observations = upload(&batch, &device);
+        let seen = observations.slice([0..1, 0..prompt, 0..numbers]);
+        let draw = 4 * index as u64;
+        let (seen, _) = at_work.filter(seen, None, &samples, draw);
+        let shape = [steps, 1, model.latent_size()];
+        let latents = noise(&samples, draw + 1, shape, &device);
+        let observed = noise(&samples, draw + 2, [steps, 1, numbers], &device);
+        let made = generate(model, seen.state, None, latents, |t, likelihood| {
+            look.observe(&likelihood, observed.clone().narrow(0, t, 1).squeeze_dim(0))
+        });
+        let made = host(made.frames.into_data());
+        let shown = time.min(batch.time) * numbers;
+        let mut both = batch.values[..prompt * numbers].to_vec();
+        both.extend(&made);
+        let number = index + 1;
+        files.extend(look.sound(&format!("{number}-truth"), &batch.values[..shown])?);
+        files.extend(look.sound(&format!("{number}-generated"), &both)?);
+        let lines = [
+            Line {
+                label: format!("recording {number}"),
+                values: batch.values[..shown].to_vec(),
+                first_step: 0,
+            },
+            Line {
+                label: format!("seen up to step {prompt}, then generated"),
+                values: both,
+                first_step: 0,
+            },
+        ];
+        let marked: Vec<usize> = (prompt..time).collect();
+        images.push(look.picture("", &lines, &marked)?);
+    }
+    Ok(Drawn {
+        picture: Image::stack(&images, 24)?,
+        time: longest,
+        files,
+    })
+}
+
+/// What was expected of a held-out recording step by step, and what was believed once it was seen.
+fn expectations<M: FilteringModel + Module>(
+    experiment: &Experiment,
+    at_work: &AtWork<M>,
+    source: &Source,
+) -> Result<(Vec<Line>, Vec<f64>), LabError> {
+    let window = experiment.task.window;
+    let (part, rows) = held_out(source, window, 1, 0, 2)?;
+    let batch = source.whole(part, &rows, window)?;
+    let numbers = source.frame().size();
+    let steps = batch.time.min(match source.kind() {
+        Kind::Pixels => 20,
+        _ => MOST_STEPS,
+    });
+    let model = at_work.model();
+    let device = model.devices().remove(0);
+    let observations = upload(&batch, &device).slice([0..1, 0..steps, 0..numbers]);
+    let samples = Stream::new(1, "picture samples");
+    let (filtered, _) = at_work.filter(observations.clone(), None, &samples, 0);
+    let surprise = filtered.kl.clone() - filtered.reconstruction.clone();
+    let surprise = host(surprise.into_data())
+        .into_iter()
+        .map(f64::from)
+        .collect();
+    let expected = expected(model, observations, None, filtered.latents.clone());
+    let line = |label: &str, values: Vec<f32>| Line {
+        label: label.into(),
+        values,
+        first_step: 0,
+    };
+    let means = |likelihood: &Likelihood| {
+        of_row(&host(likelihood.mean().into_data()), 0, 1, numbers, steps)
+    };
+    let lines = vec![
+        line("recording", batch.values[..steps * numbers].to_vec()),
+        line("expected, before each step was seen", means(&expected)),
+        line("reconstructed, after it", means(&filtered.likelihood)),
+    ];
+    Ok((lines, surprise))
+}
+
+/// Pictures, sounds and curves of a run.
+pub(super) fn figures<M: FilteringModel + Module>(
+    at_work: &AtWork<M>,
+    source: &Source,
+    shown: &Shown,
+) -> Result<Figures, LabError> {
+    let experiment = shown.experiment;
+    let samples = shown.samples;
+    let look = Look::new(source);
+    let (lines, surprise) = expectations(experiment, at_work, source)?;
+    let mut pictures = vec![drawn(
+        &look.picture("", &lines, &[])?,
+        &samples.join("expected.png"),
+        "A held-out recording; what the model expected of each step before it saw it, at the mean of \
+         its prior; and the reconstruction once it had."
+            .into(),
+    )?];
+    let mut files = Vec::new();
+    for (line, name) in lines.iter().zip(["truth", "expected", "reconstructed"]) {
+        files.extend(look.sound(name, &line.values)?);
+    }
+    write_beside(&samples.join("expected.png"), &files)?;
+    let count = experiment.evaluation.pictures.min(3);
+    let made = generated(
+        experiment,
+        at_work,
+        source,
+        count,
+        1,
+        experiment.task.window,
+    )?;
+    let path = samples.join("generated.png");
+    let heard = match made.files.is_empty() {
+        true => "",
+        false => " The files beside the picture let you hear both.",
+    };
+    pictures.push(drawn(
+        &made.picture,
+        &path,
+        format!("Held-out recordings, and how the model goes on after it has seen their beginning.{heard}"),
+    )?);
+    write_beside(&path, &made.files)?;
+    let steps = |values: &[f64]| -> Vec<(f64, f64)> {
+        (1..).map(f64::from).zip(values.iter().copied()).collect()
+    };
+    let series = |label: &str, points| Series {
+        label: label.into(),
+        points,
+        band: None,
+    };
+    let mut charts = vec![charted(
+        Chart {
+            title: "Surprise".into(),
+            x_label: "step".into(),
+            y_label: "nats".into(),
+            series: vec![series("free energy", steps(&surprise))],
+            ..Chart::default()
+        },
+        "Free energy of each step of the recording above.",
+    )?];
+    let rounds = &shown.evaluation.energy_by_round;
+    if rounds.len() > 1 {
+        let points = (0..).map(f64::from).zip(rounds.iter().copied()).collect();
+        charts.push(charted(
+            Chart {
+                title: "Free energy by round of inference".into(),
+                x_label: "round".into(),
+                y_label: "nats per step".into(),
+                series: vec![series("held-out", points)],
+                ..Chart::default()
+            },
+            "Mean free energy of a step where the belief is the prior (round 0), and after each round.",
+        )?);
+    }
+    if source.kind() == Kind::Numbers {
+        let width = source.frame().size();
+        for number in 0..width.min(CHARTS) {
+            let of = |line: &Line| {
+                let values = line.values.iter().skip(number).step_by(width);
+                let values: Vec<f64> = values.map(|v| f64::from(*v)).collect();
+                series(&line.label, steps(&values))
+            };
+            charts.push(charted(
+                Chart {
+                    title: format!("Number {}", number + 1),
+                    x_label: "step".into(),
+                    y_label: "value".into(),
+                    series: lines.iter().map(of).collect(),
+                    ..Chart::default()
+                },
+                "The same recording as a curve.",
+            )?);
+        }
+    }
+    Ok(Figures {
+        generated: made.picture,
+        pictures,
+        charts,
+        memory: Vec::new(),
+    })
+}

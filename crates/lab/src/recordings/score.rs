@@ -1,0 +1,231 @@
+//! Free energies of whole recordings.
+
+use super::{Source, upload};
+use crate::{
+    Evaluation, Experiment, LabError,
+    evaluate::{RecordingScore, Rounds, data_stream, mean_and_stderr},
+    strategy::AtWork,
+    trainer::noise,
+    weights::host,
+};
+use burn::{module::Module, tensor::Tensor};
+use mnemora_models::{FilteringModel, Resampling, particle_bound};
+use mnemora_worlds::{Part, SequenceBatch, Stream};
+
+/// Share of the particles below which the effective sample size makes a filter draw them anew.
+const RESAMPLE_BELOW: f64 = 0.5;
+
+/// Scores the recordings of a part; a random choice of `batches` batches if there are more.
+pub(super) fn evaluate<M: FilteringModel + Module>(
+    experiment: &Experiment,
+    at_work: &AtWork<M>,
+    source: &Source,
+    part: Part,
+    step: u64,
+    batches: u64,
+    purpose: &str,
+) -> Result<Evaluation, LabError> {
+    let window = experiment.task.window;
+    let size = experiment.evaluation.batch;
+    let most = usize::try_from(batches)
+        .unwrap_or(usize::MAX)
+        .saturating_mul(size);
+    let draws = data_stream(experiment.seed, purpose);
+    let mut rows = draws.choose(0, source.count(part), most);
+    rows.retain(|row| source.steps(part, *row, window) > 0);
+    if rows.is_empty() {
+        return Err(LabError::Configuration(format!(
+            "{} has no recordings to evaluate on, neither a test nor a validation part",
+            source.words()
+        )));
+    }
+    // About equally long ones together.
+    rows.sort_by_key(|row| source.steps(part, *row, window));
+    let samples = Stream::new(experiment.seed, &format!("{purpose} noise"));
+    let particle_samples = Stream::new(experiment.seed, &format!("{purpose} particles"));
+    let mut scores = Vec::new();
+    let mut rounds = Rounds::default();
+    let mut particles = Particles::default();
+    let device = at_work.model().devices().remove(0);
+    for (index, rows) in rows.chunks(size).enumerate() {
+        let index = index as u64;
+        let batch = source.whole(part, rows, window)?;
+        let observations = upload(&batch, &device);
+        let (filtered, energies) = at_work.filter(observations.clone(), None, &samples, index);
+        rounds.add(&energies, Some(&batch.lengths));
+        let reconstruction = host(filtered.reconstruction.into_data());
+        let kl = host(filtered.kl.into_data());
+        for (row, steps) in batch.lengths.iter().enumerate() {
+            let sum = |values: &[f32]| -> f64 {
+                let of_row = values.iter().skip(row).step_by(batch.batch);
+                of_row.take(*steps).map(|v| f64::from(*v)).sum()
+            };
+            scores.push(Score {
+                steps: *steps,
+                reconstruction: sum(&reconstruction),
+                kl: sum(&kl),
+            });
+        }
+        if experiment.evaluation.particles > 0 {
+            particles.add(
+                at_work,
+                &batch,
+                observations,
+                experiment.evaluation.particles,
+                &particle_samples,
+                index,
+            );
+        }
+    }
+    Ok(summary(step, part, &scores, rounds, particles))
+}
+
+/// Of one recording, in nats.
+struct Score {
+    steps: usize,
+    reconstruction: f64,
+    kl: f64,
+}
+
+impl Score {
+    fn free_energy(&self) -> f64 {
+        self.kl - self.reconstruction
+    }
+}
+
+/// Sums over recordings.
+#[derive(Default)]
+struct Particles {
+    particles: usize,
+    steps: usize,
+    importance: f64,
+    filter: f64,
+    effective: f64,
+    resampled: usize,
+}
+
+impl Particles {
+    /// One recording after the other, so that each is scored to its own end.
+    fn add<M: FilteringModel + Module>(
+        &mut self,
+        at_work: &AtWork<M>,
+        batch: &SequenceBatch,
+        observations: Tensor<3>,
+        particles: usize,
+        samples: &Stream,
+        index: u64,
+    ) {
+        let model = at_work.working_model();
+        let device = model.devices().remove(0);
+        self.particles = particles;
+        let numbers = batch.frame.size();
+        for (row, steps) in batch.lengths.iter().enumerate() {
+            let own = observations
+                .clone()
+                .slice([row..row + 1, 0..*steps, 0..numbers]);
+            let own = match device.is_autodiff() {
+                true => Tensor::from_inner(own),
+                false => own,
+            };
+            let draw = index * batch.batch as u64 + row as u64;
+            let bound = |resampling| {
+                let shape = [*steps, particles, model.latent_size()];
+                particle_bound(
+                    model,
+                    own.clone(),
+                    None,
+                    noise(samples, draw, shape, &device),
+                    resampling,
+                    |t, features, context, x| {
+                        let draw = (draw << 20) + t as u64;
+                        at_work.belief(features, context, x, samples, draw)
+                    },
+                    |t| vec![samples.uniform((1 << 50) + (draw << 20) + t as u64)],
+                )
+            };
+            self.importance += bound(Resampling::Never).bound[0];
+            let filter = bound(Resampling::Below(RESAMPLE_BELOW));
+            self.filter += filter.bound[0];
+            self.effective += filter.effective.iter().map(|sizes| sizes[0]).sum::<f64>();
+            self.resampled += filter.resampled[0];
+            self.steps += steps;
+        }
+    }
+}
+
+fn summary(
+    step: u64,
+    part: Part,
+    scores: &[Score],
+    rounds: Rounds,
+    particles: Particles,
+) -> Evaluation {
+    let bounds: Vec<f64> = scores.iter().map(|score| -score.free_energy()).collect();
+    let (bound, bound_stderr) = mean_and_stderr(&bounds);
+    let steps: usize = scores.iter().map(|score| score.steps).sum();
+    let count = scores.len() as f64;
+    let total = |of: &dyn Fn(&Score) -> f64| scores.iter().map(of).sum::<f64>();
+    let free_energy = total(&Score::free_energy) / steps as f64;
+    // Of a ratio of sums over recordings: by what each recording's sum differs from the mean's.
+    let residuals: Vec<f64> = scores
+        .iter()
+        .map(|score| score.free_energy() - free_energy * score.steps as f64)
+        .collect();
+    let (_, stderr) = mean_and_stderr(&residuals);
+    let each = |score: &Score| score.free_energy() / score.steps as f64;
+    let per_step = |sum: f64| (particles.steps > 0).then(|| sum / particles.steps as f64);
+    Evaluation {
+        step,
+        sequences: scores.len(),
+        bound,
+        bound_stderr,
+        reconstruction: Some(total(&|score| score.reconstruction) / count),
+        kl: Some(total(&|score| score.kl) / count),
+        energy_by_round: rounds.finish(),
+        recordings: Some(RecordingScore {
+            part: part.to_string(),
+            steps,
+            free_energy,
+            free_energy_stderr: stderr * count / steps as f64,
+            free_energy_of_recordings: total(&each) / count,
+            kl: total(&|score| score.kl) / steps as f64,
+            particles: (particles.steps > 0).then_some(particles.particles),
+            importance_weighted: per_step(-particles.importance),
+            particle_filter: per_step(-particles.filter),
+            effective_particles: per_step(particles.effective),
+            resampled: per_step(particles.resampled as f64),
+        }),
+        ..Evaluation::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_of_a_long_recording_counts_as_one_of_a_short_one() {
+        let score = |steps, reconstruction, kl| Score {
+            steps,
+            reconstruction,
+            kl,
+        };
+        let scores = [score(10, -30.0, 10.0), score(30, -60.0, 0.0)];
+        let found = summary(
+            7,
+            Part::Test,
+            &scores,
+            Rounds::default(),
+            Particles::default(),
+        );
+        let of = found.recordings.unwrap();
+        assert_eq!(of.free_energy, 100.0 / 40.0);
+        assert_eq!(of.free_energy_of_recordings, (4.0 + 2.0) / 2.0);
+        assert_eq!(of.kl, 0.25);
+        assert_eq!(found.bound, -50.0);
+        // Residuals are 15 and -15.
+        let expected = 15.0 * 2.0_f64.sqrt() / 2.0_f64.sqrt() * 2.0 / 40.0;
+        assert!((of.free_energy_stderr - expected).abs() < 1e-12);
+        assert_eq!((of.particles, of.particle_filter), (None, None));
+    }
+}

@@ -1,0 +1,334 @@
+//! Where recorded sequences come from, and what kind of numbers they are.
+
+use crate::{Experiment, LabError, config::LikelihoodName, config::TaskName};
+use mnemora_models::LikelihoodConfig;
+use mnemora_worlds::{
+    Corpus, DATA_VARIABLE, DataSet, Draw, FrameSettings, FrameShape, KthSplit, MidiSettings, Mnist,
+    MovingDigits, Music, Origin, Own, Part, PianoRolls, Recording, Scale, SequenceBatch, Speech,
+    SpeechSet, Split, Stream, Values, Video,
+};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// Clips of moving digits that stand for a held-out part.
+const HELD_OUT_CLIPS: usize = 256;
+
+/// What the numbers of a step are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Notes that sound: 0 or 1.
+    Notes,
+    /// Samples of sound.
+    Sound,
+    /// Intensities in `[0, 1]`.
+    Pixels,
+    /// Any.
+    Numbers,
+}
+
+/// Recordings, or what makes them.
+pub enum Source {
+    /// As they were recorded.
+    Corpus(Corpus),
+    /// Made without end.
+    MovingDigits {
+        /// Digits to be moved.
+        data: Arc<DataSet>,
+        /// How many at a time.
+        digits: usize,
+    },
+}
+
+impl Source {
+    /// The data of an experiment; writes down which they are.
+    pub fn find(experiment: &mut Experiment, data: Option<&Path>) -> Result<Self, LabError> {
+        let configured = experiment.data.directory.clone();
+        let path = data.or((!configured.is_empty()).then(|| Path::new(&configured)));
+        let task = &experiment.task;
+        let frames = FrameSettings {
+            side: task.side,
+            colour: task.colour,
+            ..FrameSettings::default()
+        };
+        let own = || {
+            path.ok_or_else(|| {
+                LabError::Configuration(format!(
+                    "the task {} has no data of its own: name a file or folder with --data",
+                    task.name.as_str()
+                ))
+            })
+        };
+        let music = |music| PianoRolls::find(music, path);
+        let speech = |set| Speech::find(set, path);
+        let source = match task.name {
+            TaskName::JsbChorales => Self::Corpus(music(Music::JsbChorales)?),
+            TaskName::Nottingham => Self::Corpus(music(Music::Nottingham)?),
+            TaskName::MuseData => Self::Corpus(music(Music::MuseData)?),
+            TaskName::PianoMidi => Self::Corpus(music(Music::PianoMidi)?),
+            TaskName::Midi => Self::Corpus(PianoRolls::open(own()?, MidiSettings::default())?),
+            TaskName::Speech => Self::Corpus(speech(SpeechSet::LibriSpeech)?),
+            TaskName::SpokenDigits => Self::Corpus(speech(SpeechSet::SpokenDigits)?),
+            TaskName::Timit => Self::Corpus(speech(SpeechSet::Timit)?),
+            TaskName::Recordings => Self::Corpus(Speech::open(own()?)?),
+            TaskName::Video => Self::Corpus(Video::find(path, frames)?),
+            TaskName::Kth => Self::Corpus(Video::kth(own()?, KthSplit::Standard, task.side)?),
+            TaskName::Own => Self::Corpus(Own::open(own()?, frames)?),
+            TaskName::MovingDigits => Self::MovingDigits {
+                data: Arc::new(Mnist::find(path)?),
+                digits: task.digits,
+            },
+            other => {
+                return Err(LabError::Configuration(format!(
+                    "the task {} has no recordings",
+                    other.as_str()
+                )));
+            }
+        };
+        let fingerprint = source.fingerprint();
+        let expected = &experiment.data.fingerprint;
+        if !expected.is_empty() && *expected != fingerprint {
+            let variable = match std::env::var_os(DATA_VARIABLE) {
+                Some(_) if path.is_none() => format!(" through {DATA_VARIABLE}"),
+                _ => String::new(),
+            };
+            return Err(LabError::Configuration(format!(
+                "the recordings found{variable} ({}) are not those the run was made with; name theirs \
+                 with --data",
+                source.words()
+            )));
+        }
+        experiment.data.fingerprint = fingerprint;
+        if let Some(folder) = source.folder(path) {
+            experiment.data.directory = folder.display().to_string();
+        }
+        Ok(source)
+    }
+
+    /// The data in words.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Corpus(corpus) => format!("{}: {}", corpus.name(), corpus.origin()),
+            Self::MovingDigits { data, digits } => {
+                format!(
+                    "{digits} moving digits of {}: {}",
+                    data.name(),
+                    data.origin()
+                )
+            }
+        }
+    }
+
+    fn fingerprint(&self) -> String {
+        match self {
+            Self::Corpus(corpus) => corpus.fingerprint(),
+            Self::MovingDigits { data, .. } => data.fingerprint().to_owned(),
+        }
+    }
+
+    /// Where it was found, for a run that goes on elsewhere: what the user named, if that was a place.
+    fn folder(&self, named: Option<&Path>) -> Option<PathBuf> {
+        let origin = match self {
+            Self::Corpus(corpus) => corpus.origin(),
+            Self::MovingDigits { data, .. } => data.origin(),
+        };
+        let Origin::Folder(found) = origin else {
+            return None;
+        };
+        let variable = std::env::var_os(DATA_VARIABLE).map(PathBuf::from);
+        let place = named.map(Path::to_owned).or(variable);
+        let place = place.unwrap_or_else(|| found.clone());
+        Some(place.canonicalize().unwrap_or(place))
+    }
+
+    /// Dimensions of a step.
+    pub fn frame(&self) -> FrameShape {
+        match self {
+            Self::Corpus(corpus) => corpus.frame(),
+            Self::MovingDigits { .. } => MovingDigits::FRAME,
+        }
+    }
+
+    /// What the numbers are.
+    pub fn kind(&self) -> Kind {
+        let Self::Corpus(corpus) = self else {
+            return Kind::Pixels;
+        };
+        let mut recordings = Part::ALL
+            .into_iter()
+            .flat_map(|part| corpus.recordings(part));
+        match recordings
+            .next()
+            .map(|recording: &Recording| &recording.values)
+        {
+            Some(Values::Notes(_)) => Kind::Notes,
+            Some(Values::Samples(_)) => Kind::Sound,
+            Some(Values::Pixels(_)) => Kind::Pixels,
+            Some(Values::Numbers(_)) | None => Kind::Numbers,
+        }
+    }
+
+    /// How samples of sound were scaled.
+    pub fn scale(&self) -> Scale {
+        match self {
+            Self::Corpus(corpus) => corpus.scale(),
+            Self::MovingDigits { .. } => Scale::IDENTITY,
+        }
+    }
+
+    /// How its steps are notes of a score.
+    pub fn midi(&self) -> MidiSettings {
+        match self {
+            Self::Corpus(corpus) if corpus.name() == Music::JsbChorales.name() => MidiSettings {
+                steps_per_quarter: 1,
+                ..MidiSettings::default()
+            },
+            _ => MidiSettings::default(),
+        }
+    }
+
+    /// The experiment's likelihood for these numbers.
+    ///
+    /// # Errors
+    /// They cannot have it.
+    pub fn likelihood(&self, experiment: &Experiment) -> Result<LikelihoodConfig, LabError> {
+        let refuse = |wanted: &str| {
+            let name = match experiment.model.likelihood {
+                LikelihoodName::Bernoulli => "bernoulli",
+                LikelihoodName::Gaussian => "gaussian",
+                LikelihoodName::Normal => "normal",
+            };
+            Err(LabError::Configuration(format!(
+                "model.likelihood is '{name}', for {} it must be {wanted}",
+                self.words()
+            )))
+        };
+        use LikelihoodName::{Bernoulli, Gaussian, Normal};
+        match (self.kind(), experiment.model.likelihood) {
+            (Kind::Notes, Gaussian | Normal) => refuse("bernoulli, as notes sound or do not"),
+            (Kind::Sound | Kind::Numbers, Gaussian) => {
+                refuse("normal, as its numbers are not intensities between 0 and 1")
+            }
+            (Kind::Sound, Bernoulli) => refuse("normal, as its numbers are samples of sound"),
+            (Kind::Numbers, Bernoulli) if !self.within_unit() => {
+                refuse("normal, as its numbers are not between 0 and 1")
+            }
+            (Kind::Sound, Normal) => {
+                let bin = f64::from(self.scale().bin_width());
+                Ok(experiment.likelihood_config(bin, false))
+            }
+            (Kind::Pixels, Normal) => Ok(experiment.likelihood_config(1.0 / 256.0, true)),
+            _ => Ok(experiment.likelihood_config(0.0, false)),
+        }
+    }
+
+    /// Whether all numbers lie in `[0, 1]`.
+    fn within_unit(&self) -> bool {
+        let Self::Corpus(corpus) = self else {
+            return true;
+        };
+        let recordings = Part::ALL
+            .into_iter()
+            .flat_map(|part| corpus.recordings(part));
+        recordings
+            .map(|recording| &recording.values)
+            .all(|values| match values {
+                Values::Numbers(numbers) => numbers.iter().all(|x| (0.0..=1.0).contains(x)),
+                _ => true,
+            })
+    }
+
+    /// Training batch `index`: windows of `steps` steps.
+    pub fn windows(
+        &self,
+        stream: &Stream,
+        index: u64,
+        batch: usize,
+        steps: usize,
+    ) -> Result<SequenceBatch, LabError> {
+        Ok(match self {
+            Self::Corpus(corpus) => corpus.window_batch(
+                Part::Train,
+                stream,
+                index,
+                batch,
+                steps,
+                Draw::EachRecording,
+            )?,
+            Self::MovingDigits { data, digits } => {
+                let clips = MovingDigits::new(data.clone(), *digits, steps)?;
+                clips.batch(Split::Train, stream, index, batch)
+            }
+        })
+    }
+
+    /// Whether a part has recordings.
+    pub fn has(&self, part: Part) -> bool {
+        match self {
+            Self::Corpus(corpus) => !corpus.recordings(part).is_empty(),
+            // Digits are divided in two.
+            Self::MovingDigits { .. } => part != Part::Valid,
+        }
+    }
+
+    /// Recordings of a part.
+    pub fn count(&self, part: Part) -> usize {
+        match self {
+            Self::Corpus(corpus) => corpus.recordings(part).len(),
+            Self::MovingDigits { .. } => HELD_OUT_CLIPS,
+        }
+    }
+
+    /// Steps of a recording; `window` of a clip that is made.
+    pub fn steps(&self, part: Part, row: usize, window: usize) -> usize {
+        match self {
+            Self::Corpus(corpus) => {
+                let recording = corpus.recordings(part).get(row);
+                recording.map_or(0, |recording| corpus.steps(recording))
+            }
+            Self::MovingDigits { .. } => window,
+        }
+    }
+
+    /// Whole recordings of a part, by their numbers.
+    pub fn whole(
+        &self,
+        part: Part,
+        rows: &[usize],
+        window: usize,
+    ) -> Result<SequenceBatch, LabError> {
+        match self {
+            Self::Corpus(corpus) => Ok(corpus.whole(part, rows)?),
+            Self::MovingDigits { data, digits } => {
+                let clips = MovingDigits::new(data.clone(), *digits, window)?;
+                let stream = Stream::new(0, "held-out clips");
+                let mut all: Option<SequenceBatch> = None;
+                for row in rows {
+                    let one = clips.batch(Split::Test, &stream, *row as u64, 1);
+                    match &mut all {
+                        None => all = Some(one),
+                        Some(all) => {
+                            all.values.extend(one.values);
+                            all.lengths.extend(one.lengths);
+                            all.windows.extend(one.windows);
+                            all.batch += 1;
+                        }
+                    }
+                }
+                all.ok_or_else(|| LabError::Configuration("no clip was asked for".into()))
+            }
+        }
+    }
+
+    /// What was converted or left out while reading, a line each.
+    pub fn notes(&self, window: usize) -> Vec<String> {
+        match self {
+            Self::Corpus(corpus) => {
+                let left_out = corpus.left_out(Part::Train, window);
+                corpus.notes().iter().cloned().chain(left_out).collect()
+            }
+            Self::MovingDigits { .. } => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! How beliefs about the latents of a model are found: by its own posterior network, by a network
+//! that improves beliefs, or by gradients alone; in training and after it.
+
+use crate::{
+    Experiment, LabError,
+    adam::Adam,
+    amortize::Amortizer,
+    config::{FilteringSettings, StrategyName},
+    learner::{StepFailure, learning_rate},
+    trainer::noise,
+    weights::{Array, Arrays, collect, parameter_count, restore},
+};
+use burn::{
+    module::Module,
+    tensor::{Device, Tensor},
+};
+use mnemora_memory::Initializer;
+use mnemora_models::{
+    Amortized, DiagonalGaussian, Filtered, FilteringModel, GradientSteps, Improver, InferenceNoise,
+    Inferred, IterativeConfig, IterativeNet, filter, filter_given, infer, infer_step,
+    inference::Belief,
+};
+use mnemora_worlds::Stream;
+use std::path::Path;
+
+/// What the inference network's parameters are called in a checkpoint.
+const PREFIX: &str = "inference.";
+/// Updates that the network has had, in two parts.
+const UPDATES: &str = "inference updates";
+/// An f32 counts exactly to this.
+const PART: u64 = 1 << 24;
+/// Draws from here on are those of the free energies inside, where one stream serves these and latents.
+const INNER: u64 = 1 << 40;
+
+/// The way of an experiment, with the network that learns along with the model if there is one.
+pub struct Strategy {
+    settings: FilteringSettings,
+    amortizer: Option<Amortizer>,
+    latents: Stream,
+    inner: Stream,
+    device: Device,
+}
+
+impl Strategy {
+    /// For a model on `device` with latents and observations of so many numbers.
+    pub fn new(
+        experiment: &Experiment,
+        latent: usize,
+        observation: usize,
+        device: &Device,
+    ) -> Result<Self, LabError> {
+        let settings = experiment.filtering.clone();
+        let seed = experiment.seed;
+        let amortizer = match settings.strategy {
+            StrategyName::Direct | StrategyName::Gradient => None,
+            StrategyName::Iterative => {
+                let config = IterativeConfig {
+                    latent,
+                    hidden: settings.hidden,
+                    observation: if settings.observe { observation } else { 0 },
+                    normalise_mean: settings.normalise_mean,
+                };
+                let stream = Stream::new(seed, "inference parameters").at(0);
+                let net = config.init(&mut Initializer::new(stream, device.clone()))?;
+                Some(Amortizer::new(net, settings.iterations, 0.0))
+            }
+        };
+        Ok(Self {
+            settings,
+            amortizer,
+            latents: Stream::new(seed, "latent noise"),
+            inner: Stream::new(seed, "inference noise"),
+            device: device.clone(),
+        })
+    }
+
+    /// Trainable numbers of the network, where there is one.
+    pub fn parameters(&self) -> Option<usize> {
+        let net = &self.amortizer.as_ref()?.net;
+        Some(parameter_count(net))
+    }
+
+    /// Adds what a checkpoint holds of the network.
+    pub fn add_weights(&self, weights: &mut Arrays) {
+        if let Some(amortizer) = &self.amortizer {
+            weights.extend(prefixed(collect(&amortizer.net)));
+        }
+    }
+
+    /// Adds what a checkpoint holds of the network's optimiser.
+    pub fn add_optimizer(&self, optimizer: &mut Arrays) {
+        let Some(amortizer) = &self.amortizer else {
+            return;
+        };
+        optimizer.extend(prefixed(amortizer.adam.collect()));
+        let updates = amortizer.updates;
+        let values = vec![(updates / PART) as f32, (updates % PART) as f32];
+        optimizer.insert(
+            UPDATES.into(),
+            Array {
+                shape: vec![2],
+                values,
+            },
+        );
+    }
+
+    /// Takes its own out of what a checkpoint holds.
+    pub fn restore(
+        &mut self,
+        weights: &mut Arrays,
+        optimizer: Option<&mut Arrays>,
+        path: &Path,
+    ) -> Result<(), LabError> {
+        let Some(amortizer) = &mut self.amortizer else {
+            return Ok(());
+        };
+        amortizer.net = restore(amortizer.net.clone(), take_prefixed(weights), path)?;
+        if let Some(optimizer) = optimizer {
+            let updates = optimizer.remove(UPDATES);
+            let updates =
+                updates
+                    .filter(|a| a.values.len() == 2)
+                    .ok_or_else(|| LabError::WrongWeights {
+                        path: path.to_owned(),
+                        problem: format!("its optimiser's state has no '{UPDATES}'"),
+                    })?;
+            amortizer.updates = updates.values[0] as u64 * PART + updates.values[1] as u64;
+            let device = self.device.clone().inner();
+            amortizer.adam = Adam::restore(take_prefixed(optimizer), &device, path)?;
+        }
+        Ok(())
+    }
+
+    /// What turns beliefs into samples in update `step`; `shape` is `[time, batch, latent]`.
+    pub fn latent_noise(&self, step: u64, shape: [usize; 3]) -> Tensor<3> {
+        noise(&self.latents, step, shape, &self.device)
+    }
+
+    /// The pass over a batch from which the model learns in update `step`; the inference network
+    /// learns in it. A failure leaves that network as it was before.
+    pub fn learn<M: FilteringModel + Module>(
+        &mut self,
+        experiment: &Experiment,
+        model: &M,
+        observations: Tensor<3>,
+        conditions: Option<Tensor<3>>,
+        step: u64,
+        kl_weight: f64,
+    ) -> Result<Filtered<M::State>, StepFailure> {
+        let [batch, time, _] = observations.dims();
+        let shape = [time, batch, model.latent_size()];
+        let latent = self.latent_noise(step, shape);
+        if self.settings.strategy == StrategyName::Direct {
+            return Ok(filter(model, observations, conditions, latent, None));
+        }
+        let noise = InferenceNoise {
+            inner: inner_noise(&self.inner, step, &self.settings, shape, &self.device),
+            latent,
+        };
+        let frozen = model.clone().freeze();
+        let inferred = match &mut self.amortizer {
+            Some(amortizer) => {
+                let before = (
+                    amortizer.net.clone(),
+                    amortizer.adam.clone(),
+                    amortizer.updates,
+                );
+                amortizer.learning_rate = learning_rate(experiment, step);
+                let inferred = infer(
+                    &frozen,
+                    amortizer,
+                    observations.clone(),
+                    conditions.clone(),
+                    noise,
+                    kl_weight,
+                    None,
+                );
+                if let Some(name) = amortizer.failure() {
+                    let what = format!("the gradient of '{PREFIX}{name}'");
+                    (amortizer.net, amortizer.adam, amortizer.updates) = before;
+                    return Err(StepFailure::NonFinite { step, what });
+                }
+                inferred
+            }
+            None => infer(
+                &frozen,
+                &mut GradientSteps::new(self.settings.iterations, self.settings.rate),
+                observations.clone(),
+                conditions.clone(),
+                noise,
+                kl_weight,
+                None,
+            ),
+        };
+        Ok(filter_given(
+            model,
+            observations,
+            conditions,
+            &inferred,
+            None,
+        ))
+    }
+
+    /// The same way for a model that learns no more; `model` is out of training mode (`valid`).
+    pub fn at_work<M: FilteringModel + Module>(&self, model: M) -> AtWork<M> {
+        let frozen = (self.settings.strategy != StrategyName::Direct).then(|| {
+            // To the autodiff device, but out of training mode, and no parameter tracked.
+            let net = self.amortizer.as_ref();
+            let net = net.map(|amortizer| amortizer.net.valid().train().freeze());
+            (model.clone().train().freeze(), net)
+        });
+        AtWork {
+            settings: self.settings.clone(),
+            model,
+            frozen,
+        }
+    }
+}
+
+/// Names with the prefix.
+fn prefixed(arrays: Arrays) -> impl Iterator<Item = (String, Array)> {
+    let named = |(name, array)| (format!("{PREFIX}{name}"), array);
+    arrays.into_iter().map(named)
+}
+
+/// Those with the prefix, without it; the rest stays.
+fn take_prefixed(arrays: &mut Arrays) -> Arrays {
+    let (own, rest) = std::mem::take(arrays)
+        .into_iter()
+        .partition(|(name, _)| name.starts_with(PREFIX));
+    *arrays = rest;
+    let own: Arrays = own;
+    own.into_iter()
+        .map(|(name, array)| (name[PREFIX.len()..].to_owned(), array))
+        .collect()
+}
+
+/// Noise for the free energies of each round of draw `index`; `shape` is `[time, batch, latent]`.
+fn inner_noise(
+    stream: &Stream,
+    index: u64,
+    settings: &FilteringSettings,
+    shape: [usize; 3],
+    device: &Device,
+) -> Vec<Tensor<4>> {
+    let rounds = settings.iterations as u64 + 1;
+    let [time, batch, latent] = shape;
+    let round = |round: u64| {
+        let shape = [settings.samples * time, batch, latent];
+        let noise = noise(stream, index * rounds + round, shape, device);
+        noise.reshape([settings.samples, time, batch, latent])
+    };
+    (0..rounds).map(round).collect()
+}
+
+/// A way to find beliefs with a model that learns no more.
+pub struct AtWork<M> {
+    settings: FilteringSettings,
+    model: M,
+    /// Model and inference network on an autodiff device, where gradients are asked for.
+    frozen: Option<(M, Option<IterativeNet>)>,
+}
+
+impl<M: FilteringModel + Module> AtWork<M> {
+    /// The model, off the autodiff device.
+    pub fn model(&self) -> &M {
+        &self.model
+    }
+
+    /// The model that features and contexts for [`belief`](Self::belief) are to come from.
+    pub fn working_model(&self) -> &M {
+        self.frozen.as_ref().map_or(&self.model, |(model, _)| model)
+    }
+
+    /// A filtering pass with draw `index` of a stream. Also gives the free energies before the first
+    /// round and after each, `[time, batch]`; none for direct filtering.
+    pub fn filter(
+        &self,
+        observations: Tensor<3>,
+        conditions: Option<Tensor<3>>,
+        draws: &Stream,
+        index: u64,
+    ) -> (Filtered<M::State>, Vec<Tensor<2>>) {
+        let [batch, time, _] = observations.dims();
+        let shape = [time, batch, self.model.latent_size()];
+        let device = observations.device();
+        let latent = noise(draws, index, shape, &device);
+        let Some((frozen, _)) = &self.frozen else {
+            let filtered = filter(&self.model, observations, conditions, latent, None);
+            return (filtered, Vec::new());
+        };
+        let device = device.autodiff();
+        let noise = InferenceNoise {
+            inner: inner_noise(draws, INNER + index, &self.settings, shape, &device),
+            latent: Tensor::from_inner(latent),
+        };
+        let inferred = infer(
+            frozen,
+            &mut self.improver(),
+            Tensor::from_inner(observations.clone()),
+            conditions.clone().map(Tensor::from_inner),
+            noise,
+            1.0,
+            None,
+        );
+        let energies = inferred.energies.into_iter().map(Tensor::inner).collect();
+        let found = Inferred {
+            posteriors: DiagonalGaussian {
+                mean: inferred.posteriors.mean.inner(),
+                log_std: inferred.posteriors.log_std.inner(),
+            },
+            latents: inferred.latents.inner(),
+            energies: Vec::new(),
+            state: (),
+        };
+        let filtered = filter_given(&self.model, observations, conditions, &found, None);
+        (filtered, energies)
+    }
+
+    /// What is believed at one step; features, context and `x` come from, or are on the device of,
+    /// the [`working_model`](Self::working_model).
+    pub fn belief(
+        &self,
+        features: &M::Features,
+        context: &M::Context,
+        x: &Tensor<2>,
+        draws: &Stream,
+        index: u64,
+    ) -> DiagonalGaussian {
+        let Some((frozen, _)) = &self.frozen else {
+            return self.model.posterior(features, context);
+        };
+        let shape = [1, x.dims()[0], self.model.latent_size()];
+        let noise = inner_noise(draws, INNER + index, &self.settings, shape, &x.device());
+        let noise = |round: usize| noise[round].clone().squeeze_dim::<3>(1);
+        infer_step(frozen, &mut self.improver(), context, x, noise, 1.0).posterior
+    }
+
+    fn improver(&self) -> AnyImprover<'_> {
+        let net = self.frozen.as_ref().and_then(|(_, net)| net.as_ref());
+        let iterations = self.settings.iterations;
+        match net {
+            Some(net) => AnyImprover::Amortized(Amortized { net, iterations }),
+            None => AnyImprover::Gradient(GradientSteps::new(iterations, self.settings.rate)),
+        }
+    }
+}
+
+/// Either improver that learns nothing.
+enum AnyImprover<'a> {
+    Amortized(Amortized<'a>),
+    Gradient(GradientSteps),
+}
+
+impl Improver for AnyImprover<'_> {
+    fn rounds(&self) -> usize {
+        match self {
+            Self::Amortized(improver) => improver.rounds(),
+            Self::Gradient(improver) => improver.rounds(),
+        }
+    }
+
+    fn begin(&mut self) {
+        match self {
+            Self::Amortized(improver) => improver.begin(),
+            Self::Gradient(improver) => improver.begin(),
+        }
+    }
+
+    fn improve(&mut self, belief: &Belief, gradient: &Belief, x: &Tensor<2>) -> Belief {
+        match self {
+            Self::Amortized(improver) => improver.improve(belief, gradient, x),
+            Self::Gradient(improver) => improver.improve(belief, gradient, x),
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Filtering one step at a time, as observations come, and what a model expects of the next one.
+
+use crate::{
+    DiagonalGaussian, FilteringModel, Likelihood,
+    filtering::{Inputs, time_major},
+};
+use burn::tensor::Tensor;
+
+/// What one observation gave.
+#[derive(Clone, Debug)]
+pub struct OnlineStep<S> {
+    /// What was expected of `z_t` before, `[batch, latent]`.
+    pub prior: DiagonalGaussian,
+    /// The belief about `z_t`, `[batch, latent]`.
+    pub posterior: DiagonalGaussian,
+    /// `log p(x_t | z_t, ..)` in nats, `[batch]`, for one sample.
+    pub reconstruction: Tensor<1>,
+    /// `KL(q_t || p_t)` in nats, `[batch]`.
+    pub kl: Tensor<1>,
+    /// State after the step.
+    pub state: S,
+}
+
+impl<S> OnlineStep<S> {
+    /// Free energy of the step in nats, `[batch]`: how surprising the observation was.
+    pub fn surprise(&self) -> Tensor<1> {
+        self.kl.clone() - self.reconstruction.clone()
+    }
+}
+
+/// One step of filtering. `belief` says what is believed about `z_t`, from the observation's features,
+/// the context and the observation: [`FilteringModel::posterior`] for direct filtering.
+///
+/// # Shapes
+/// - `x`: `[batch, pixels]`
+/// - `condition`: `[batch, condition]`
+/// - `noise`: standard normal, `[batch, latent]`
+///
+/// # Panics
+/// If shapes do not fit the model.
+pub fn online_step<M: FilteringModel>(
+    model: &M,
+    state: M::State,
+    x: Tensor<2>,
+    condition: Option<Tensor<2>>,
+    noise: Tensor<2>,
+    belief: impl FnOnce(&M::Features, &M::Context, &Tensor<2>) -> DiagonalGaussian,
+) -> OnlineStep<M::State> {
+    let features = model.encode(x.clone().unsqueeze_dim::<3>(1)).remove(0);
+    let context = model.predict(condition, state);
+    let prior = model.prior(model.prior_input(&context));
+    let posterior = belief(&features, &context, &x);
+    let z = posterior.sample(noise);
+    let emission = model.emit(z.clone(), &context);
+    let reconstruction = model.decode(emission.clone()).log_probability(x);
+    OnlineStep {
+        kl: posterior.clone().kl(prior.clone()),
+        prior,
+        posterior,
+        reconstruction,
+        state: model.update(&features, z, &emission, context),
+    }
+}
+
+/// What the model expects of the next observation: its likelihood where `z` is the mean of the prior.
+///
+/// # Shapes
+/// `condition`: `[batch, condition]`, of the next step.
+pub fn expect_next<M: FilteringModel>(
+    model: &M,
+    state: M::State,
+    condition: Option<Tensor<2>>,
+) -> Likelihood {
+    let context = model.predict(condition, state);
+    let prior = model.prior(model.prior_input(&context));
+    model.decode(model.emit(prior.mean, &context))
+}
+
+/// What the model expected of each observation of a sequence before it saw it, given the latents that
+/// filtering found for the observations before; rows are time-major.
+///
+/// # Shapes
+/// - `observations`: `[batch, time, pixels]`
+/// - `conditions`: `[batch, time, condition]`
+/// - `latents`: `[time * batch, latent]`, as [`Filtered::latents`](crate::Filtered::latents)
+///
+/// # Panics
+/// If there is no step (`time` 0), or shapes do not fit the model.
+pub fn expected<M: FilteringModel>(
+    model: &M,
+    observations: Tensor<3>,
+    conditions: Option<Tensor<3>>,
+    latents: Tensor<2>,
+) -> Likelihood {
+    let [batch, time, _] = observations.dims();
+    let latents = latents.reshape([time, batch, model.latent_size()]);
+    let features = model.encode(time_major(observations));
+    let mut state = model.initial_state(batch);
+    let mut emissions = Vec::with_capacity(time);
+    for input in Inputs::of_steps(features, conditions, latents) {
+        let z = input.noise;
+        let context = model.predict(input.condition, state);
+        let prior = model.prior(model.prior_input(&context));
+        emissions.push(model.emit(prior.mean, &context));
+        let emission = model.emit(z.clone(), &context);
+        state = model.update(&input.features, z, &emission, context);
+    }
+    model.decode(Tensor::cat(emissions, 0))
+}
