@@ -73,7 +73,8 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Draw sequences generated after a prompt under the truth, or strings copied under their targets
+    /// Draw sequences generated after a prompt under the truth, or strings copied under their targets;
+    /// music and sound also as files to listen to
     Generate {
         /// Directory of the run
         run: PathBuf,
@@ -97,6 +98,9 @@ pub enum Command {
         #[command(flatten)]
         on: On,
     },
+    /// Filter observations from standard input as they come: belief, expectation of the next one,
+    /// surprise
+    Filter(Filter),
     /// Write a run's report again
     Report {
         /// Directory of the run
@@ -138,6 +142,35 @@ pub enum Command {
     /// Time kernels, LSTM, convolutions and paper-size training steps beside PyTorch, and the
     /// machine's limits
     Bench(Bench),
+}
+
+/// Filter observations as they come.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "In: a line {\"x\": [..]} an observation, {\"x\": [..], \"c\": [..]} for a model with conditions; or\n\
+    one .npy array [steps, ..], bytes taken as intensities. Notes are 0 or 1, pixels in [0, 1], samples of\n\
+    sound in [-1, 1], other numbers as in training.\n\
+    Out: a line {\"t\", \"mean\", \"std\", \"prediction\", \"surprise\"} an observation: mean and standard deviation of\n\
+    the latents, the next observation as expected, the step's free energy in nats; or {\"t\", \"error\"} for one\n\
+    that is refused, after which the filter goes on as if it had not come.\n\n\
+    Example: mnemora filter runs/mine --state mine.state < observations.jsonl > beliefs.jsonl"
+)]
+pub struct Filter {
+    /// Directory of the run
+    pub run: PathBuf,
+    /// File of the filter's state: it goes on from there if the file exists, and writes it in the end
+    #[arg(long, value_name = "FILE")]
+    pub state: Option<PathBuf>,
+    /// Seed of the latents that are drawn on the way
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Which checkpoint: last, best (by held-out bound) or a number of updates
+    #[arg(long, default_value = "last", value_name = "WHICH")]
+    pub checkpoint: Which,
+    #[command(flatten)]
+    pub data: Data,
+    #[command(flatten)]
+    pub on: On,
 }
 
 /// Time works beside PyTorch.
@@ -233,7 +266,7 @@ pub struct On {
 /// Where the data are.
 #[derive(Debug, Args)]
 pub struct Data {
-    /// Folder of the data; else MNEMORA_DATA, else the images that come with mnemora
+    /// Folder of the data; else MNEMORA_DATA, else what comes with mnemora
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
 }

@@ -78,6 +78,7 @@ pub fn run(command: Command) -> Result<u8, LabError> {
             say(out.display())?;
             Ok(0)
         }
+        Command::Filter(arguments) => crate::filter::run(&arguments),
         Command::Report {
             run,
             checkpoint,

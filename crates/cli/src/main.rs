@@ -2,6 +2,7 @@
 
 mod arguments;
 mod commands;
+mod filter;
 mod signals;
 
 use clap::Parser;

@@ -2,9 +2,10 @@
 
 use crate::{
     LabError,
+    run::write_atomically,
     strategy::AtWork,
     trainer::noise,
-    weights::{Array, Arrays, host},
+    weights::{Array, Arrays, from_safetensors, host, to_safetensors},
 };
 use burn::{
     module::Module,
@@ -12,7 +13,7 @@ use burn::{
 };
 use mnemora_memory::{Bundle, TensorMapper};
 use mnemora_models::{FilteringModel, expect_next, online_step};
-use mnemora_worlds::Stream;
+use mnemora_worlds::{Scale, Stream};
 use serde::Serialize;
 use std::path::Path;
 
@@ -57,11 +58,23 @@ pub trait OnlineFilter {
     fn restore(&mut self, state: Arrays, path: &Path) -> Result<(), LabError>;
 }
 
+/// Writes the state of a filter to a file, whole or not at all.
+pub fn save_filter_state(filter: &dyn OnlineFilter, path: &Path) -> Result<(), LabError> {
+    write_atomically(path, &to_safetensors(&filter.save()))
+}
+
+/// Makes a filter go on from a state that [`save_filter_state`] wrote.
+pub fn load_filter_state(filter: &mut dyn OnlineFilter, path: &Path) -> Result<(), LabError> {
+    let bytes = std::fs::read(path).map_err(|error| LabError::read(path, error))?;
+    filter.restore(from_safetensors(&bytes, path)?, path)
+}
+
 /// A model at work as a filter.
 pub(crate) struct Online<M: FilteringModel> {
     at_work: AtWork<M>,
     numbers: usize,
     conditions: usize,
+    scale: Scale,
     state: M::State,
     steps: u64,
     samples: Stream,
@@ -72,13 +85,20 @@ pub(crate) struct Online<M: FilteringModel> {
 const STEPS: &str = "steps";
 
 impl<M: FilteringModel + Module> Online<M> {
-    /// At the start of a sequence.
-    pub(crate) fn new(at_work: AtWork<M>, numbers: usize, conditions: usize, seed: u64) -> Self {
+    /// At the start of a sequence. What a model sees of an observation has `scale` taken off.
+    pub(crate) fn new(
+        at_work: AtWork<M>,
+        numbers: usize,
+        conditions: usize,
+        scale: Scale,
+        seed: u64,
+    ) -> Self {
         Self {
             state: at_work.working_model().initial_state(1),
             at_work,
             numbers,
             conditions,
+            scale,
             steps: 0,
             samples: Stream::new(seed, "online samples"),
             seed,
@@ -87,6 +107,10 @@ impl<M: FilteringModel + Module> Online<M> {
 
     fn device(&self) -> Device {
         self.at_work.working_model().devices().remove(0)
+    }
+
+    fn scaled(&self, x: f32) -> f32 {
+        (x - self.scale.mean) / self.scale.deviation
     }
 
     /// The state after so many observations of zeros.
@@ -157,7 +181,7 @@ impl<M: FilteringModel + Module> OnlineFilter for Online<M> {
         let made = online_step(
             model,
             self.state.clone(),
-            self.row(x),
+            self.row(&x.iter().map(|x| self.scaled(*x)).collect::<Vec<_>>()),
             condition.map(|condition| self.row(condition)),
             sample.squeeze_dim::<2>(0),
             |features, context, x| {
@@ -176,7 +200,9 @@ impl<M: FilteringModel + Module> OnlineFilter for Online<M> {
         let state = made.state.detach();
         let prediction = (self.conditions == 0).then(|| {
             let expected = expect_next(model, state.clone(), None).mean();
-            host(expected.into_data())
+            let Scale { mean, deviation } = self.scale;
+            let expected = host(expected.into_data()).into_iter();
+            expected.map(|x| x * deviation + mean).collect()
         });
         self.state = state;
         self.steps += 1;

@@ -181,7 +181,7 @@ fn recording_numbers(score: &RecordingScore, rounds: &[f64]) -> Vec<Number> {
             "mean over recordings of each one's free energy a step".into(),
         ),
         row(
-            "KL",
+            "KL a step",
             format!("{:.4}", score.kl),
             "nats per step",
             "what an observation said that the prediction had not".into(),
@@ -605,6 +605,7 @@ pub(crate) fn attention_maps(
             },
             column_axis: "step".into(),
             first_number: 1,
+            falling: None,
             range: Some((0.0, 1.0)),
             cell: match rows.max(time) {
                 0..=30 => 18,

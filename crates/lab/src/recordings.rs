@@ -103,9 +103,12 @@ impl<M: FilteringModel + Module> RecordingLearner<M> {
         device: &Device,
     ) -> Result<Self, LabError> {
         let observation = source.frame().size();
+        let window = experiment.task.window;
+        // What cannot be trained on is better known before there is a run.
+        source.windows(&Stream::new(experiment.seed, "data"), 0, 1, window)?;
         Ok(Self {
             source: Arc::new(source),
-            window: experiment.task.window,
+            window,
             strategy: Strategy::new(experiment, model.latent_size(), observation, device)?,
             model,
             updates: Updates::new(Adam::default(), device),
@@ -266,6 +269,12 @@ where
     fn online(&self, seed: u64) -> Option<Box<dyn OnlineFilter>> {
         let at_work = self.strategy.at_work(self.model.valid());
         let numbers = self.source.frame().size();
-        Some(Box::new(Online::new(at_work, numbers, 0, seed)))
+        Some(Box::new(Online::new(
+            at_work,
+            numbers,
+            0,
+            self.source.scale(),
+            seed,
+        )))
     }
 }

@@ -19,7 +19,7 @@ use burn::{
 use mnemora_memory::{AnyMemory, Initializer};
 use mnemora_models::{Filtered, FilteringModel, FrameShape, Gtmm, filter_by_segments};
 use mnemora_worlds::{
-    Batch, DataSet, DynamicDependency, MnistMap, ParityRecall, PerfectRecall, Prefetch,
+    Batch, DataSet, DynamicDependency, MnistMap, ParityRecall, PerfectRecall, Prefetch, Scale,
     SimilarityCuedRecall, Split, Stream, Task,
 };
 use std::{path::Path, sync::Arc};
@@ -370,7 +370,10 @@ impl Learner for FrameLearner {
         let at_work = self.trainer.strategy.at_work(self.trainer.model.valid());
         let pixels = self.task.frame().size();
         let conditions = self.task.condition_width();
-        Some(Box::new(Online::new(at_work, pixels, conditions, seed)))
+        let scale = Scale::IDENTITY;
+        Some(Box::new(Online::new(
+            at_work, pixels, conditions, scale, seed,
+        )))
     }
 
     fn figures(&self, shown: &Shown) -> Result<Figures, LabError> {

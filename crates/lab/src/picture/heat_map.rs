@@ -21,8 +21,10 @@ pub struct HeatMap<'a> {
     pub row_axis: String,
     /// What the columns are: 'time step'.
     pub column_axis: String,
-    /// The number of the first row and the first column.
+    /// The number of the first column, and of the first row unless `falling` says otherwise.
     pub first_number: usize,
+    /// The number of the first row, from which rows count downwards, as notes do.
+    pub falling: Option<usize>,
     /// Values of the darkest and the lightest colour; `None` takes the smallest and the largest value.
     pub range: Option<(f32, f32)>,
     /// Width and height of a value, in pixels.
@@ -116,10 +118,19 @@ struct Layout {
     bottom: usize,
 }
 
+impl HeatMap<'_> {
+    fn row_number(&self, row: usize) -> usize {
+        match self.falling {
+            None => self.first_number.saturating_add(row),
+            Some(first) => first.saturating_sub(row),
+        }
+    }
+}
+
 impl Layout {
     fn of(map: &HeatMap) -> Self {
         let cell = map.cell.max(1);
-        let last_row = map.first_number.saturating_add(map.rows).to_string();
+        let last_row = map.row_number(map.rows).max(map.row_number(0)).to_string();
         let numbers = text_width(&last_row, NUMBER.size, false).max(text_width(
             &map.row_axis,
             LABEL.size,
@@ -163,7 +174,7 @@ fn draw_axes(image: &mut Image, map: &HeatMap, layout: &Layout) -> Result<(), Pi
         ..NUMBER
     };
     for row in 0..map.rows {
-        let number = map.first_number.saturating_add(row);
+        let number = map.row_number(row);
         if number % row_every == 0 {
             let middle = layout.top as f64 + (row as f64 + 0.5) * pitch;
             let at = (layout.left as f64 - 6.0, middle);
@@ -242,6 +253,7 @@ mod tests {
             row_axis: "slot".to_owned(),
             column_axis: "time step".to_owned(),
             first_number: 1,
+            falling: None,
             range: None,
             cell: 10,
             marked: vec![1, 99],

@@ -87,7 +87,7 @@ impl Look {
                 rows: rows.collect(),
                 marked: marked.to_vec(),
             }],
-            mark_caption: "generated".into(),
+            mark_caption: if marked.is_empty() { "" } else { "generated" }.into(),
             scale: if self.frame.height > 32 { 1 } else { 2 },
             wrap: (steps > 20).then_some(15),
             first_number: 1,
@@ -108,6 +108,7 @@ impl Look {
                 column.into_iter().any(|value| *value > 0.2)
             })
         };
+        let notes = self.kind == Kind::Notes;
         let (low, high) = match self.kind {
             Kind::Notes => (
                 (0..width).find(sounding).unwrap_or(0),
@@ -125,7 +126,8 @@ impl Look {
             for (step, numbers) in line.values.chunks(width).enumerate() {
                 let column = line.first_step - first + step;
                 for row in 0..rows {
-                    values[(rows - 1 - row) * columns + column] = numbers[low + row];
+                    let number = if notes { high - row } else { row };
+                    values[row * columns + column] = numbers[number];
                 }
             }
             heat_map(&HeatMap {
@@ -133,12 +135,10 @@ impl Look {
                 values: &values,
                 rows,
                 columns,
-                row_axis: match self.kind {
-                    Kind::Notes => format!("MIDI notes {} up to {}", high + 21, low + 21),
-                    _ => "number".into(),
-                },
+                row_axis: if notes { "note" } else { "number" }.into(),
                 column_axis: "step".into(),
                 first_number: first + 1,
+                falling: notes.then_some(high + LOWEST_NOTE),
                 range,
                 cell: (900 / columns).clamp(3, 14).min((420 / rows).max(3)),
                 marked: marked
@@ -219,6 +219,8 @@ impl Look {
     }
 }
 
+/// The MIDI note of the first of 88.
+const LOWEST_NOTE: usize = 21;
 /// Samples a second.
 const RATE: u32 = 16_000;
 

@@ -1,0 +1,206 @@
+//! `mnemora filter`: observations from standard input, one belief a line to standard output.
+
+use crate::{arguments::Filter, signals::StopSignal};
+use mnemora_lab::{
+    Belief, LabError, OnlineFilter, find_device, load_filter_state,
+    npy::{Array, Numbers},
+    open, save_filter_state,
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    io::{BufRead, ErrorKind, Read, Write},
+    sync::mpsc::{Receiver, RecvTimeoutError, sync_channel},
+    time::{Duration, Instant},
+};
+
+/// A line of standard input.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Observation {
+    x: Vec<f32>,
+    #[serde(default)]
+    c: Option<Vec<f32>>,
+}
+
+/// What stands in the place of a belief where there is none.
+#[derive(Serialize)]
+struct Refusal {
+    /// The number that the observation would have had.
+    t: u64,
+    error: String,
+}
+
+/// Between two looks for a signal while nothing comes.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// Lines read ahead.
+const AHEAD: usize = 64;
+/// How a `.npy` file begins.
+const NPY: &[u8] = b"\x93NUMPY";
+
+/// Runs the filter until its input ends or a signal comes.
+pub fn run(arguments: &Filter) -> Result<u8, LabError> {
+    let device = find_device(arguments.on.device)?;
+    let data = arguments.data.data.as_deref();
+    let trained = open(&arguments.run, arguments.checkpoint, &[], data, &device)?;
+    let mut filter = trained.online(arguments.seed)?;
+    if let Some(path) = arguments.state.as_deref().filter(|path| path.exists()) {
+        load_filter_state(filter.as_mut(), path)?;
+        eprintln!("mnemora: goes on after step {}", filter.steps());
+    }
+    let signal = StopSignal::listen()?;
+    let lines = lines_of_standard_input();
+    let mut tally = Tally::default();
+    let mut first = true;
+    let mut open = true;
+    while open && signal.received().is_none() {
+        let line = match lines.recv_timeout(PATIENCE) {
+            Ok(line) => line?,
+            Err(RecvTimeoutError::Timeout) => continue,
+            Err(RecvTimeoutError::Disconnected) => break,
+        };
+        if std::mem::take(&mut first) && line.starts_with(NPY) {
+            array(filter.as_mut(), &line, &mut tally, &signal)?;
+            break;
+        }
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let observation = serde_json::from_slice(&line).map_err(|error| {
+            let problem = error.to_string();
+            let problem = problem.split(" at line").next().unwrap_or_default();
+            format!("{problem}; a line is {{\"x\": [..]}}, or {{\"x\": [..], \"c\": [..]}}")
+        });
+        let answer = observation.and_then(|observation: Observation| {
+            tally.timed(|| filter.step(&observation.x, observation.c.as_deref()))
+        });
+        open = say(answer, filter.steps(), &mut tally)?;
+    }
+    if let Some(path) = &arguments.state {
+        save_filter_state(filter.as_ref(), path)?;
+    }
+    tally.report();
+    Ok(signal
+        .received()
+        .map_or(0, |signal| u8::try_from(128 + signal).unwrap_or(1)))
+}
+
+/// Lines as they come; all of the input at once where it is an array.
+fn lines_of_standard_input() -> Receiver<Result<Vec<u8>, LabError>> {
+    let (sender, receiver) = sync_channel(AHEAD);
+    std::thread::spawn(move || {
+        let mut input = std::io::stdin().lock();
+        let failed = |source| LabError::Read {
+            path: "standard input".into(),
+            source,
+        };
+        loop {
+            let mut line = Vec::new();
+            let array = input.fill_buf().is_ok_and(|bytes| bytes.starts_with(NPY));
+            let read = match array {
+                true => input.read_to_end(&mut line),
+                false => input.read_until(b'\n', &mut line),
+            };
+            let message = match read {
+                Ok(0) => break,
+                Ok(_) => Ok(line),
+                Err(error) => Err(failed(error)),
+            };
+            // Nobody listens any more: the process ends.
+            if sender.send(message).is_err() {
+                break;
+            }
+        }
+    });
+    receiver
+}
+
+/// The rows of an array `[time, ..]`.
+fn array(
+    filter: &mut dyn OnlineFilter,
+    bytes: &[u8],
+    tally: &mut Tally,
+    signal: &StopSignal,
+) -> Result<(), LabError> {
+    let wrong = |problem: String| LabError::Configuration(format!("standard input: {problem}"));
+    let Array { shape, numbers } = Array::decode(bytes).map_err(wrong)?;
+    let values = match numbers {
+        Numbers::Floats(values) => values,
+        // Bytes are intensities.
+        Numbers::Bytes(bytes) => bytes.iter().map(|b| f32::from(*b) / 255.0).collect(),
+    };
+    let wanted = filter.numbers();
+    let width: usize = shape.iter().skip(1).product();
+    if shape.is_empty() || width != wanted {
+        return Err(wrong(format!(
+            "an array of shape {shape:?}; the model takes [steps, {wanted}]"
+        )));
+    }
+    for row in values.chunks(width) {
+        if signal.received().is_some() {
+            break;
+        }
+        let answer = tally.timed(|| filter.step(row, None));
+        if !say(answer, filter.steps(), tally)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Writes a line; `false` once nobody reads.
+fn say(answer: Result<Belief, String>, steps: u64, tally: &mut Tally) -> Result<bool, LabError> {
+    let text = match &answer {
+        Ok(belief) => serde_json::to_string(belief),
+        Err(error) => {
+            tally.refused += 1;
+            serde_json::to_string(&Refusal {
+                t: steps + 1,
+                error: error.clone(),
+            })
+        }
+    };
+    let text = text.expect("beliefs hold only numbers, texts and lists");
+    let mut out = std::io::stdout().lock();
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(source) => Err(LabError::Write {
+            path: "standard output".into(),
+            source,
+            hint: String::new(),
+        }),
+        Ok(()) => Ok(true),
+    }
+}
+
+/// What is said at the end.
+#[derive(Default)]
+struct Tally {
+    microseconds: Vec<f64>,
+    refused: usize,
+}
+
+impl Tally {
+    fn timed<T, E>(&mut self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        let begun = Instant::now();
+        let done = work();
+        if done.is_ok() {
+            self.microseconds.push(begun.elapsed().as_secs_f64() * 1e6);
+        }
+        done
+    }
+
+    fn report(mut self) {
+        self.microseconds.sort_by(f64::total_cmp);
+        let count = self.microseconds.len();
+        let refused = match self.refused {
+            0 => String::new(),
+            refused => format!(", {refused} refused"),
+        };
+        match self.microseconds.get(count / 2) {
+            None => eprintln!("mnemora: no observation{refused}"),
+            Some(median) => eprintln!(
+                "mnemora: {count} observations{refused}; median {median:.0} microseconds each"
+            ),
+        }
+    }
+}

@@ -1,0 +1,458 @@
+//! Recorded sequences from training to online filtering: music that comes with the program, a user's
+//! own numbers, and what is wrong with them.
+
+mod common;
+
+use common::{
+    Ended, assert_png, assert_same_training, assert_says, mnemora, read_json, refuse, resume, run,
+    succeed, train, with_settings,
+};
+use serde_json::{Value, json};
+use std::{
+    fs,
+    io::Write,
+    path::Path,
+    process::{Command, Stdio},
+};
+use tempfile::tempdir;
+
+/// Settings under which a training on music takes a second.
+const TINY: [&str; 16] = [
+    "training.steps=6",
+    "training.log_every=1",
+    "training.checkpoint_every=3",
+    "training.batch=3",
+    "training.keep=2",
+    "task.window=6",
+    "model.latent=4",
+    "network.srnn.hidden=8",
+    "network.srnn.units=8",
+    "network.vrnn.hidden=8",
+    "network.vrnn.observation_units=8",
+    "network.vrnn.latent_units=8",
+    "filtering.hidden=8",
+    "evaluation.batches=1",
+    "evaluation.batch=4",
+    "evaluation.pictures=1",
+];
+
+fn train_music(out: &Path, settings: &[&str]) -> Command {
+    let mut command = mnemora(["train", "jsb-chorales", "--out"]);
+    command.arg(out);
+    with_settings(with_settings(command, &TINY), settings)
+}
+
+/// `mnemora filter RUN` with these lines of input.
+fn filter(run: &Path, more: &[&str], input: &[u8]) -> Ended {
+    let mut command = mnemora(["filter"]);
+    command.arg(run).args(more);
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the program starts");
+    let mut stdin = child.stdin.take().expect("it is piped");
+    stdin.write_all(input).expect("it reads");
+    drop(stdin);
+    child.wait_with_output().expect("it ends").into()
+}
+
+fn lines(ended: &Ended) -> Vec<Value> {
+    let lines = ended.stdout.lines();
+    lines
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect()
+}
+
+/// A chord of two notes as a line.
+fn chord(step: usize) -> String {
+    let x: Vec<u8> = (0..88)
+        .map(|note| u8::from(note == 30 + step % 5 || note == 50))
+        .collect();
+    format!("{}\n", json!({ "x": x }))
+}
+
+#[test]
+fn every_strategy_trains_and_is_scored_on_whole_songs() {
+    let folder = tempdir().unwrap();
+    for (settings, rounds) in [
+        (&["filtering.strategy=direct"][..], 0),
+        (
+            &["filtering.strategy=iterative", "filtering.iterations=2"],
+            3,
+        ),
+        (&["filtering.strategy=gradient", "model.name=vrnn"], 2),
+        (
+            &[
+                "filtering.strategy=iterative",
+                "filtering.observe=true",
+                "model.name=gtmm",
+                "model.memory=introspection",
+                "model.visual_hidden=8",
+                "model.visual_features=8",
+            ],
+            2,
+        ),
+    ] {
+        let out = folder.path().join(settings.join("+"));
+        let mut command = train_music(&out, settings);
+        command.arg("--json");
+        let found = succeed(command).json();
+        let score = &found["recordings"];
+        assert_eq!(score["part"], "test", "{settings:?}");
+        let per_step = score["free_energy"].as_f64().unwrap();
+        // 88 fair coins at the most, and that only before learning.
+        assert!((1.0..75.0).contains(&per_step), "{settings:?} {per_step}");
+        let total = -found["bound"].as_f64().unwrap() * found["sequences"].as_f64().unwrap();
+        let steps = score["steps"].as_f64().unwrap();
+        assert!((total / steps - per_step).abs() < 1e-6, "{settings:?}");
+        let listed = found["energy_by_round"].as_array();
+        assert_eq!(listed.map_or(0, Vec::len), rounds, "{settings:?}");
+        for picture in ["expected.png", "generated.png"] {
+            assert_png(&out.join("samples").join(picture));
+        }
+        let song = fs::read(out.join("samples/generated-1-generated.mid")).unwrap();
+        assert!(song.starts_with(b"MThd"), "{settings:?}");
+    }
+}
+
+/// The network that learns to infer is part of a checkpoint, with its optimiser.
+#[test]
+fn a_run_with_an_inference_network_resumes_bit_for_bit() {
+    let folder = tempdir().unwrap();
+    let (whole, parts) = (folder.path().join("whole"), folder.path().join("parts"));
+    let iterative = "filtering.strategy=iterative";
+    let constant = "training.schedule=constant";
+    succeed(train_music(&whole, &[iterative, constant]));
+    succeed(train_music(
+        &parts,
+        &[iterative, constant, "training.steps=3"],
+    ));
+    succeed(resume(&parts, &["training.steps=6"]));
+    assert_same_training(&whole, &parts);
+    // Another strategy is another model.
+    let text = fs::read_to_string(parts.join("experiment.toml")).unwrap();
+    let text = text.replace("strategy = \"iterative\"", "strategy = \"direct\"");
+    fs::write(parts.join("experiment.toml"), text).unwrap();
+    let message = refuse(resume(&parts, &[]));
+    assert_says(&message, &["srnn-avf1", "srnn"]);
+}
+
+#[test]
+fn frames_of_a_recall_task_are_filtered_by_inference_too() {
+    let folder = tempdir().unwrap();
+    let out = folder.path().join("run");
+    let mut command = train(
+        &out,
+        &["filtering.strategy=iterative", "filtering.hidden=8"],
+    );
+    command.arg("--json");
+    let found = succeed(command).json();
+    assert_eq!(found["energy_by_round"].as_array().map(Vec::len), Some(2));
+    assert!(found["kl_ratio"].as_f64().is_some());
+}
+
+#[test]
+fn particles_give_bounds_in_order() {
+    let folder = tempdir().unwrap();
+    let out = folder.path().join("run");
+    succeed(train_music(&out, &[]));
+    let mut command = mnemora(["eval", "--json", "--set", "evaluation.particles=30"]);
+    command.arg(&out);
+    let score = succeed(command).json()["recordings"].clone();
+    let of = |name: &str| {
+        score[name]
+            .as_f64()
+            .unwrap_or_else(|| panic!("{name}: {score}"))
+    };
+    assert_eq!(of("particles"), 30.0);
+    assert!(of("importance_weighted") < of("free_energy"), "{score}");
+    assert!((1.0..=30.0).contains(&of("effective_particles")), "{score}");
+}
+
+#[test]
+fn the_online_filter_answers_bad_lines_and_goes_on() {
+    let folder = tempdir().unwrap();
+    let out = folder.path().join("run");
+    succeed(train_music(&out, &[]));
+    let good: String = (0..6).map(chord).collect();
+    let whole = lines(&filter(&out, &[], good.as_bytes()));
+    assert_eq!(whole.len(), 6);
+    for (step, line) in whole.iter().enumerate() {
+        assert_eq!(line["t"], step + 1);
+        assert_eq!(line["mean"].as_array().unwrap().len(), 4);
+        assert!(
+            line["std"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .all(|s| s.as_f64() > Some(0.0))
+        );
+        assert_eq!(line["prediction"].as_array().unwrap().len(), 88);
+        assert!(line["surprise"].as_f64().is_some());
+    }
+    // Bad lines, one of them by the hundredfold, change nothing of what comes after.
+    let bad = [
+        "garbage",
+        "{\"x\": [1, 2]}",
+        "{\"x\": [1, 2], \"y\": 3}",
+        "[]",
+        "{}",
+        "\u{0}\u{1}",
+    ];
+    let mut input = String::new();
+    for (step, bad) in (0..6).zip(bad) {
+        input += &format!("{bad}\n{}", chord(step));
+    }
+    let huge = chord(9).replacen('0', "1e39", 1);
+    let with_condition = chord(9).replace('}', ",\"c\":[1]}");
+    input += &huge;
+    input += &with_condition;
+    let ended = filter(&out, &[], input.as_bytes());
+    assert_eq!(ended.status, Some(0));
+    let answers = lines(&ended);
+    let (errors, beliefs): (Vec<Value>, Vec<Value>) = answers
+        .into_iter()
+        .partition(|line| line["error"].is_string());
+    assert_eq!(beliefs, whole);
+    assert_eq!(errors.len(), 8);
+    assert!(errors[1]["error"].as_str().unwrap().contains("takes 88"));
+    assert!(
+        errors[6]["error"]
+            .as_str()
+            .unwrap()
+            .contains("out of range"),
+        "{}",
+        errors[6]
+    );
+    assert!(
+        errors[7]["error"]
+            .as_str()
+            .unwrap()
+            .contains("no condition")
+    );
+    assert!(ended.stderr.contains("8 refused"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_saved_state_goes_on_where_it_was() {
+    let folder = tempdir().unwrap();
+    for (name, settings) in [
+        ("srnn", &["filtering.strategy=iterative"][..]),
+        (
+            "gtmm",
+            &[
+                "model.name=gtmm",
+                "model.memory=dnc",
+                "model.visual_hidden=8",
+                "model.visual_features=8",
+                "memory.dnc.hidden=8",
+            ],
+        ),
+        (
+            "lru",
+            &[
+                "model.name=gtmm",
+                "model.memory=lru",
+                "memory.lru.nearest=3",
+                "model.visual_hidden=8",
+                "model.visual_features=8",
+                "memory.lru.hidden=8",
+            ],
+        ),
+        (
+            "introspection",
+            &[
+                "model.name=gtmm",
+                "model.memory=introspection",
+                "model.visual_hidden=8",
+                "model.visual_features=8",
+            ],
+        ),
+    ] {
+        let out = folder.path().join(name);
+        succeed(train_music(&out, settings));
+        let input: Vec<String> = (0..8).map(chord).collect();
+        let whole = lines(&filter(&out, &[], input.concat().as_bytes()));
+        for cut in [1, 4] {
+            let state = folder.path().join(format!("{name}-{cut}.state"));
+            let state = state.to_str().unwrap();
+            let mut parts = lines(&filter(
+                &out,
+                &["--state", state],
+                input[..cut].concat().as_bytes(),
+            ));
+            let second = filter(&out, &["--state", state], input[cut..].concat().as_bytes());
+            assert!(
+                second.stderr.contains(&format!("after step {cut}")),
+                "{second:?}"
+            );
+            parts.extend(lines(&second));
+            assert_eq!(parts, whole, "{name} cut at {cut}");
+        }
+        let state = folder.path().join(format!("{name}-4.state"));
+        let other = folder.path().join("srnn");
+        if name != "srnn" {
+            let refused = filter(&other, &["--state", state.to_str().unwrap()], b"");
+            assert_eq!(refused.status, Some(2), "{refused:?}");
+            assert!(refused.stderr.contains("another model"), "{refused:?}");
+        }
+    }
+}
+
+/// One `[steps, 88]` array of numbers as NumPy writes it.
+fn npy(values: &[f32], width: usize) -> Vec<u8> {
+    let steps = values.len() / width;
+    let mut header =
+        format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({steps}, {width}), }}");
+    while (header.len() + 11) % 64 != 0 {
+        header.push(' ');
+    }
+    header.push('\n');
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend((header.len() as u16).to_le_bytes());
+    bytes.extend(header.as_bytes());
+    bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+    bytes
+}
+
+#[test]
+fn arrays_are_filtered_as_lines_are() {
+    let folder = tempdir().unwrap();
+    let out = folder.path().join("run");
+    succeed(train_music(&out, &[]));
+    let text: String = (0..5).map(chord).collect();
+    let values: Vec<f32> = text
+        .lines()
+        .flat_map(|line| {
+            let line: Value = serde_json::from_str(line).unwrap();
+            let x = line["x"].as_array().unwrap().clone();
+            x.into_iter().map(|x| x.as_f64().unwrap() as f32)
+        })
+        .collect();
+    let of_lines = filter(&out, &[], text.as_bytes());
+    let of_array = filter(&out, &[], &npy(&values, 88));
+    assert_eq!(of_lines.stdout, of_array.stdout);
+    let refused = filter(&out, &[], &npy(&values, 44));
+    assert_eq!(refused.status, Some(2));
+    assert_says(&refused.stderr, &["[10, 44]", "[steps, 88]"]);
+}
+
+fn table(folder: &Path, name: &str, value: impl Fn(usize, usize) -> String) -> String {
+    let mut text = String::from("sequence,a,b\n");
+    for sequence in 0..20 {
+        for step in 0..12 {
+            text += &format!("{sequence},{},{}\n", value(sequence, step), step % 3);
+        }
+    }
+    let path = folder.join(name);
+    fs::write(&path, text).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_users_own_table_is_shown_trained_on_and_filtered() {
+    let folder = tempdir().unwrap();
+    let data = table(folder.path(), "waves.csv", |s, t| {
+        format!("{}", ((s + t) as f64 * 0.7).sin() * 3.0)
+    });
+    let experiment = folder.path().join("mine.toml");
+    fs::write(
+        &experiment,
+        "[task]\nname = \"own\"\n[model]\nname = \"srnn\"\nlikelihood = \"normal\"\n",
+    )
+    .unwrap();
+    let experiment = experiment.to_str().unwrap();
+    let out = folder.path().join("run");
+    let command = mnemora([
+        "train",
+        experiment,
+        "--data",
+        &data,
+        "--out",
+        out.to_str().unwrap(),
+    ]);
+    succeed(with_settings(command, &TINY));
+    let png = folder.path().join("show.png");
+    let command = mnemora([
+        "show",
+        experiment,
+        "--data",
+        &data,
+        "--out",
+        png.to_str().unwrap(),
+    ]);
+    succeed(with_settings(command, &TINY));
+    assert_png(&png);
+    // The run remembers where its data lie.
+    let mut command = mnemora(["eval", "--json"]);
+    command.arg(&out);
+    assert_eq!(
+        succeed(command).json(),
+        read_json(&out.join("evaluation.json"))
+    );
+    let beliefs = lines(&filter(&out, &[], b"{\"x\":[0.1,2]}\n"));
+    assert_eq!(beliefs[0]["prediction"].as_array().unwrap().len(), 2);
+    // Another table is another run.
+    let other = table(folder.path(), "other.csv", |s, t| format!("{}", s * t));
+    let mut command = mnemora(["eval", "--data", &other]);
+    command.arg(&out);
+    assert_says(&refuse(command), &["not those the run was made with"]);
+
+    for (name, value, says) in [("nan.csv", "nan", "finite"), ("text.csv", "high", "high")] {
+        let bad = table(folder.path(), name, |_, _| value.into());
+        let message = refuse(mnemora(["train", experiment, "--data", &bad]));
+        assert_says(&message, &[name, says]);
+    }
+    let message = refuse(mnemora(["train", experiment]));
+    assert_says(&message, &["task own", "--data"]);
+    let message = refuse(mnemora([
+        "train",
+        experiment,
+        "--data",
+        &data,
+        "--set",
+        "model.likelihood=bernoulli",
+    ]));
+    assert_says(&message, &["model.likelihood", "normal"]);
+}
+
+#[test]
+fn what_does_not_go_together_is_refused() {
+    for (setting, says) in [
+        ("model.name=svn", &["model.name", "srnn"][..]),
+        ("model.likelihood=gaussian", &["bernoulli", "notes"]),
+        ("filtering.strategy=magic", &["direct, iterative, gradient"]),
+        (
+            "filtering.iterations=0",
+            &["filtering.iterations", "at least 1"],
+        ),
+        (
+            "network.srnn.hidden=0",
+            &["network.srnn.hidden", "at least 1"],
+        ),
+        ("task.window=5000", &["windows of 5000", "longest"]),
+        ("training.segment=5", &["training.segment", "task.window"]),
+    ] {
+        let folder = tempdir().unwrap();
+        let command = train_music(&folder.path().join("run"), &[setting]);
+        assert_says(&refuse(command), says);
+    }
+    let message = refuse(mnemora([
+        "train",
+        "perfect-recall-small",
+        "--set",
+        "model.name=srnn",
+    ]));
+    assert_says(&message, &["model.name", "recorded sequences"]);
+    let message = refuse(mnemora(["train", "nottingham"]));
+    assert_says(&message, &["nottingham", "--data"]);
+    let folder = tempdir().unwrap();
+    let out = folder.path().join("copy");
+    succeed(common::train_copy(&out, &["model.memory=lstm"]));
+    let ended = filter(&out, &[], b"");
+    assert_eq!(ended.status, Some(2));
+    assert_says(&ended.stderr, &["copy", "no latents"]);
+    let missing = run(mnemora(["filter", "no-such-run"]));
+    assert_eq!(missing.status, Some(2), "{missing:?}");
+}
