@@ -15,6 +15,7 @@
 //! | `mnist_map.rs` | walk over a map of digits, told which way |
 //! | `sequence.rs` | what those five share |
 //! | `copy.rs` | the copy task, with targets: a batch of its own kind |
+//! | `nth_farthest.rs` | which vector is the n-th farthest from vector m? |
 //! | `images.rs` | labelled images in two splits: what tasks draw from |
 //! | `mnist.rs` | the digits: a bundled subset, or a folder with the original files |
 //! | `omniglot.rs` | the characters: bundled, or a folder with the original archives |
@@ -60,6 +61,7 @@ mod mnist;
 mod mnist_map;
 mod moving_digits;
 pub mod npy;
+mod nth_farthest;
 mod omniglot;
 mod own;
 mod parity_recall;
@@ -86,6 +88,7 @@ pub use images::{DATA_VARIABLE, DataSet, Images, Origin};
 pub use mnist::Mnist;
 pub use mnist_map::MnistMap;
 pub use moving_digits::MovingDigits;
+pub use nth_farthest::{FarthestQuestion, NthFarthest, NthFarthestBatch};
 pub use omniglot::Omniglot;
 pub use own::Own;
 pub use parity_recall::ParityRecall;
