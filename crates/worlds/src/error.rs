@@ -385,6 +385,17 @@ pub enum Error {
         longest: usize,
     },
 
+    /// A program outside of the language, or one that cannot be executed to its end.
+    #[error("program, line {line}, column {column}: {problem}")]
+    Program {
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+        /// What is wrong there, and what would be right.
+        problem: String,
+    },
+
     /// A video that only ffmpeg can decode, on a machine without it.
     #[error(
         "{file}: ffmpeg is needed to read it and could not be started ({cause}); install ffmpeg, or extract the frames as png or jpg into a folder"

@@ -16,6 +16,10 @@
 //! | `sequence.rs` | what those five share |
 //! | `copy.rs` | the copy task, with targets: a batch of its own kind |
 //! | `nth_farthest.rs` | which vector is the n-th farthest from vector m? |
+//! | `programs.rs` | learning to execute: programs, what they print, curricula |
+//! | `programs/language.rs` | the interpreter that says what a program prints |
+//! | `programs/generate.rs` | how programs are drawn |
+//! | `programs/alphabet.rs` | the numbers of characters |
 //! | `images.rs` | labelled images in two splits: what tasks draw from |
 //! | `mnist.rs` | the digits: a bundled subset, or a folder with the original files |
 //! | `omniglot.rs` | the characters: bundled, or a folder with the original archives |
@@ -69,6 +73,7 @@ mod perfect_recall;
 mod piano_roll;
 mod picture;
 mod prefetch;
+mod programs;
 mod sequence;
 mod similarity_cued_recall;
 mod speech;
@@ -96,6 +101,9 @@ pub use perfect_recall::PerfectRecall;
 pub use piano_roll::{MidiSettings, Music, PianoRolls, Roll};
 pub use picture::{Fit, FrameSettings};
 pub use prefetch::Prefetch;
+pub use programs::{
+    Alphabet, Correct, Curriculum, Hardness, ProgramBatch, ProgramKind, Programs, evaluate_program,
+};
 pub use similarity_cued_recall::SimilarityCuedRecall;
 pub use speech::{SaSentences, Speech, SpeechSet};
 pub use stream::Stream;
