@@ -33,6 +33,10 @@
 //! | `audio.rs` | WAV and NIST SPHERE files, change of the sampling rate |
 //! | `video.rs` | clips: arrays, folders of pictures, video files, the KTH actions |
 //! | `moving_digits.rs` | digits that bounce around, made without end |
+//! | `text.rs` | words for language models: WikiText, books, a user's own |
+//! | `text/words.rs` | texts cut into words |
+//! | `text/vocabulary.rs` | the words that a model knows, and how frequent they are |
+//! | `text/batches.rs` | windows of contiguous streams, and one pass over a part |
 //! | `own.rs` | a user's own sequences: arrays, tables, folders of pictures |
 //! | `picture.rs` | PNG and JPEG files, crop and reduction |
 //! | `npy.rs` | arrays of NumPy |
@@ -82,6 +86,7 @@ mod table;
 mod task;
 #[cfg(test)]
 mod testing;
+mod text;
 mod video;
 
 pub use audio::{Encoding, Sound};
@@ -108,4 +113,5 @@ pub use similarity_cued_recall::SimilarityCuedRecall;
 pub use speech::{SaSentences, Speech, SpeechSet};
 pub use stream::Stream;
 pub use task::{Batch, Conditions, FrameShape, Split, Task, sequence_number};
+pub use text::{Frequency, Text, TextBatch, TextSet, TextSettings, Vocabulary, WordStyle};
 pub use video::{KthSplit, Video};
