@@ -339,11 +339,8 @@ impl Reading {
                 for &word in counted_parts.into_iter().flatten() {
                     counts[word as usize] += 1;
                 }
-                let counted = words
-                    .iter()
-                    .map(|word| word.to_string())
-                    .zip(counts)
-                    .filter(|(_, count)| *count > 0);
+                let counted = words.iter().cloned().zip(counts);
+                let counted = counted.filter(|(_, count)| *count > 0);
                 let least_count = if whole { 1 } else { settings.least_count };
                 let made = Vocabulary::of_counts(counted.collect(), least_count, settings.largest);
                 match settings.placeholders {

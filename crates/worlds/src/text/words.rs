@@ -1,9 +1,8 @@
 //! Texts cut into words, and words into numbers while they are read.
 
-use std::collections::HashMap;
 use std::fs::File;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::io::{BufRead, BufReader, Read};
+use std::num::NonZeroU32;
 use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
@@ -29,20 +28,65 @@ pub enum WordStyle {
 const BUFFER: usize = 1 << 18;
 
 /// Numbers of words in the order in which they were first read.
+///
+/// A text is read at the speed of this table, so words lie side by side in the order of their numbers,
+/// where frequent ones, met early, share a few pages.
 #[derive(Default)]
 pub(super) struct Interner {
-    numbers: HashMap<Box<str>, u32, BuildHasherDefault<WordHasher>>,
+    /// All words, one after the other.
+    letters: String,
+    /// `[number]`: the hash of a word, and where in `letters` it ends.
+    words: Vec<(u64, usize)>,
+    /// Numbers, each at the first free place from its hash on; a power of two of places, at most half
+    /// of them taken.
+    places: Vec<Option<NonZeroU32>>,
 }
 
 impl Interner {
     fn number(&mut self, word: &str) -> u32 {
-        if let Some(number) = self.numbers.get(word) {
-            return *number;
+        if 2 * self.words.len() >= self.places.len() {
+            self.grow();
         }
+        let hash = hash(word.as_bytes());
+        let mut place = self.home(hash);
+        // A free place is always met, since half of them are.
+        while let Some(above) = self.places[place] {
+            let number = above.get() - 1;
+            if self.words[number as usize].0 == hash && self.word(number) == word {
+                return number;
+            }
+            place = (place + 1) & (self.places.len() - 1);
+        }
+        self.letters.push_str(word);
+        self.words.push((hash, self.letters.len()));
         // A text of 2^32 different words does not fit in memory.
-        let number = self.numbers.len() as u32;
-        self.numbers.insert(word.into(), number);
-        number
+        let above = self.words.len() as u32;
+        self.places[place] = NonZeroU32::new(above);
+        above - 1
+    }
+
+    /// The place from which a hash is looked for.
+    fn home(&self, hash: u64) -> usize {
+        hash as usize & (self.places.len() - 1)
+    }
+
+    fn word(&self, number: u32) -> &str {
+        let number = number as usize;
+        let start = number
+            .checked_sub(1)
+            .map_or(0, |before| self.words[before].1);
+        &self.letters[start..self.words[number].1]
+    }
+
+    fn grow(&mut self) {
+        self.places = vec![None; (2 * self.places.len()).max(1 << 12)];
+        for number in 0..self.words.len() {
+            let mut place = self.home(self.words[number].0);
+            while self.places[place].is_some() {
+                place = (place + 1) & (self.places.len() - 1);
+            }
+            self.places[place] = NonZeroU32::new(number as u32 + 1);
+        }
     }
 
     /// The number of `<eos>`.
@@ -51,14 +95,9 @@ impl Interner {
     }
 
     /// All words, each at its number.
-    pub(super) fn into_words(self) -> Vec<Box<str>> {
-        let mut words: Vec<(u32, Box<str>)> = self
-            .numbers
-            .into_iter()
-            .map(|(word, number)| (number, word))
-            .collect();
-        words.sort_unstable_by_key(|(number, _)| *number);
-        words.into_iter().map(|(_, word)| word).collect()
+    pub(super) fn into_words(self) -> Vec<String> {
+        let numbers = 0..self.words.len() as u32;
+        numbers.map(|number| self.word(number).to_owned()).collect()
     }
 
     /// The words of a file, also one compressed by gzip.
@@ -188,39 +227,23 @@ fn word_length(text: &str) -> usize {
     text.len()
 }
 
-/// A quick hash of short texts: eight bytes at a time are multiplied in. Whoever chose the words so
-/// that they collide would only slow down the reading of their own text.
-#[derive(Default)]
-struct WordHasher(u64);
-
-impl WordHasher {
+/// A quick hash of a short text: eight bytes at a time are multiplied in. Whoever chose the words so that
+/// they collide would only slow down the reading of their own text.
+fn hash(bytes: &[u8]) -> u64 {
     /// 2^64 divided by the golden ratio.
     const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
-
-    fn mix(&mut self, value: u64) {
-        let mixed = (self.0 ^ value).wrapping_mul(WordHasher::MULTIPLIER);
-        self.0 = mixed ^ (mixed >> 29);
+    let mix = |state: u64, eight: [u8; 8]| {
+        let mixed = (state ^ u64::from_le_bytes(eight)).wrapping_mul(MULTIPLIER);
+        mixed ^ (mixed >> 32)
+    };
+    let (eights, rest) = bytes.as_chunks::<8>();
+    let mut state = bytes.len() as u64;
+    for &eight in eights {
+        state = mix(state, eight);
     }
-}
-
-impl Hasher for WordHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        let (eights, rest) = bytes.as_chunks::<8>();
-        for &eight in eights {
-            self.mix(u64::from_le_bytes(eight));
-        }
-        let mut last = [0; 8];
-        last[..rest.len()].copy_from_slice(rest);
-        self.mix(u64::from_le_bytes(last));
-    }
-
-    fn write_u8(&mut self, byte: u8) {
-        self.0 ^= u64::from(byte);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0.wrapping_mul(WordHasher::MULTIPLIER)
-    }
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    mix(state, last)
 }
 
 #[cfg(test)]
@@ -239,7 +262,7 @@ mod tests {
         let words = interner.into_words();
         let named = numbers
             .into_iter()
-            .map(|number| words[number as usize].to_string());
+            .map(|number| words[number as usize].clone());
         Ok(named.collect())
     }
 
@@ -294,6 +317,22 @@ mod tests {
                 )
             );
         }
+    }
+
+    #[test]
+    fn many_words_have_numbers_of_their_own() {
+        let mut interner = Interner::default();
+        for _ in 0..2 {
+            for word in 0..20_000 {
+                assert_eq!(interner.number(&word.to_string()), word);
+            }
+        }
+        let words = interner.into_words();
+        assert!(
+            words
+                .into_iter()
+                .eq((0..20_000).map(|word| word.to_string()))
+        );
     }
 
     proptest! {
