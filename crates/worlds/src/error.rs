@@ -385,6 +385,78 @@ pub enum Error {
         longest: usize,
     },
 
+    /// A program outside of the language, or one that cannot be executed to its end.
+    #[error("program, line {line}, column {column}: {problem}")]
+    Program {
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+        /// What is wrong there, and what would be right.
+        problem: String,
+    },
+
+    /// A text that is not UTF-8.
+    #[error("{file}: byte {offset} is not UTF-8; convert the file to UTF-8 (iconv -t UTF-8)")]
+    NotUtf8 {
+        /// The file.
+        file: String,
+        /// Position of the first byte that is none, from 0, in the decompressed file.
+        offset: u64,
+    },
+
+    /// A part of a text without words.
+    #[error("{data}: the {part} part holds no words")]
+    NoWords {
+        /// Name of the text.
+        data: String,
+        /// The part.
+        part: Part,
+    },
+
+    /// Streams that are shorter than a window.
+    #[error(
+        "{data}: {batch} streams with windows of {time} words need {needed} words, but the {part} part has {words}; use fewer streams or shorter windows"
+    )]
+    ShortText {
+        /// Name of the text.
+        data: String,
+        /// The part.
+        part: Part,
+        /// Streams.
+        batch: usize,
+        /// Words of a window.
+        time: usize,
+        /// `batch * time`.
+        needed: usize,
+        /// Words of the part.
+        words: usize,
+    },
+
+    /// A vocabulary of fewer words than are there.
+    #[error(
+        "a vocabulary of {wanted} words cannot hold the {found} words found, with <unk> and <eos>; ask for at least {found}, or leave out rare words"
+    )]
+    SmallVocabulary {
+        /// Words asked for.
+        wanted: usize,
+        /// Words found.
+        found: usize,
+    },
+
+    /// Another vocabulary than the one that a model was trained with.
+    #[error(
+        "a vocabulary of {words} words with fingerprint {found}, but the model was trained with {wanted}; use the vocabulary saved with the model"
+    )]
+    OtherVocabulary {
+        /// Words of the vocabulary at hand.
+        words: usize,
+        /// Its fingerprint.
+        found: String,
+        /// The fingerprint that the model has.
+        wanted: String,
+    },
+
     /// A video that only ffmpeg can decode, on a machine without it.
     #[error(
         "{file}: ffmpeg is needed to read it and could not be started ({cause}); install ffmpeg, or extract the frames as png or jpg into a folder"

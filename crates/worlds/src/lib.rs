@@ -15,6 +15,11 @@
 //! | `mnist_map.rs` | walk over a map of digits, told which way |
 //! | `sequence.rs` | what those five share |
 //! | `copy.rs` | the copy task, with targets: a batch of its own kind |
+//! | `nth_farthest.rs` | which vector is the n-th farthest from vector m? |
+//! | `programs.rs` | learning to execute: programs, what they print, curricula |
+//! | `programs/language.rs` | the interpreter that says what a program prints |
+//! | `programs/generate.rs` | how programs are drawn |
+//! | `programs/alphabet.rs` | the numbers of characters |
 //! | `images.rs` | labelled images in two splits: what tasks draw from |
 //! | `mnist.rs` | the digits: a bundled subset, or a folder with the original files |
 //! | `omniglot.rs` | the characters: bundled, or a folder with the original archives |
@@ -28,6 +33,10 @@
 //! | `audio.rs` | WAV and NIST SPHERE files, change of the sampling rate |
 //! | `video.rs` | clips: arrays, folders of pictures, video files, the KTH actions |
 //! | `moving_digits.rs` | digits that bounce around, made without end |
+//! | `text.rs` | words for language models: WikiText, books, a user's own |
+//! | `text/words.rs` | texts cut into words |
+//! | `text/vocabulary.rs` | the words that a model knows, and how frequent they are |
+//! | `text/batches.rs` | windows of contiguous streams, and one pass over a part |
 //! | `own.rs` | a user's own sequences: arrays, tables, folders of pictures |
 //! | `picture.rs` | PNG and JPEG files, crop and reduction |
 //! | `npy.rs` | arrays of NumPy |
@@ -60,6 +69,7 @@ mod mnist;
 mod mnist_map;
 mod moving_digits;
 pub mod npy;
+mod nth_farthest;
 mod omniglot;
 mod own;
 mod parity_recall;
@@ -67,6 +77,7 @@ mod perfect_recall;
 mod piano_roll;
 mod picture;
 mod prefetch;
+mod programs;
 mod sequence;
 mod similarity_cued_recall;
 mod speech;
@@ -75,6 +86,7 @@ mod table;
 mod task;
 #[cfg(test)]
 mod testing;
+mod text;
 mod video;
 
 pub use audio::{Encoding, Sound};
@@ -86,6 +98,7 @@ pub use images::{DATA_VARIABLE, DataSet, Images, Origin};
 pub use mnist::Mnist;
 pub use mnist_map::MnistMap;
 pub use moving_digits::MovingDigits;
+pub use nth_farthest::{FarthestQuestion, NthFarthest, NthFarthestBatch};
 pub use omniglot::Omniglot;
 pub use own::Own;
 pub use parity_recall::ParityRecall;
@@ -93,8 +106,12 @@ pub use perfect_recall::PerfectRecall;
 pub use piano_roll::{MidiSettings, Music, PianoRolls, Roll};
 pub use picture::{Fit, FrameSettings};
 pub use prefetch::Prefetch;
+pub use programs::{
+    Alphabet, Correct, Curriculum, Hardness, ProgramBatch, ProgramKind, Programs, evaluate_program,
+};
 pub use similarity_cued_recall::SimilarityCuedRecall;
 pub use speech::{SaSentences, Speech, SpeechSet};
 pub use stream::Stream;
 pub use task::{Batch, Conditions, FrameShape, Split, Task, sequence_number};
+pub use text::{Frequency, Text, TextBatch, TextSet, TextSettings, Vocabulary, WordStyle};
 pub use video::{KthSplit, Video};

@@ -1,0 +1,472 @@
+//! Texts as streams of words, for language models: WikiText, books, a user's own.
+//!
+//! A [`Text`] keeps four bytes a word, in three parts, under a [`Vocabulary`] made from the training
+//! part. Batches are windows of contiguous streams, so that a model can carry its state from one to
+//! the next.
+//!
+//! ```
+//! use mnemora_worlds::{Part, Text, TextSettings};
+//!
+//! let books = Text::bundled(&TextSettings::default())?;
+//! // To train: window 0 of 16 streams, 35 words each.
+//! let batch = books.batch(Part::Train, 0, 16, 35)?;
+//! assert_eq!(batch.targets.len(), 16 * 35);
+//! assert!(batch.begins);
+//! // To evaluate: one pass over the whole part, 100 words at a time.
+//! let words: usize = books.unroll(Part::Test, 1, 100)?.map(|window| window.time).sum();
+//! assert_eq!(words, books.words(Part::Test).len());
+//! # Ok::<(), mnemora_worlds::Error>(())
+//! ```
+
+mod batches;
+mod vocabulary;
+mod words;
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+pub use self::batches::TextBatch;
+pub use self::vocabulary::{Frequency, Vocabulary};
+use self::words::Interner;
+pub use self::words::WordStyle;
+use crate::corpus::Parts;
+use crate::folder::{self, unusable};
+use crate::images::{DATA_VARIABLE, check_folder, hexadecimal};
+use crate::sequence::check;
+use crate::{Error, Origin, Part};
+
+/// A text known by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TextSet {
+    /// Books of Project Gutenberg: five come with the program.
+    Books,
+    /// WikiText-2: two million words, 33,278 of them different.
+    WikiText2,
+    /// WikiText-103: 103 million words, 267,735 of them different.
+    WikiText103,
+}
+
+impl TextSet {
+    /// All sets.
+    pub const ALL: [TextSet; 3] = [TextSet::Books, TextSet::WikiText2, TextSet::WikiText103];
+
+    /// Name in experiments.
+    pub fn name(self) -> &'static str {
+        match self {
+            TextSet::Books => "books",
+            TextSet::WikiText2 => "wikitext-2",
+            TextSet::WikiText103 => "wikitext-103",
+        }
+    }
+
+    /// Its folder in a folder of data.
+    fn folder(self) -> &'static str {
+        match self {
+            TextSet::Books => "gutenberg",
+            _ => self.name(),
+        }
+    }
+
+    /// Where the set lies within `directory`, if it has a folder of its own there.
+    fn folder_in(self, directory: &Path) -> Option<PathBuf> {
+        let inner = [
+            directory.join("text").join(self.folder()),
+            directory.join(self.folder()),
+        ];
+        inner.into_iter().find(|folder| folder.is_dir())
+    }
+}
+
+/// Which vocabulary a text is read with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TextSettings {
+    /// Words seen less often in the training part are `<unk>`; the rule of WikiText is 3.
+    pub least_count: u64,
+    /// At most this many words, the most frequent, `<unk>` and `<eos>` among them.
+    pub largest: Option<usize>,
+    /// Fills the vocabulary with words that no text has, up to this size: for a model as large as that
+    /// of a text that is not at hand. Without a training part, all words of the others are taken.
+    pub placeholders: Option<usize>,
+    /// This vocabulary instead of one of the training part: that of a trained model.
+    pub vocabulary: Option<Vocabulary>,
+}
+
+impl Default for TextSettings {
+    fn default() -> TextSettings {
+        TextSettings {
+            least_count: 3,
+            largest: None,
+            placeholders: None,
+            vocabulary: None,
+        }
+    }
+}
+
+/// Words of three parts, and the vocabulary that numbers them.
+#[derive(Clone, Debug)]
+pub struct Text {
+    name: String,
+    vocabulary: Vocabulary,
+    parts: Parts<Vec<u32>>,
+    origin: Origin,
+}
+
+/// Fewer files than this are divided by cutting each.
+const MANY_FILES: usize = 10;
+
+impl Text {
+    /// Five books of Project Gutenberg inside the program: *Alice's Adventures in Wonderland*, *A Tale
+    /// of Two Cities*, *Dracula*, *Pride and Prejudice*, *The Adventures of Sherlock Holmes*. Of each, the
+    /// last tenth is for validation and the test, half of it each.
+    ///
+    /// # Errors
+    /// The settings are impossible.
+    pub fn bundled(settings: &TextSettings) -> Result<Text, Error> {
+        let books = [
+            &include_bytes!("../../../data/text/pg11.txt.gz")[..],
+            include_bytes!("../../../data/text/pg98.txt.gz"),
+            include_bytes!("../../../data/text/pg345.txt.gz"),
+            include_bytes!("../../../data/text/pg1342.txt.gz"),
+            include_bytes!("../../../data/text/pg1661.txt.gz"),
+        ];
+        let mut read = Reading::default();
+        for book in books {
+            let words = read
+                .interner
+                .read(book, "bundled book", WordStyle::Running)?;
+            read.divide(words);
+        }
+        read.finish(TextSet::Books.name(), Origin::Bundled, settings)
+    }
+
+    /// A text known by name, from `directory` or its folder `text/<name>` or `<name>` (for books:
+    /// `gutenberg`). WikiText is read from `wiki.train.tokens`, `wiki.valid.tokens`, `wiki.test.tokens` or
+    /// `train.txt`, `valid.txt`, `test.txt`, each also with `.gz`; books as by [`Text::open`].
+    ///
+    /// The training part of WikiText may be missing if the settings have a vocabulary or placeholders.
+    ///
+    /// # Errors
+    /// A folder or file is missing, unreadable, not UTF-8, or empty; the settings are impossible.
+    pub fn open_set(
+        set: TextSet,
+        directory: &Path,
+        settings: &TextSettings,
+    ) -> Result<Text, Error> {
+        check_folder(directory, || match set {
+            TextSet::Books => "texts (.txt or .txt.gz)".to_owned(),
+            _ => "wiki.train.tokens, wiki.valid.tokens and wiki.test.tokens".to_owned(),
+        })?;
+        let folder = set.folder_in(directory);
+        let folder = folder.as_deref().unwrap_or(directory);
+        match set {
+            TextSet::Books => open_folder(folder, WordStyle::Running, set.name(), settings),
+            _ => open_splits(folder, WordStyle::Spaced, set.name(), settings),
+        }
+    }
+
+    /// The text that a user means: that in the folder `data` if given, else that in the folder that
+    /// the environment variable `MNEMORA_DATA` names, else, for books, the bundled ones. In the
+    /// folder that the variable names, books must lie in a folder of their own.
+    ///
+    /// # Errors
+    /// As [`Text::open_set`], and where a text that is not bundled is nowhere.
+    pub fn find(set: TextSet, data: Option<&Path>, settings: &TextSettings) -> Result<Text, Error> {
+        Text::find_with(set, data, env::var_os(DATA_VARIABLE), settings)
+    }
+
+    fn find_with(
+        set: TextSet,
+        data: Option<&Path>,
+        variable: Option<OsString>,
+        settings: &TextSettings,
+    ) -> Result<Text, Error> {
+        if let Some(directory) = data {
+            return Text::open_set(set, directory, settings);
+        }
+        let bundled = set == TextSet::Books;
+        let variable = variable
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from);
+        match variable {
+            // The folder may be about other data.
+            Some(directory)
+                if bundled && directory.is_dir() && set.folder_in(&directory).is_none() =>
+            {
+                Text::bundled(settings)
+            }
+            Some(directory) => {
+                Text::open_set(set, &directory, settings).map_err(|cause| Error::FromEnvironment {
+                    variable: DATA_VARIABLE,
+                    cause: Box::new(cause),
+                })
+            }
+            None if bundled => Text::bundled(settings),
+            None => Err(Error::NotBundled {
+                data: set.name(),
+                wanted: "wiki.train.tokens",
+            }),
+        }
+    }
+
+    /// A user's own text: a file, or a folder of files (`.txt`, `.tokens`, also with `.gz`, also in folders
+    /// within), in natural order.
+    ///
+    /// Files `train.txt`, `valid.txt` and `test.txt`, folders of these names, or a table `index.csv` with
+    /// columns `file` and `split` divide a folder. Otherwise, of ten files and more a tenth is for
+    /// validation and a tenth for the test; of fewer, the last tenth of each is, half of it each.
+    ///
+    /// # Errors
+    /// A file is missing, unreadable, not UTF-8, or empty; the folder has no files; the settings are
+    /// impossible.
+    pub fn open(path: &Path, style: WordStyle, settings: &TextSettings) -> Result<Text, Error> {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        if path.is_dir() {
+            let split = Part::ALL
+                .iter()
+                .all(|&part| split_file(path, part).is_some());
+            return if split {
+                open_splits(path, style, &name, settings)
+            } else {
+                open_folder(path, style, &name, settings)
+            };
+        }
+        let mut read = Reading::default();
+        let words = read.interner.read_file(path, style)?;
+        read.divide(words);
+        read.finish(&name, Origin::Folder(path.to_owned()), settings)
+    }
+
+    /// Name of the text, e.g. `wikitext-2`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The words and their numbers.
+    pub fn vocabulary(&self) -> &Vocabulary {
+        &self.vocabulary
+    }
+
+    /// The words of a part in their order, as numbers of the vocabulary.
+    pub fn words(&self, part: Part) -> &[u32] {
+        self.parts.get(part)
+    }
+
+    /// Where the text came from.
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// SHA-256 of the vocabulary and of all words of the parts, 64 hexadecimal characters.
+    pub fn fingerprint(&self) -> String {
+        let mut hash = Sha256::new_with_prefix(b"mnemora text 1");
+        hash.update(self.vocabulary.fingerprint());
+        let mut bytes = Vec::new();
+        for part in Part::ALL {
+            hash.update((self.words(part).len() as u64).to_le_bytes());
+            for words in self.words(part).chunks(1 << 14) {
+                bytes.clear();
+                bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+                hash.update(&bytes);
+            }
+        }
+        hexadecimal(hash)
+    }
+}
+
+/// A text on its way: words as the interner numbers them.
+#[derive(Default)]
+struct Reading {
+    interner: Interner,
+    parts: Parts<Vec<u32>>,
+}
+
+impl Reading {
+    fn add(&mut self, part: Part, words: Vec<u32>) {
+        let there = self.parts.get_mut(part);
+        if there.is_empty() {
+            *there = words;
+        } else {
+            there.extend(words);
+        }
+    }
+
+    /// Cuts a file: of what follows the ends of lines or paragraphs nearest to nine tenths and to
+    /// nineteen twentieths, the first is for validation and the second for the test.
+    fn divide(&mut self, mut words: Vec<u32>) {
+        let end = self.interner.end();
+        let cut_after = |words: &[u32], at: usize| {
+            let next_end = words[at..].iter().position(|&word| word == end);
+            next_end.map_or(words.len(), |next| at + next + 1)
+        };
+        let test_from = cut_after(&words, words.len() / 20 * 19);
+        let valid_from = cut_after(&words, words.len() / 10 * 9).min(test_from);
+        self.add(Part::Test, words.split_off(test_from));
+        self.add(Part::Valid, words.split_off(valid_from));
+        self.add(Part::Train, words);
+    }
+
+    /// Makes the vocabulary, and numbers all words by it.
+    fn finish(self, name: &str, origin: Origin, settings: &TextSettings) -> Result<Text, Error> {
+        let Reading {
+            interner,
+            mut parts,
+        } = self;
+        if let Some(largest) = settings.largest {
+            check("task.vocabulary", largest, 2..=u32::MAX as usize, || {
+                "a vocabulary holds <unk> and <eos> at least, and at most 2^32 - 1 words".to_owned()
+            })?;
+        }
+        let words = interner.into_words();
+        let vocabulary = match &settings.vocabulary {
+            Some(vocabulary) => vocabulary.clone(),
+            None => {
+                let whole = parts.train.is_empty() && settings.placeholders.is_some();
+                let counted_parts = if whole {
+                    vec![&parts.valid, &parts.test]
+                } else {
+                    vec![&parts.train]
+                };
+                if counted_parts.iter().all(|part| part.is_empty()) {
+                    return Err(Error::NoWords {
+                        data: name.to_owned(),
+                        part: Part::Train,
+                    });
+                }
+                let mut counts = vec![0; words.len()];
+                for &word in counted_parts.into_iter().flatten() {
+                    counts[word as usize] += 1;
+                }
+                let counted = words.iter().cloned().zip(counts);
+                let counted = counted.filter(|(_, count)| *count > 0);
+                let least_count = if whole { 1 } else { settings.least_count };
+                let made = Vocabulary::of_counts(counted.collect(), least_count, settings.largest);
+                match settings.placeholders {
+                    Some(size) => made.filled(size)?,
+                    None => made,
+                }
+            }
+        };
+        let numbers: Vec<u32> = words.iter().map(|word| vocabulary.number(word)).collect();
+        for part in Part::ALL {
+            for word in parts.get_mut(part) {
+                *word = numbers[*word as usize];
+            }
+        }
+        if Part::ALL.iter().all(|&part| parts.get(part).is_empty()) {
+            return Err(Error::NoWords {
+                data: name.to_owned(),
+                part: Part::Train,
+            });
+        }
+        Ok(Text {
+            name: name.to_owned(),
+            vocabulary,
+            parts,
+            origin,
+        })
+    }
+}
+
+/// The file that holds a part.
+fn split_file(folder: &Path, part: Part) -> Option<PathBuf> {
+    let names = [
+        format!("wiki.{part}.tokens"),
+        format!("wiki.{part}.tokens.gz"),
+        format!("{part}.txt"),
+        format!("{part}.txt.gz"),
+    ];
+    let mut paths = names.into_iter().map(|name| folder.join(name));
+    paths.find(|path| path.is_file())
+}
+
+/// A folder with a file for each part.
+fn open_splits(
+    folder: &Path,
+    style: WordStyle,
+    name: &str,
+    settings: &TextSettings,
+) -> Result<Text, Error> {
+    let mut read = Reading::default();
+    for part in Part::ALL {
+        if let Some(file) = split_file(folder, part) {
+            let words = read.interner.read_file(&file, style)?;
+            if words.is_empty() {
+                return Err(unusable(
+                    &file,
+                    "an empty file, at least one word is needed",
+                ));
+            }
+            read.add(part, words);
+            continue;
+        }
+        let untrained = settings.vocabulary.is_some() || settings.placeholders.is_some();
+        if part == Part::Train && untrained {
+            continue;
+        }
+        let hint = match part {
+            Part::Train => {
+                "; to evaluate without it, give the vocabulary of the model or ask for placeholders"
+            }
+            _ => "",
+        };
+        return Err(unusable(
+            folder,
+            format!(
+                "holds no {part} part of {name}: neither wiki.{part}.tokens nor {part}.txt, nor one of them with .gz{hint}"
+            ),
+        ));
+    }
+    read.finish(name, Origin::Folder(folder.to_owned()), settings)
+}
+
+/// A folder of texts.
+fn open_folder(
+    folder: &Path,
+    style: WordStyle,
+    name: &str,
+    settings: &TextSettings,
+) -> Result<Text, Error> {
+    let mut files = folder::files(folder, &["txt", "tokens", "gz"])?;
+    files.retain(|file| {
+        let name = file.to_string_lossy().to_ascii_lowercase();
+        let plain = name.strip_suffix(".gz").unwrap_or(&name);
+        plain.ends_with(".txt") || plain.ends_with(".tokens")
+    });
+    if files.is_empty() {
+        return Err(unusable(
+            folder,
+            "holds no texts; they must be .txt or .tokens files, also with .gz",
+        ));
+    }
+    let named: Vec<(String, PathBuf)> = files
+        .into_iter()
+        .map(|file| (folder::within(folder, &file), file))
+        .collect();
+    let in_part = |(name, _): &(String, PathBuf)| {
+        let outer = name.split_once('/');
+        outer.is_some_and(|(outer, _)| Part::named(outer).is_some())
+    };
+    let told = folder.join("index.csv").is_file() || named.iter().any(in_part);
+    let mut read = Reading::default();
+    if told || named.len() >= MANY_FILES {
+        let parts = folder::parts(folder, named)?;
+        for part in Part::ALL {
+            for file in parts.get(part) {
+                let words = read.interner.read_file(file, style)?;
+                read.add(part, words);
+            }
+        }
+    } else {
+        for (_, file) in named {
+            let words = read.interner.read_file(&file, style)?;
+            read.divide(words);
+        }
+    }
+    read.finish(name, Origin::Folder(folder.to_owned()), settings)
+}
+
+#[cfg(test)]
+mod tests;

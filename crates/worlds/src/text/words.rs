@@ -1,0 +1,357 @@
+//! Texts cut into words, and words into numbers while they are read.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::num::NonZeroU32;
+use std::path::Path;
+
+use flate2::bufread::MultiGzDecoder;
+
+use super::vocabulary::END;
+use crate::Error;
+use crate::folder::refused;
+
+/// How a text is cut into words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WordStyle {
+    /// Words are what lies between spaces, each line ends with `<eos>`: texts that were cut before, as
+    /// those of WikiText.
+    Spaced,
+    /// Words are runs of letters and digits, with apostrophes between letters and points and commas
+    /// between digits; every run of one other character is a word, but underscores, which mark
+    /// emphasis, are left out. Each paragraph ends with `<eos>`: running text. What the lines
+    /// `*** START OF` and `*** END OF` of Project Gutenberg leave outside is skipped.
+    Running,
+}
+
+/// Bytes read at once.
+const BUFFER: usize = 1 << 18;
+
+/// Numbers of words in the order in which they were first read.
+///
+/// A text is read at the speed of this table, so words lie side by side in the order of their numbers,
+/// where frequent ones, met early, share a few pages.
+#[derive(Default)]
+pub(super) struct Interner {
+    /// All words, one after the other.
+    letters: String,
+    /// `[number]`: the hash of a word, and where in `letters` it ends.
+    words: Vec<(u64, usize)>,
+    /// Numbers, each at the first free place from its hash on; a power of two of places, at most half
+    /// of them taken.
+    places: Vec<Option<NonZeroU32>>,
+}
+
+impl Interner {
+    fn number(&mut self, word: &str) -> u32 {
+        if 2 * self.words.len() >= self.places.len() {
+            self.grow();
+        }
+        let hash = hash(word.as_bytes());
+        let mut place = self.home(hash);
+        // A free place is always met, since half of them are.
+        while let Some(above) = self.places[place] {
+            let number = above.get() - 1;
+            if self.words[number as usize].0 == hash && self.word(number) == word {
+                return number;
+            }
+            place = (place + 1) & (self.places.len() - 1);
+        }
+        self.letters.push_str(word);
+        self.words.push((hash, self.letters.len()));
+        // A text of 2^32 different words does not fit in memory.
+        let above = self.words.len() as u32;
+        self.places[place] = NonZeroU32::new(above);
+        above - 1
+    }
+
+    /// The place from which a hash is looked for.
+    fn home(&self, hash: u64) -> usize {
+        hash as usize & (self.places.len() - 1)
+    }
+
+    fn word(&self, number: u32) -> &str {
+        let number = number as usize;
+        let start = number
+            .checked_sub(1)
+            .map_or(0, |before| self.words[before].1);
+        &self.letters[start..self.words[number].1]
+    }
+
+    fn grow(&mut self) {
+        self.places = vec![None; (2 * self.places.len()).max(1 << 12)];
+        for number in 0..self.words.len() {
+            let mut place = self.home(self.words[number].0);
+            while self.places[place].is_some() {
+                place = (place + 1) & (self.places.len() - 1);
+            }
+            self.places[place] = NonZeroU32::new(number as u32 + 1);
+        }
+    }
+
+    /// The number of `<eos>`.
+    pub(super) fn end(&mut self) -> u32 {
+        self.number(END)
+    }
+
+    /// All words, each at its number.
+    pub(super) fn into_words(self) -> Vec<String> {
+        let numbers = 0..self.words.len() as u32;
+        numbers.map(|number| self.word(number).to_owned()).collect()
+    }
+
+    /// The words of a file, also one compressed by gzip.
+    pub(super) fn read_file(&mut self, file: &Path, style: WordStyle) -> Result<Vec<u32>, Error> {
+        let opened = File::open(file).map_err(|cause| refused(file, cause))?;
+        self.read(opened, &file.display().to_string(), style)
+    }
+
+    pub(super) fn read(
+        &mut self,
+        source: impl Read,
+        file: &str,
+        style: WordStyle,
+    ) -> Result<Vec<u32>, Error> {
+        let mut source = BufReader::with_capacity(BUFFER, source);
+        let start = source.fill_buf().map_err(|cause| Error::Read {
+            file: file.to_owned(),
+            cause,
+        })?;
+        if start.starts_with(&[0x1f, 0x8b]) {
+            let unpacked = MultiGzDecoder::new(source);
+            let lines = BufReader::with_capacity(BUFFER, unpacked);
+            self.read_lines(lines, file, style, |file, cause| Error::DamagedGzip {
+                file,
+                cause,
+            })
+        } else {
+            self.read_lines(source, file, style, |file, cause| Error::Read {
+                file,
+                cause,
+            })
+        }
+    }
+
+    fn read_lines(
+        &mut self,
+        mut lines: impl BufRead,
+        file: &str,
+        style: WordStyle,
+        failed: fn(String, std::io::Error) -> Error,
+    ) -> Result<Vec<u32>, Error> {
+        let end = self.end();
+        let mut words = Vec::new();
+        let mut bytes = Vec::new();
+        let mut offset = 0;
+        // Whether a paragraph has begun and not ended.
+        let mut paragraph = false;
+        loop {
+            bytes.clear();
+            let read = lines.read_until(b'\n', &mut bytes);
+            let length = read.map_err(|cause| failed(file.to_owned(), cause))?;
+            if length == 0 {
+                break;
+            }
+            let line = std::str::from_utf8(&bytes).map_err(|error| Error::NotUtf8 {
+                file: file.to_owned(),
+                offset: offset + error.valid_up_to() as u64,
+            })?;
+            let line = match offset {
+                0 => line.strip_prefix('\u{feff}').unwrap_or(line),
+                _ => line,
+            };
+            offset += length as u64;
+            match style {
+                WordStyle::Spaced => {
+                    words.extend(line.split_ascii_whitespace().map(|word| self.number(word)));
+                    words.push(end);
+                }
+                WordStyle::Running if line.starts_with("*** START OF") => {
+                    words.clear();
+                    paragraph = false;
+                }
+                WordStyle::Running if line.starts_with("*** END OF") => break,
+                WordStyle::Running => {
+                    let before = words.len();
+                    running_words(line, |word| words.push(self.number(word)));
+                    let blank = words.len() == before;
+                    if blank && paragraph {
+                        words.push(end);
+                    }
+                    paragraph = !blank;
+                }
+            }
+        }
+        if paragraph {
+            words.push(end);
+        }
+        Ok(words)
+    }
+}
+
+/// Calls `take` with each word of a line of running text.
+fn running_words<'a>(line: &'a str, mut take: impl FnMut(&'a str)) {
+    let mut rest = line;
+    while let Some(first) = rest.chars().next() {
+        let length = if first.is_alphanumeric() {
+            word_length(rest)
+        } else {
+            let run = rest.find(|next| next != first);
+            run.unwrap_or(rest.len())
+        };
+        let (word, after) = rest.split_at(length);
+        if !first.is_whitespace() && first != '_' {
+            take(word);
+        }
+        rest = after;
+    }
+}
+
+/// Bytes of the letters and digits with which a text begins, and of what joins them.
+fn word_length(text: &str) -> usize {
+    let mut before = None;
+    let mut characters = text.char_indices().peekable();
+    while let Some((at, character)) = characters.next() {
+        let after = characters.peek().map(|(_, after)| *after);
+        let joins = |kind: fn(char) -> bool| before.is_some_and(kind) && after.is_some_and(kind);
+        let belongs = match character {
+            '\'' | '’' => joins(char::is_alphabetic),
+            '.' | ',' => joins(|digit| digit.is_ascii_digit()),
+            _ => character.is_alphanumeric(),
+        };
+        if !belongs {
+            return at;
+        }
+        before = Some(character);
+    }
+    text.len()
+}
+
+/// A quick hash of a short text: eight bytes at a time are multiplied in. Whoever chose the words so that
+/// they collide would only slow down the reading of their own text.
+fn hash(bytes: &[u8]) -> u64 {
+    /// 2^64 divided by the golden ratio.
+    const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mix = |state: u64, eight: [u8; 8]| {
+        let mixed = (state ^ u64::from_le_bytes(eight)).wrapping_mul(MULTIPLIER);
+        mixed ^ (mixed >> 32)
+    };
+    let (eights, rest) = bytes.as_chunks::<8>();
+    let mut state = bytes.len() as u64;
+    for &eight in eights {
+        state = mix(state, eight);
+    }
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    mix(state, last)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn words(text: &[u8], style: WordStyle) -> Result<Vec<String>, Error> {
+        let mut interner = Interner::default();
+        let numbers = interner.read(text, "FILE", style)?;
+        let words = interner.into_words();
+        let named = numbers
+            .into_iter()
+            .map(|number| words[number as usize].clone());
+        Ok(named.collect())
+    }
+
+    #[test]
+    fn spaced_words_are_what_lies_between_spaces() {
+        let read = words(" \n = A @-@ b , = \n\nlast".as_bytes(), WordStyle::Spaced).unwrap();
+        assert_eq!(read.join(" "), "<eos> = A @-@ b , = <eos> <eos> last <eos>");
+        assert!(words(b"", WordStyle::Spaced).unwrap().is_empty());
+    }
+
+    #[test]
+    fn running_text_is_cut_at_words_and_marks() {
+        let text = "\u{feff}Don't \"go\"--said\r\nthe _old_ man's 3,000.5 dogs' . . .\r\n\r\n\r\nÀ propos: l’été\n";
+        assert_eq!(
+            words(text.as_bytes(), WordStyle::Running)
+                .unwrap()
+                .join(" "),
+            "Don't \" go \" -- said the old man's 3,000.5 dogs ' . . . <eos> À propos : l’été <eos>"
+        );
+        let book =
+            "Title\n\n*** START OF THE BOOK ***\n\nText.\n*** END OF THE BOOK ***\nlicence\n";
+        assert_eq!(
+            words(book.as_bytes(), WordStyle::Running).unwrap(),
+            ["Text", ".", "<eos>"]
+        );
+    }
+
+    #[test]
+    fn gzip_is_read_and_damage_is_named() {
+        let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+        packed.write_all(b"one two\n").unwrap();
+        let packed = packed.finish().unwrap();
+        assert_eq!(
+            words(&packed, WordStyle::Spaced).unwrap(),
+            ["one", "two", "<eos>"]
+        );
+        let error = words(&packed[..packed.len() - 3], WordStyle::Spaced).unwrap_err();
+        assert!(
+            error.to_string().starts_with("FILE: damaged gzip data"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn what_is_not_utf_8_is_named_with_its_byte() {
+        for (text, offset) in [(&b"ab\ncd\xff\n"[..], 5), (b"\xe9", 0), (b"a\n\xc3", 2)] {
+            let error = words(text, WordStyle::Spaced).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                format!(
+                    "FILE: byte {offset} is not UTF-8; convert the file to UTF-8 (iconv -t UTF-8)"
+                )
+            );
+        }
+    }
+
+    #[test]
+    fn many_words_have_numbers_of_their_own() {
+        let mut interner = Interner::default();
+        for _ in 0..2 {
+            for word in 0..20_000 {
+                assert_eq!(interner.number(&word.to_string()), word);
+            }
+        }
+        let words = interner.into_words();
+        assert!(
+            words
+                .into_iter()
+                .eq((0..20_000).map(|word| word.to_string()))
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn running_words_lose_nothing_but_space_and_underscores(text in "[a-c1-3' .,_é\\-\t]{0,40}") {
+            let mut joined = String::new();
+            running_words(&text, |word| joined.push_str(word));
+            let kept: String = text.chars().filter(|c| !c.is_whitespace() && *c != '_').collect();
+            prop_assert_eq!(joined, kept);
+        }
+
+        #[test]
+        fn numbers_stand_for_the_words_read(text in "[a-d ]{0,200}") {
+            let read = words(text.as_bytes(), WordStyle::Spaced).unwrap();
+            let mut wanted: Vec<&str> = text.split_whitespace().collect();
+            if !text.is_empty() {
+                wanted.push("<eos>");
+            }
+            prop_assert_eq!(read, wanted);
+        }
+    }
+}
