@@ -32,7 +32,7 @@ pub fn generate<M: FilteringModel>(
     noise: Tensor<3>,
 ) -> Generated {
     let [time, _, _] = noise.dims();
-    let mut state = state;
+    let mut state = model.imagine(state);
     let mut frames = Vec::with_capacity(time);
     let mut attention = Vec::with_capacity(time);
     for (condition, noise) in steps(conditions, time)

@@ -159,6 +159,7 @@ impl<M: Memory> FilteringModel for Gtmm<M> {
     type State = GtmmState<M::State>;
     type Features = GtmmFeatures;
     type Context = GtmmContext<M::State>;
+    type Emission = Tensor<2>;
 
     fn latent_size(&self) -> usize {
         self.latent
@@ -196,7 +197,7 @@ impl<M: Memory> FilteringModel for Gtmm<M> {
         self.prior.forward(input)
     }
 
-    fn posterior(&self, features: &GtmmFeatures, context: &Self::Context) -> DiagonalGaussian {
+    fn posterior(&self, features: &GtmmFeatures, context: &mut Self::Context) -> DiagonalGaussian {
         self.posterior
             .join(features.projected.clone(), context.memory.psi.clone())
     }

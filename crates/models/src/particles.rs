@@ -81,9 +81,9 @@ pub fn particle_bound<M: FilteringModel>(
     for (t, input) in inputs.into_iter().enumerate() {
         let x = frames.clone().narrow(0, t * batch, batch);
         let x = x.select(0, rows.clone());
-        let context = model.predict(input.condition, state);
+        let mut context = model.predict(input.condition, state);
         let prior = model.prior(model.prior_input(&context));
-        let posterior = model.posterior(&input.features, &context);
+        let posterior = model.posterior(&input.features, &mut context);
         let z = posterior.sample(input.noise);
         let emission = model.emit(z.clone(), &context);
         let likelihood = model.decode(emission.clone());
