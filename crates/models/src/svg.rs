@@ -17,7 +17,8 @@
 //! - Frames enter less 1/2, as with Marino et al.; the decoder's sigmoid is the mean.
 //! - The maps give log standard deviations, as everywhere here, not log variances.
 //! - Batch norm takes its statistics over all frames of a call, so over batch and time; the original
-//!   calls its networks once a step.
+//!   calls its networks once a step. Where beliefs are improved by gradients, each step is decoded by
+//!   itself, and in training its statistics are those of its batch.
 
 use crate::{
     DiagonalGaussian, FilteringModel, FrameShape, Likelihood, LikelihoodConfig, ModelError,
@@ -562,7 +563,7 @@ impl FilteringModel for Svg {
 mod tests {
     use super::*;
     use crate::{
-        Generated, InferenceNoise, filter, filter_by_segments, generate, infer,
+        Generated, InferenceNoise, filter, filter_by_segments, filter_given, generate, infer,
         inference::GradientSteps,
     };
     use burn::module::{ModuleMapper, ModuleVisitor, Param};
@@ -796,18 +797,35 @@ mod tests {
     #[test]
     fn gradient_steps_lower_the_free_energy() {
         let device = Device::default().autodiff();
-        let model = build(&config(SvgNetwork::Dcgan, 1, 8), &device).no_grad();
-        let frames = numbers([BATCH, 3, 64], 1.0, &device);
+        let learner = build(&config(SvgNetwork::Dcgan, 1, 8), &device);
+        let model = learner.clone().no_grad();
+        let frames: Tensor<3> = numbers([BATCH, 3, 64], 1.0, &device);
         let noise = InferenceNoise {
             inner: vec![noise(3, &device).unsqueeze_dim(0)],
             latent: noise(3, &device).neg(),
         };
         let mut improver = GradientSteps::new(20, 0.05);
-        let found = infer(&model, &mut improver, frames, None, noise, 1.0, None);
+        let found = infer(
+            &model,
+            &mut improver,
+            frames.clone(),
+            None,
+            noise,
+            1.0,
+            None,
+        );
         let energy = |of: &Tensor<2>| of.clone().sum().into_scalar::<f32>();
         let first = energy(&found.energies[0]);
         let last = energy(found.energies.last().unwrap());
         assert!(last < first, "{first} nats before, {last} after");
+
+        // All but the posterior learn from what was found.
+        let given = filter_given(&learner, frames, None, &found, None);
+        let gradients = given.bound(1.0).mean().backward();
+        let learns = |of: &Recurrent| of.output.weight.val().grad(&gradients).is_some();
+        assert!(learns(&learner.predictor));
+        assert!(learner.prior.as_ref().is_some_and(learns));
+        assert!(!learns(&learner.posterior));
     }
 
     /// Gradients of all parameters by name.
