@@ -24,6 +24,7 @@ import lru
 import ntm
 import properties
 import srnn
+import svg
 import vrnn
 import vrnn_full
 from distributions import bernoulli_log_likelihood, gaussian_kl, gaussian_log_likelihood
@@ -287,6 +288,39 @@ def vrnn_full_golden(seed: int, *, observation: int, latent: int, hidden: int, w
     return filtering_golden(parameters, vrnn_full.filter_sequence, observations, noise, clamped)._replace(step=1e-6)
 
 
+def svg_golden(
+    seed: int,
+    *,
+    frame: int,
+    side: int,
+    channels: list[int],
+    features: int,
+    latent: int,
+    hidden: int,
+    layers: int,
+    learned_prior: bool,
+    batch: int,
+    steps: int,
+) -> Golden:
+    """Scales of batch norm lie around one, so that its outputs lie on both sides of the leaky ReLU; the last convolution is weak, so that no
+    standard deviation is far from one and the bound moderate.
+    """
+    random = np.random.default_rng(seed)
+    parameters = draw_parameters(random, svg.parameter_shapes(frame, channels, features, latent, hidden, layers, learned_prior))
+    for name, value in parameters.items():
+        if name.endswith(".gamma"):
+            parameters[name] = as_stored(1.0 + value)
+    parameters["decoder.output.weight"] = as_stored(0.2 * parameters["decoder.output.weight"])
+    observations = as_stored(random.uniform(0.0, 1.0, (steps, batch, frame * side * side)))
+    noise = draw(random, (steps, batch, latent))
+
+    def run(at: Arrays, observations: np.ndarray, noise: np.ndarray) -> Arrays:
+        return svg.filter_sequence(at, observations, noise, side)
+
+    # A small step: the slopes of the leaky ReLU change at zero.
+    return filtering_golden(parameters, run, observations, noise, ())._replace(step=1e-7)
+
+
 def avf_golden(seed: int, *, latent: int, observation: int, hidden: int, batch: int, normalise_mean: bool, limit: float) -> Golden:
     """One new log-variance, that of the second latent in the first example, is beyond `limit`; in the other examples it is not."""
     random = np.random.default_rng(seed)
@@ -393,6 +427,12 @@ def all_golden() -> dict[str, Golden]:
         "gtmm_vrnn": gtmm_vrnn_golden(6),
         "srnn": srnn_golden(71, observation=9, latent=3, hidden=7, units=4, batch=2, steps=5),
         "vrnn_full": vrnn_full_golden(33, observation=5, latent=3, hidden=9, wide=7, units=8, batch=2, steps=4),
+        "svg": svg_golden(
+            81, frame=1, side=16, channels=[2, 4], features=3, latent=2, hidden=4, layers=2, learned_prior=True, batch=2, steps=3
+        ),
+        "svg_fixed": svg_golden(
+            82, frame=3, side=8, channels=[3], features=4, latent=2, hidden=3, layers=1, learned_prior=False, batch=3, steps=2
+        ),
         "avf": avf_golden(73, latent=5, observation=0, hidden=7, batch=3, normalise_mean=False, limit=avf.LOG_VARIANCE_CEILING),
         "avf_observation": avf_golden(
             74, latent=3, observation=4, hidden=5, batch=2, normalise_mean=True, limit=avf.LOG_VARIANCE_FLOOR

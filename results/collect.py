@@ -16,6 +16,13 @@ from pathlib import Path
 
 CLAIMS = [
     # claim, unit, where it is in evaluation.json, decimals in the table
+    ("free energy", "nats per step", ("recordings", "free_energy"), 3),
+    ("free energy of recordings", "nats per step, mean over recordings", ("recordings", "free_energy_of_recordings"), 3),
+    ("KL a step", "nats per step", ("recordings", "kl"), 3),
+    ("at the prior", "nats per step", ("energy_by_round", 0), 3),
+    ("after the last round", "nats per step", ("energy_by_round", -1), 3),
+    ("importance-weighted", "nats per step", ("recordings", "importance_weighted"), 3),
+    ("particle filter", "nats per step", ("recordings", "particle_filter"), 3),
     ("bound", "nats per sequence", ("bound",), 1),
     ("bit error", "share of answered bits", ("bit_error",), 4),
     ("KL unpredictable", "nats per frame", ("kl_unpredictable",), 2),
@@ -29,7 +36,28 @@ CLAIMS = [
 ]
 
 
-MODELS = ["lstm", "vrnn", "introspection", "ntm", "lru", "dnc", "hybrid"]
+MODELS = ["lstm", "vrnn", "srnn", "svg", "introspection", "ntm", "lru", "dnc", "hybrid"]
+# Keys that came after the first runs; absent, they meant this.
+LATER = {
+    "training": {"segment": 0},
+    "task": {"window": 25, "side": 64, "colour": False, "digits": 2},
+    "model": {"name": "gtmm"},
+    "evaluation": {"particles": 0},
+}
+
+
+def label(experiment: dict) -> str:
+    """As `Experiment::label` has it: the memory or the model, and how beliefs are found."""
+    model = experiment["model"]
+    base = model["memory"] if model["name"] == "gtmm" else model["name"]
+    filtering = experiment.get("filtering", {"strategy": "direct"})
+    match filtering["strategy"]:
+        case "iterative":
+            return f"{base}-avf{filtering['iterations']}"
+        case "gradient":
+            return f"{base}-gradient{filtering['iterations']}"
+        case _:
+            return base
 
 
 def read_run(directory: Path) -> dict:
@@ -37,16 +65,34 @@ def read_run(directory: Path) -> dict:
     evaluation = json.loads((directory / "evaluation.json").read_text())
     origin = json.loads((directory / "origin.json").read_text())
     state = json.loads((directory / "checkpoints" / f"step-{evaluation['step']}" / "state.json").read_text())
-    # A key that came after the first runs; absent, it meant this.
-    experiment["training"].setdefault("segment", 0)
+    for table, keys in LATER.items():
+        for key, value in keys.items():
+            experiment[table].setdefault(key, value)
+    if experiment["model"]["name"] == "gtmm" and label(experiment) == experiment["model"]["memory"]:
+        # Sizes and settings that such a model does not read.
+        for table in ("network", "filtering"):
+            experiment.pop(table, None)
     seed = experiment.pop("seed")
     return {"experiment": experiment, "evaluation": evaluation, "origin": origin, "seconds": state["elapsed_seconds"], "seed": seed}
 
 
-def pick(value: dict, path: tuple[str, ...]) -> float | None:
+def pick(value: dict | list, path: tuple) -> float | None:
     for key in path:
-        value = value.get(key) if value is not None else None
+        try:
+            value = value[key]
+        except (KeyError, IndexError):
+            return None
     return value
+
+
+def command(run: dict) -> str:
+    """The command of a run, without the directory and the seed."""
+    words = run["origin"]["command"].split()
+    for option in ("--out", "--seed"):
+        if option in words:
+            place = words.index(option)
+            del words[place : place + 2]
+    return " ".join(words)
 
 
 def rows_of(replicas: list[dict]) -> list[dict]:
@@ -57,9 +103,9 @@ def rows_of(replicas: list[dict]) -> list[dict]:
     commits = sorted({run["origin"]["commit"] for run in replicas})
     common = {
         "setting": experiment["name"],
-        "model": experiment["model"]["memory"],
+        "model": label(experiment),
         "seeds": seeds,
-        "command": f"mnemora train {experiment['name']} --memory {experiment['model']['memory']} --seed N, N in {seeds}",
+        "command": f"{command(first)}, seeds {seeds}",
         "commit": ", ".join(commits),
         "machine": origin["machine"],
         "parameters": origin["parameters"],
@@ -92,7 +138,7 @@ def table(rows: list[dict]) -> str:
         lines.append(f"\n### {setting}\n")
         lines.append("| model | parameters | seeds | updates | " + " | ".join(claim for claim, _ in present) + " |")
         lines.append("| --- " * (4 + len(present)) + "|")
-        for model, claims in sorted(models.items(), key=lambda item: MODELS.index(item[0])):
+        for model, claims in sorted(models.items(), key=lambda item: (MODELS.index(item[0].split("-")[0]), item[0])):
             any_row = next(iter(claims.values()))
             cells = [model, f"{any_row['parameters']:,}", ", ".join(map(str, any_row["seeds"])), f"{any_row['budget']['steps']:,}"]
             for claim, decimals in present:

@@ -161,6 +161,12 @@ pub struct Filter {
     /// File of the filter's state: it goes on from there if the file exists, and writes it in the end
     #[arg(long, value_name = "FILE")]
     pub state: Option<PathBuf>,
+    /// Filter a held-out recording of the run's data, by its number, instead of standard input
+    #[arg(long, value_name = "N")]
+    pub recording: Option<usize>,
+    /// PNG of what came, what was expected and how surprising it was
+    #[arg(long, value_name = "PNG")]
+    pub draw: Option<PathBuf>,
     /// Seed of the latents that are drawn on the way
     #[arg(long, default_value_t = 1)]
     pub seed: u64,

@@ -2,7 +2,7 @@
 
 use crate::{arguments::Filter, signals::StopSignal};
 use mnemora_lab::{
-    Belief, LabError, OnlineFilter, find_device, load_filter_state,
+    Belief, FilteredSequence, LabError, OnlineFilter, find_device, load_filter_state,
     npy::{Array, Numbers},
     open, save_filter_state,
 };
@@ -48,37 +48,29 @@ pub fn run(arguments: &Filter) -> Result<u8, LabError> {
         eprintln!("mnemora: goes on after step {}", filter.steps());
     }
     let signal = StopSignal::listen()?;
-    let lines = lines_of_standard_input();
-    let mut tally = Tally::default();
-    let mut first = true;
-    let mut open = true;
-    while open && signal.received().is_none() {
-        let line = match lines.recv_timeout(PATIENCE) {
-            Ok(line) => line?,
-            Err(RecvTimeoutError::Timeout) => continue,
-            Err(RecvTimeoutError::Disconnected) => break,
-        };
-        if std::mem::take(&mut first) && line.starts_with(NPY) {
-            array(filter.as_mut(), &line, &mut tally, &signal)?;
-            break;
-        }
-        if line.trim_ascii().is_empty() {
-            continue;
-        }
-        let observation = serde_json::from_slice(&line).map_err(|error| {
-            let problem = error.to_string();
-            let problem = problem.split(" at line").next().unwrap_or_default();
-            format!("{problem}; a line is {{\"x\": [..]}}, or {{\"x\": [..], \"c\": [..]}}")
-        });
-        let answer = observation.and_then(|observation: Observation| {
-            tally.timed(|| filter.step(&observation.x, observation.c.as_deref()))
-        });
-        open = say(answer, filter.steps(), &mut tally)?;
+    let mut session = Session {
+        filter: filter.as_mut(),
+        passed: FilteredSequence {
+            observations: Vec::new(),
+            beliefs: Vec::new(),
+        },
+        keeps: arguments.draw.is_some(),
+        tally: Tally::default(),
+        signal: &signal,
+    };
+    match arguments.recording {
+        Some(number) => session.rows(&trained.recording(number)?)?,
+        None => session.standard_input()?,
     }
+    let Session { passed, tally, .. } = session;
     if let Some(path) = &arguments.state {
         save_filter_state(filter.as_ref(), path)?;
     }
     tally.report();
+    if let Some(path) = &arguments.draw {
+        trained.draw_filtered(&passed, path)?;
+        eprintln!("{}", path.display());
+    }
     Ok(signal
         .received()
         .map_or(0, |signal| u8::try_from(128 + signal).unwrap_or(1)))
@@ -114,61 +106,114 @@ fn lines_of_standard_input() -> Receiver<Result<Vec<u8>, LabError>> {
     receiver
 }
 
-/// The rows of an array `[time, ..]`.
-fn array(
-    filter: &mut dyn OnlineFilter,
-    bytes: &[u8],
-    tally: &mut Tally,
-    signal: &StopSignal,
-) -> Result<(), LabError> {
-    let wrong = |problem: String| LabError::Configuration(format!("standard input: {problem}"));
-    let Array { shape, numbers } = Array::decode(bytes).map_err(wrong)?;
-    let values = match numbers {
-        Numbers::Floats(values) => values,
-        // Bytes are intensities.
-        Numbers::Bytes(bytes) => bytes.iter().map(|b| f32::from(*b) / 255.0).collect(),
-    };
-    let wanted = filter.numbers();
-    let width: usize = shape.iter().skip(1).product();
-    if shape.is_empty() || width != wanted {
-        return Err(wrong(format!(
-            "an array of shape {shape:?}; the model takes [steps, {wanted}]"
-        )));
-    }
-    for row in values.chunks(width) {
-        if signal.received().is_some() {
-            break;
-        }
-        let answer = tally.timed(|| filter.step(row, None));
-        if !say(answer, filter.steps(), tally)? {
-            break;
-        }
-    }
-    Ok(())
+/// A filter at work.
+struct Session<'a> {
+    filter: &'a mut dyn OnlineFilter,
+    /// What it went through, if it is to be drawn.
+    passed: FilteredSequence,
+    keeps: bool,
+    tally: Tally,
+    signal: &'a StopSignal,
 }
 
-/// Writes a line; `false` once nobody reads.
-fn say(answer: Result<Belief, String>, steps: u64, tally: &mut Tally) -> Result<bool, LabError> {
-    let text = match &answer {
-        Ok(belief) => serde_json::to_string(belief),
-        Err(error) => {
-            tally.refused += 1;
-            serde_json::to_string(&Refusal {
-                t: steps + 1,
-                error: error.clone(),
-            })
+impl Session<'_> {
+    /// All that comes on standard input, until a signal does.
+    fn standard_input(&mut self) -> Result<(), LabError> {
+        let lines = lines_of_standard_input();
+        let mut first = true;
+        while self.signal.received().is_none() {
+            let line = match lines.recv_timeout(PATIENCE) {
+                Ok(line) => line?,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
+            if std::mem::take(&mut first) && line.starts_with(NPY) {
+                return self.array(&line);
+            }
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            let answer = match serde_json::from_slice::<Observation>(&line) {
+                Ok(observation) => self.step(&observation.x, observation.c.as_deref()),
+                Err(error) => {
+                    let problem = error.to_string();
+                    let problem = problem.split(" at line").next().unwrap_or_default();
+                    Err(format!(
+                        "{problem}; a line is {{\"x\": [..]}}, or {{\"x\": [..], \"c\": [..]}}"
+                    ))
+                }
+            };
+            if !self.say(answer)? {
+                break;
+            }
         }
-    };
-    let text = text.expect("beliefs hold only numbers, texts and lists");
-    let mut out = std::io::stdout().lock();
-    match writeln!(out, "{text}").and_then(|()| out.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
-        Err(source) => Err(LabError::Write {
-            path: "standard output".into(),
-            source,
-            hint: String::new(),
-        }),
-        Ok(()) => Ok(true),
+        Ok(())
+    }
+
+    /// An array `[steps, ..]`.
+    fn array(&mut self, bytes: &[u8]) -> Result<(), LabError> {
+        let wrong = |problem: String| LabError::Configuration(format!("standard input: {problem}"));
+        let Array { shape, numbers } = Array::decode(bytes).map_err(wrong)?;
+        let values = match numbers {
+            Numbers::Floats(values) => values,
+            // Bytes are intensities.
+            Numbers::Bytes(bytes) => bytes.iter().map(|b| f32::from(*b) / 255.0).collect(),
+        };
+        let wanted = self.filter.numbers();
+        if shape.is_empty() || shape.iter().skip(1).product::<usize>() != wanted {
+            return Err(wrong(format!(
+                "an array of shape {shape:?}; the model takes [steps, {wanted}]"
+            )));
+        }
+        self.rows(&values)
+    }
+
+    /// Observations one after the other.
+    fn rows(&mut self, values: &[f32]) -> Result<(), LabError> {
+        for row in values.chunks(self.filter.numbers()) {
+            if self.signal.received().is_some() {
+                break;
+            }
+            let answer = self.step(row, None);
+            if !self.say(answer)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, x: &[f32], condition: Option<&[f32]>) -> Result<Belief, String> {
+        let belief = self.tally.timed(|| self.filter.step(x, condition))?;
+        if self.keeps {
+            self.passed.observations.extend(x);
+            self.passed.beliefs.push(belief.clone());
+        }
+        Ok(belief)
+    }
+
+    /// Writes a line; `false` once nobody reads.
+    fn say(&mut self, answer: Result<Belief, String>) -> Result<bool, LabError> {
+        let text = match &answer {
+            Ok(belief) => serde_json::to_string(belief),
+            Err(error) => {
+                self.tally.refused += 1;
+                serde_json::to_string(&Refusal {
+                    t: self.filter.steps() + 1,
+                    error: error.clone(),
+                })
+            }
+        };
+        let text = text.expect("beliefs hold only numbers, texts and lists");
+        let mut out = std::io::stdout().lock();
+        match writeln!(out, "{text}").and_then(|()| out.flush()) {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+            Err(source) => Err(LabError::Write {
+                path: "standard output".into(),
+                source,
+                hint: String::new(),
+            }),
+            Ok(()) => Ok(true),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use burn::tensor::{Tensor, activation, module::batch_norm_train};
 
-/// What [`batch_norm_relu`] gives.
+/// What [`batch_norm_relu`] and [`batch_norm_leaky_relu`] give.
 #[derive(Clone, Debug)]
 pub struct Normalised {
     /// `[images, channels, height, width]`
@@ -27,23 +27,44 @@ pub fn batch_norm_relu(
     beta: Tensor<1>,
     epsilon: f64,
 ) -> Normalised {
+    batch_norm_leaky_relu(x, gamma, beta, epsilon, 0.0)
+}
+
+/// The same with a slope of the ReLU below zero; 1: batch norm alone.
+pub fn batch_norm_leaky_relu(
+    x: Tensor<4>,
+    gamma: Tensor<1>,
+    beta: Tensor<1>,
+    epsilon: f64,
+    slope: f64,
+) -> Normalised {
     #[cfg(feature = "flex")]
     if crate::flex::fused(&x.device()) {
         let channels = x.dims()[1];
-        let (output, moments) = crate::flex::batch_norm(x, gamma, beta, epsilon as f32);
+        let numbers = [epsilon, slope].map(|number| number as f32);
+        let (output, moments) = crate::flex::batch_norm(x, gamma, beta, numbers);
         return Normalised {
             output,
             mean: moments.clone().narrow(0, 0, channels),
             variance: moments.narrow(0, channels, channels),
         };
     }
-    plain(x, gamma, beta, epsilon)
+    plain(x, gamma, beta, epsilon, slope)
 }
 
-fn plain(x: Tensor<4>, gamma: Tensor<1>, beta: Tensor<1>, epsilon: f64) -> Normalised {
+/// ReLU with a slope below zero.
+pub fn leaky_relu(x: Tensor<4>, slope: f64) -> Tensor<4> {
+    match slope {
+        0.0 => activation::relu(x),
+        1.0 => x,
+        _ => activation::leaky_relu(x, slope),
+    }
+}
+
+fn plain(x: Tensor<4>, gamma: Tensor<1>, beta: Tensor<1>, epsilon: f64, slope: f64) -> Normalised {
     let normalised = batch_norm_train(x, gamma, beta, epsilon);
     Normalised {
-        output: activation::relu(normalised.output),
+        output: leaky_relu(normalised.output, slope),
         mean: normalised.mean.detach(),
         variance: normalised.variance.detach(),
     }
@@ -59,6 +80,7 @@ mod tests {
     use burn::tensor::Device;
 
     const EPSILON: f64 = 1e-3;
+    const SLOPES: [f64; 3] = [0.0, 0.2, 1.0];
 
     type Shape = [usize; 4];
 
@@ -85,17 +107,18 @@ mod tests {
         )
     }
 
-    fn kernel(shape: Shape) -> impl Fn(Vec<Tensor<1>>, Way) -> Tensor<4> {
+    fn kernel(shape: Shape, slope: f64) -> impl Fn(Vec<Tensor<1>>, Way) -> Tensor<4> {
         move |inputs, way| {
             let (x, gamma, beta) = arguments(inputs, shape, way);
-            crate::flex::batch_norm(x, gamma, beta, EPSILON as f32).0
+            let numbers = [EPSILON, slope].map(|number| number as f32);
+            crate::flex::batch_norm(x, gamma, beta, numbers).0
         }
     }
 
-    fn composition(shape: Shape) -> impl Fn(Vec<Tensor<1>>, Way) -> Tensor<4> {
+    fn composition(shape: Shape, slope: f64) -> impl Fn(Vec<Tensor<1>>, Way) -> Tensor<4> {
         move |inputs, way| {
             let (x, gamma, beta) = arguments(inputs, shape, way);
-            plain(x, gamma, beta, EPSILON).output
+            plain(x, gamma, beta, EPSILON, slope).output
         }
     }
 
@@ -113,7 +136,7 @@ mod tests {
         [means, variances]
     }
 
-    fn definition(inputs: &[Vec<f64>], shape: Shape) -> Vec<f64> {
+    fn definition(inputs: &[Vec<f64>], shape: Shape, slope: f64) -> Vec<f64> {
         let [x, gamma, beta] = inputs else {
             unreachable!("three inputs")
         };
@@ -121,7 +144,8 @@ mod tests {
         let value = |(index, x): (usize, &f64)| {
             let c = index / (shape[2] * shape[3]) % shape[1];
             let normal = (x - means[c]) / (variances[c] + EPSILON).sqrt();
-            (gamma[c] * normal + beta[c]).max(0.0)
+            let y = gamma[c] * normal + beta[c];
+            if y < 0.0 { slope * y } else { y }
         };
         x.iter().enumerate().map(value).collect()
     }
@@ -139,9 +163,11 @@ mod tests {
             [20, 5, 3, 11],
             [2, 1, 37, 53],
         ] {
-            let name = format!("{shape:?}");
-            let (kernel, plain) = (kernel(shape), composition(shape));
-            assert_same(&inputs(shape), 3e-5, &name, kernel, plain);
+            for slope in SLOPES {
+                let name = format!("{shape:?}, slope {slope}");
+                let (kernel, plain) = (kernel(shape, slope), composition(shape, slope));
+                assert_same(&inputs(shape), 3e-5, &name, kernel, plain);
+            }
         }
     }
 
@@ -156,9 +182,16 @@ mod tests {
             [11, 1, 1, 3],
         ] {
             let inputs = inputs(shape);
-            let found = gradients(&inputs, &[], Way::Straight, kernel(shape));
-            let expected = differences(&inputs, |inputs| definition(inputs, shape));
-            assert_close(&found, &expected, 3e-5, &format!("{shape:?}"));
+            for slope in SLOPES {
+                let found = gradients(&inputs, &[], Way::Straight, kernel(shape, slope));
+                let expected = differences(&inputs, |inputs| definition(inputs, shape, slope));
+                assert_close(
+                    &found,
+                    &expected,
+                    3e-5,
+                    &format!("{shape:?}, slope {slope}"),
+                );
+            }
         }
     }
 
@@ -172,7 +205,7 @@ mod tests {
                 vector(&x).reshape(shape),
                 vector(&gamma),
                 vector(&beta),
-                EPSILON as f32,
+                [EPSILON as f32, 0.0],
             );
             let found: Vec<Vec<f32>> = values(found).chunks(shape[1]).map(Vec::from).collect();
             let expected = moments(&wide(&[x])[0], shape);
@@ -183,9 +216,11 @@ mod tests {
     #[test]
     fn what_is_no_number_stays_none() {
         for shape in [[1, 1, 1, 1], [2, 2, 1, 3], [2, 3, 5, 7], [3, 1, 1, 33]] {
-            let name = format!("{shape:?}");
-            let (kernel, plain) = (kernel(shape), composition(shape));
-            assert_spreads(&inputs(shape), &NOT_FINITE, &name, kernel, plain);
+            for slope in SLOPES {
+                let name = format!("{shape:?}, slope {slope}");
+                let (kernel, plain) = (kernel(shape, slope), composition(shape, slope));
+                assert_spreads(&inputs(shape), &NOT_FINITE, &name, kernel, plain);
+            }
         }
     }
 }

@@ -9,11 +9,11 @@ use burn::tensor::Tensor;
 /// logarithm for each row.
 ///
 /// # Shapes
-/// `[parts * rows, width]` to `parts` times `[rows, width]`
+/// `[parts * rows, ..]` to `parts` times `[rows, ..]`
 ///
 /// # Panics
 /// If the rows cannot be shared out equally.
-pub fn split_rows(whole: Tensor<2>, parts: usize) -> Vec<Tensor<2>> {
+pub fn split_rows<const D: usize>(whole: Tensor<D>, parts: usize) -> Vec<Tensor<D>> {
     let rows = whole.dims()[0];
     assert!(
         parts > 0 && rows.is_multiple_of(parts),
@@ -24,7 +24,7 @@ pub fn split_rows(whole: Tensor<2>, parts: usize) -> Vec<Tensor<2>> {
     split
 }
 
-fn halve(whole: Tensor<2>, parts: usize, split: &mut Vec<Tensor<2>>) {
+fn halve<const D: usize>(whole: Tensor<D>, parts: usize, split: &mut Vec<Tensor<D>>) {
     if parts == 1 {
         return split.push(whole);
     }

@@ -5,7 +5,7 @@ mod sizes;
 
 pub use network::{
     FilteringSettings, ModelName, NetworkSettings, SrnnNetworkSettings, StrategyName,
-    VrnnNetworkSettings,
+    SvgNetworkName, SvgNetworkSettings, SvgPriorName, SvgSkipsName, VrnnNetworkSettings,
 };
 pub use sizes::{
     DncSettings, HybridSettings, IntrospectionSettings, LruSettings, LstmSettings, MemorySettings,
@@ -230,8 +230,8 @@ pub enum TaskKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModelSettings {
-    /// Which model: `gtmm`, the temporal VAE around a memory, or, for recorded sequences, `vrnn` or
-    /// `srnn`. The task `copy` takes the memory alone.
+    /// Which model: `gtmm`, the temporal VAE around a memory, or, for recorded sequences, `vrnn`,
+    /// `srnn` or, for clips, `svg`. The task `copy` takes the memory alone.
     pub name: ModelName,
     /// Which memory: `vrnn`, `introspection`, `ntm`, `lru`, `dnc` or `hybrid`; for the task `copy`
     /// `lstm`, `ntm`, `lru` or `dnc`.
@@ -814,7 +814,7 @@ impl Experiment {
         let task = self.task.name;
         if !task.models().contains(&self.model.name) {
             return Err(format!(
-                "model.name is '{}', for the task {} it must be gtmm; vrnn and srnn are for recorded \
+                "model.name is '{}', for the task {} it must be gtmm; vrnn, srnn and svg are for recorded \
                  sequences, such as jsb-chorales",
                 self.model.name.as_str(),
                 task.as_str()
@@ -840,7 +840,9 @@ impl Experiment {
         let table = Table::try_from(&self.network).map_err(|error| error.to_string())?;
         flatten(&table, "network", &mut tables);
         for (key, size) in tables {
-            let size = size.as_integer().unwrap_or_default();
+            let Some(size) = size.as_integer() else {
+                continue;
+            };
             if size == 0 {
                 return Err(format!("{key} is 0, it must be at least 1"));
             }

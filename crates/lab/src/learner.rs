@@ -7,7 +7,7 @@ use crate::{
     checkpoint::HeldOut,
     config::Schedule,
     device::is_processor,
-    online::OnlineFilter,
+    online::{Belief, OnlineFilter},
     picture::Image,
     present::Figures,
     run::Metrics,
@@ -78,11 +78,30 @@ pub trait Learner: Send {
         Vec::new()
     }
 
+    /// A held-out recording, by its number from 1, as a filter takes it, `[steps, numbers]`; `None` for a
+    /// task that has no recordings.
+    fn recording(&self, _number: usize) -> Option<Result<Vec<f32>, LabError>> {
+        None
+    }
+
+    /// A picture of what came, what was expected and how surprising it was; `None` for what cannot be drawn.
+    fn draw_filtered(&self, _sequence: &FilteredSequence) -> Option<Result<Image, LabError>> {
+        None
+    }
+
     /// The model as a filter that observations are given to as they come; `None` for one without latents.
     /// Its samples take draws of streams under `seed`.
     fn online(&self, _seed: u64) -> Option<Box<dyn OnlineFilter>> {
         None
     }
+}
+
+/// A sequence that a filter has gone through.
+pub struct FilteredSequence {
+    /// What came, `[steps, numbers]`.
+    pub observations: Vec<f32>,
+    /// What the filter said of each step.
+    pub beliefs: Vec<Belief>,
 }
 
 /// What a model makes.

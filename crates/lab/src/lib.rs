@@ -56,8 +56,8 @@ pub use config::{
     DataSettings, DncSettings, EvaluationSettings, Experiment, FilteringSettings, HybridSettings,
     IntrospectionSettings, LikelihoodName, LruSettings, LstmSettings, MemoryName, MemorySettings,
     ModelName, ModelSettings, NetworkSettings, NtmSettings, Schedule, SrnnNetworkSettings,
-    StrategyName, TaskKind, TaskName, TaskSettings, TrainingSettings, VisualName,
-    VrnnNetworkSettings, VrnnSettings,
+    StrategyName, SvgNetworkName, SvgNetworkSettings, SvgPriorName, SvgSkipsName, TaskKind,
+    TaskName, TaskSettings, TrainingSettings, VisualName, VrnnNetworkSettings, VrnnSettings,
 };
 pub use device::{DEVICE_VARIABLE, DeviceName, device_words, find_device};
 pub use digit_classifier::{DigitClassifier, DigitTraining, box_blur};
@@ -65,6 +65,7 @@ pub use error::LabError;
 pub use evaluate::{EVALUATION, Evaluation, GeneratedDigits, GeneratedRecall, RecordingScore};
 pub use experiments::{Shipped, load_experiment, shipped};
 pub use export::export;
+pub use learner::FilteredSequence;
 pub use mnemora_worlds::npy;
 pub use online::{Belief, OnlineFilter, load_filter_state, save_filter_state};
 pub use open::{Plan, Trained, Which, open, plan};

@@ -7,8 +7,9 @@ use crate::{
     copy::CopyLearner,
     device::light_device,
     evaluate::{EVALUATION, Evaluation},
-    learner::Learner,
+    learner::{FilteredSequence, Learner},
     online::OnlineFilter,
+    present::write_png,
     recordings::{self, Source},
     run::read_experiment,
     trainer::{FrameLearner, task},
@@ -152,6 +153,32 @@ impl Trained {
                 self.experiment.task.name.as_str()
             ))
         })
+    }
+}
+
+impl Trained {
+    /// A held-out recording, by its number from 1, as the filter takes it, `[steps, numbers]`.
+    ///
+    /// # Errors
+    /// There is no such recording.
+    pub fn recording(&self, number: usize) -> Result<Vec<f32>, LabError> {
+        self.learner.recording(number).unwrap_or_else(|| {
+            Err(LabError::Configuration(format!(
+                "the task {} has no recordings; give observations on standard input",
+                self.experiment.task.name.as_str()
+            )))
+        })
+    }
+
+    /// Draws what came, what was expected and how surprising it was.
+    pub fn draw_filtered(&self, sequence: &FilteredSequence, out: &Path) -> Result<(), LabError> {
+        let picture = self.learner.draw_filtered(sequence).unwrap_or_else(|| {
+            Err(LabError::Configuration(format!(
+                "filtering the task {} has no picture",
+                self.experiment.task.name.as_str()
+            )))
+        })?;
+        write_png(out, &picture.png_bytes()?)
     }
 }
 

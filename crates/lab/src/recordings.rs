@@ -11,10 +11,11 @@ pub(crate) use self::source::{Kind, Source};
 use crate::{
     Evaluation, Experiment, LabError,
     adam::{Adam, ParameterGradients},
-    config::ModelName,
-    evaluate::CHECKPOINT_EVALUATION,
-    learner::{Drawn, Learner, Shown, StepFailure, Updates},
+    config::{ModelName, SvgNetworkName, SvgPriorName, SvgSkipsName},
+    evaluate::{CHECKPOINT_EVALUATION, EVALUATION},
+    learner::{Drawn, FilteredSequence, Learner, Shown, StepFailure, Updates},
     online::{Online, OnlineFilter},
+    picture::Image,
     present::Figures,
     run::Metrics,
     strategy::Strategy,
@@ -26,8 +27,11 @@ use burn::{
     tensor::{Device, Tensor, TensorData},
 };
 use mnemora_memory::Initializer;
-use mnemora_models::{FilteringModel, FrameShape, SrnnConfig, VrnnConfig};
-use mnemora_worlds::{Part, SequenceBatch, Stream};
+use mnemora_models::{
+    FilteringModel, FrameShape, LikelihoodConfig, SrnnConfig, SvgConfig, SvgNetwork, SvgPrior,
+    SvgSkips, VrnnConfig,
+};
+use mnemora_worlds::{Part, Scale, SequenceBatch, Stream};
 use std::{path::Path, sync::Arc};
 
 /// A model that learns from recordings. What batch norm does to frames of unequal sequences is not
@@ -92,7 +96,52 @@ pub(crate) fn learner(
             let model = config.init(&mut init)?;
             Box::new(RecordingLearner::new(experiment, source, model, device)?)
         }
+        ModelName::Svg => {
+            if source.kind() != Kind::Pixels {
+                return Err(LabError::Configuration(format!(
+                    "model.name is 'svg', which is for clips; {} has none",
+                    source.words()
+                )));
+            }
+            let config = svg_config(experiment, frame, likelihood);
+            let model = config.init(&mut init)?;
+            Box::new(RecordingLearner::new(experiment, source, model, device)?)
+        }
     })
+}
+
+fn svg_config(
+    experiment: &Experiment,
+    frame: FrameShape,
+    likelihood: LikelihoodConfig,
+) -> SvgConfig {
+    let sizes = &experiment.network.svg;
+    SvgConfig {
+        frame,
+        network: match sizes.network {
+            SvgNetworkName::Dcgan => SvgNetwork::Dcgan,
+            SvgNetworkName::Vgg => SvgNetwork::Vgg,
+        },
+        width: sizes.width,
+        features: sizes.features,
+        latent: experiment.model.latent,
+        hidden: sizes.hidden,
+        predictor_layers: sizes.predictor_layers,
+        posterior_layers: sizes.latent_layers,
+        prior_layers: sizes.latent_layers,
+        embedding: sizes.embedding,
+        prior: match sizes.prior {
+            SvgPriorName::Learned => SvgPrior::Learned,
+            SvgPriorName::Fixed => SvgPrior::Fixed,
+        },
+        skips: match sizes.skips {
+            SvgSkipsName::Observed => SvgSkips::Observed,
+            SvgSkipsName::Previous => SvgSkips::Previous,
+            SvgSkipsName::First => SvgSkips::First,
+            SvgSkipsName::Off => SvgSkips::Off,
+        },
+        likelihood,
+    }
 }
 
 impl<M: FilteringModel + Module> RecordingLearner<M> {
@@ -264,6 +313,29 @@ where
 
     fn notes(&self) -> Vec<String> {
         self.source.notes(self.window)
+    }
+
+    fn recording(&self, number: usize) -> Option<Result<Vec<f32>, LabError>> {
+        let part = part_for(&self.source, EVALUATION);
+        let count = self.source.count(part);
+        if !(1..=count).contains(&number) {
+            return Some(Err(LabError::Configuration(format!(
+                "--recording {number}: the {part} part of {} has 1 to {count}",
+                self.source.words()
+            ))));
+        }
+        let batch = self.source.whole(part, &[number - 1], self.window);
+        let Scale { mean, deviation } = self.source.scale();
+        // The filter scales what it is given itself.
+        let unscaled = |batch: SequenceBatch| {
+            let values = batch.values.into_iter();
+            values.map(|x| x * deviation + mean).collect()
+        };
+        Some(batch.map(unscaled))
+    }
+
+    fn draw_filtered(&self, sequence: &FilteredSequence) -> Option<Result<Image, LabError>> {
+        Some(pictures::filtered(&self.source, sequence))
     }
 
     fn online(&self, seed: u64) -> Option<Box<dyn OnlineFilter>> {

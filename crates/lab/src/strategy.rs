@@ -322,7 +322,7 @@ impl<M: FilteringModel + Module> AtWork<M> {
     pub fn belief(
         &self,
         features: &M::Features,
-        context: &M::Context,
+        context: &mut M::Context,
         x: &Tensor<2>,
         draws: &Stream,
         index: u64,

@@ -1,7 +1,7 @@
 //! Bundles of tensors: what goes from step to step, and all that is done to it as a whole.
 
 use burn::tensor::{Gradients, Int, Tensor};
-use std::{collections::VecDeque, fmt::Debug};
+use std::{any::Any, collections::VecDeque, fmt::Debug, iter};
 
 /// A bundle of tensors, the batch in dimension 0 of each: a state, the features of a frame.
 ///
@@ -61,6 +61,22 @@ pub trait Bundle: Clone + Send + Debug {
         }
         let gradients = Tensor::from_inner(Tensor::cat(pairs.gradients, 0));
         Some((Tensor::cat(pairs.tensors, 0) * gradients).sum())
+    }
+
+    /// Rows of several bundles in order, that have the same parts filled.
+    ///
+    /// # Panics
+    /// If there is no bundle.
+    fn concatenate(bundles: Vec<Self>) -> Self {
+        let mut bundles = bundles.into_iter();
+        let first = bundles.next().expect("a bundle at least");
+        let rest = bundles.map(|bundle| {
+            let mut parts = Parts::default();
+            bundle.map_tensors(&mut parts);
+            parts.0
+        });
+        let rest = rest.collect();
+        first.map_tensors(&mut Concatenate(rest))
     }
 
     /// The rows `rows`, `[count]`, of the batch, in their order; one may come twice or not at all.
@@ -152,6 +168,51 @@ impl TensorMapper for Pairs {
             self.gradients.push(gradient);
         }
         tensor
+    }
+}
+
+/// The tensors of a bundle in the order of a visit, each a `Tensor<D>` or `Tensor<D, Int>`.
+#[derive(Default)]
+struct Parts(VecDeque<Box<dyn Any>>);
+
+impl TensorMapper for Parts {
+    fn float<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
+        self.0.push_back(Box::new(tensor.clone()));
+        tensor
+    }
+
+    fn int<const D: usize>(&mut self, tensor: Tensor<D, Int>) -> Tensor<D, Int> {
+        self.0.push_back(Box::new(tensor.clone()));
+        tensor
+    }
+}
+
+/// What the bundles that follow have left.
+struct Concatenate(Vec<VecDeque<Box<dyn Any>>>);
+
+impl Concatenate {
+    /// The next part of each bundle that follows.
+    fn next<T: 'static>(&mut self) -> impl Iterator<Item = T> {
+        self.0.iter_mut().map(|parts| {
+            let part = parts.pop_front().and_then(|part| part.downcast().ok());
+            *part.expect("bundles with the same parts filled")
+        })
+    }
+}
+
+impl TensorMapper for Concatenate {
+    fn float<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
+        if self.0.is_empty() {
+            return tensor;
+        }
+        Tensor::cat(iter::once(tensor).chain(self.next()).collect(), 0)
+    }
+
+    fn int<const D: usize>(&mut self, tensor: Tensor<D, Int>) -> Tensor<D, Int> {
+        if self.0.is_empty() {
+            return tensor;
+        }
+        Tensor::cat(iter::once(tensor).chain(self.next()).collect(), 0)
     }
 }
 

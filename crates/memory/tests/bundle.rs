@@ -93,6 +93,29 @@ fn rows_are_sequences() {
     }
 }
 
+/// Rows of several states, put one after the other, go on as the same rows of one.
+#[test]
+fn rows_can_be_put_together() {
+    let device = Device::default();
+    let all = Tensor::from_ints([2, 0, 2], &device);
+    let parts = [
+        Tensor::from_ints([2], &device),
+        Tensor::from_ints([0, 2], &device),
+    ];
+    for (name, config) in memories(5) {
+        let memory = memory(&config, &device);
+        let state = memory.initial_state(BATCH, &device);
+        let (_, state) = steps(&memory, state, 0..3, None, &device);
+        let rows = parts.iter().map(|rows| state.clone().select(rows));
+        let together = Bundle::concatenate(rows.collect());
+        let (found, _) = steps(&memory, together, 3..5, Some(&all), &device);
+        let (expected, _) = steps(&memory, state.select(&all), 3..5, Some(&all), &device);
+        for (found, expected) in found.into_iter().zip(expected) {
+            assert_close(name, &values(found), &values(expected));
+        }
+    }
+}
+
 /// Truncated back-propagation: a detached state goes on after a backward pass, values do not
 /// change, and the gradient of the second part is that from a constant state.
 #[test]

@@ -111,7 +111,7 @@ fn watch(model: &Model, frames: Tensor<3>) -> State {
     println!("\nstep  surprise (nats)  prediction error");
     for (t, frame) in (1..).zip(frames.chunk(time, 1)) {
         // Before the frame is seen: the prior, and the frame expected under its mean.
-        let context = model.predict(None, state);
+        let mut context = model.predict(None, state);
         let prior = model.prior(model.prior_input(&context));
         let expected = model
             .decode(model.emit(prior.mean.clone(), &context))
@@ -120,7 +120,7 @@ fn watch(model: &Model, frames: Tensor<3>) -> State {
         // The frame arrives: its features, the posterior, a sample of it.
         let seen: Tensor<2> = frame.clone().squeeze_dim(1);
         let features = model.encode(frame).remove(0);
-        let posterior = model.posterior(&features, &context);
+        let posterior = model.posterior(&features, &mut context);
         let z = posterior.sample(normal([1, LATENT], &device));
 
         // Free energy of the step: KL from prior to posterior, less the log likelihood, which is

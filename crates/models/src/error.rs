@@ -38,6 +38,16 @@ pub enum ModelError {
         "the inception network gives one number a pixel, the likelihood normal needs two; use model.visual = \"dense\""
     )]
     InceptionParameters,
+    /// Frames that halving does not bring to 4x4 pixels.
+    #[error(
+        "the dcgan and vgg networks take square frames of 8, 16, 32, 64, .. pixels a side, these have {height}x{width}"
+    )]
+    FrameSide {
+        /// Rows of a frame.
+        height: usize,
+        /// Columns of a frame.
+        width: usize,
+    },
     /// A standard deviation that is not a positive number.
     #[error("model.likelihood_std is {std}, it must be a positive number")]
     LikelihoodStd {

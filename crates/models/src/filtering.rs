@@ -18,6 +18,8 @@ pub trait FilteringModel {
     type Features: Bundle;
     /// What conditions step `t`; carries the not yet updated state along.
     type Context;
+    /// What `p(x_t | ..)` is read from.
+    type Emission: Bundle;
 
     /// Size of `z`.
     fn latent_size(&self) -> usize;
@@ -37,23 +39,32 @@ pub trait FilteringModel {
     /// `p(z_t | z_<t, x_<t)` for stacked prior inputs `[rows, prior_input]`.
     fn prior(&self, input: Tensor<2>) -> DiagonalGaussian;
 
-    /// The model's own `q(z_t | z_<t, x_<=t)`, `[batch, latent]`.
-    fn posterior(&self, features: &Self::Features, context: &Self::Context) -> DiagonalGaussian;
+    /// The model's own `q(z_t | z_<t, x_<=t)`, `[batch, latent]`. A posterior with a recurrence of its
+    /// own leaves its next state in the context, for [`update`](Self::update).
+    fn posterior(&self, features: &Self::Features, context: &mut Self::Context)
+    -> DiagonalGaussian;
 
-    /// The cheap, possibly recurrent, part of `p(x_t | ..)`: `[batch, emission]`.
-    fn emit(&self, z: Tensor<2>, context: &Self::Context) -> Tensor<2>;
+    /// The cheap, possibly recurrent, part of `p(x_t | ..)`.
+    fn emit(&self, z: Tensor<2>, context: &Self::Context) -> Self::Emission;
 
-    /// The rest of `p(x_t | ..)`, for stacked emissions `[rows, emission]`.
-    fn decode(&self, emissions: Tensor<2>) -> Likelihood;
+    /// The rest of `p(x_t | ..)`, for emissions of any number of steps, their rows
+    /// [one after the other](Bundle::concatenate).
+    fn decode(&self, emissions: Self::Emission) -> Likelihood;
 
     /// State after step `t`; `emission` is what [`emit`](Self::emit) made of `z`.
     fn update(
         &self,
         features: &Self::Features,
         z: Tensor<2>,
-        emission: &Tensor<2>,
+        emission: &Self::Emission,
         context: Self::Context,
     ) -> Self::State;
+
+    /// The same state where the frames that follow are the model's own, not observed ones; only a model
+    /// that treats them differently has to say something here.
+    fn imagine(&self, state: Self::State) -> Self::State {
+        state
+    }
 
     /// Attention of the memory at this step, for looking at.
     fn attention<'a>(&self, context: &'a Self::Context) -> &'a [Attention];
@@ -133,7 +144,7 @@ pub fn filter<M: FilteringModel>(
     score(
         model,
         observations,
-        Steps::concatenate(steps),
+        Bundle::concatenate(steps),
         attention,
         state,
     )
@@ -182,34 +193,17 @@ impl<F: Bundle> Bundle for Inputs<F> {
 
 /// What the time loop gives for the calls after it: one step, or more as rows.
 #[derive(Clone, Debug)]
-pub(crate) struct Steps {
+pub(crate) struct Steps<E> {
     /// See [`FilteringModel::prior_input`].
     pub(crate) prior_input: Tensor<2>,
     pub(crate) posterior: DiagonalGaussian,
     /// `[rows, latent]`
     pub(crate) latent: Tensor<2>,
     /// See [`FilteringModel::emit`].
-    pub(crate) emission: Tensor<2>,
+    pub(crate) emission: E,
 }
 
-impl Steps {
-    /// Rows of all in order.
-    pub(crate) fn concatenate(steps: Vec<Self>) -> Self {
-        let rows =
-            |part: &dyn Fn(&Self) -> Tensor<2>| Tensor::cat(steps.iter().map(part).collect(), 0);
-        Self {
-            prior_input: rows(&|step| step.prior_input.clone()),
-            posterior: DiagonalGaussian {
-                mean: rows(&|step| step.posterior.mean.clone()),
-                log_std: rows(&|step| step.posterior.log_std.clone()),
-            },
-            latent: rows(&|step| step.latent.clone()),
-            emission: rows(&|step| step.emission.clone()),
-        }
-    }
-}
-
-impl Bundle for Steps {
+impl<E: Bundle> Bundle for Steps<E> {
     fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
         Self {
             prior_input: self.prior_input.map_tensors(mapper),
@@ -223,13 +217,20 @@ impl Bundle for Steps {
     }
 }
 
-/// The time loop with the model's own posterior, one sample each. Also gives attention of each step, and
-/// the state after the last.
+/// What the time loop gives for the calls after it, one value a step; attention of each step; the state
+/// after the last.
+pub(crate) type Passed<M> = (
+    Vec<Steps<<M as FilteringModel>::Emission>>,
+    Vec<Vec<Attention>>,
+    <M as FilteringModel>::State,
+);
+
+/// The time loop with the model's own posterior, one sample each.
 pub(crate) fn pass<M: FilteringModel>(
     model: &M,
     inputs: Vec<Inputs<M::Features>>,
     state: M::State,
-) -> (Vec<Steps>, Vec<Vec<Attention>>, M::State) {
+) -> Passed<M> {
     run(model, inputs, state, |_, features, context, noise| {
         let posterior = model.posterior(features, context);
         let latent = posterior.sample(noise);
@@ -243,13 +244,13 @@ pub(crate) fn run<M: FilteringModel>(
     model: &M,
     inputs: Vec<Inputs<M::Features>>,
     mut state: M::State,
-    belief: impl Fn(usize, &M::Features, &M::Context, Tensor<2>) -> (DiagonalGaussian, Tensor<2>),
-) -> (Vec<Steps>, Vec<Vec<Attention>>, M::State) {
+    belief: impl Fn(usize, &M::Features, &mut M::Context, Tensor<2>) -> (DiagonalGaussian, Tensor<2>),
+) -> Passed<M> {
     let mut steps = Vec::with_capacity(inputs.len());
     let mut attention = Vec::with_capacity(inputs.len());
     for (t, input) in inputs.into_iter().enumerate() {
-        let context = model.predict(input.condition, state);
-        let (posterior, latent) = belief(t, &input.features, &context, input.noise);
+        let mut context = model.predict(input.condition, state);
+        let (posterior, latent) = belief(t, &input.features, &mut context, input.noise);
         let emission = model.emit(latent.clone(), &context);
         steps.push(Steps {
             prior_input: model.prior_input(&context),
@@ -267,7 +268,7 @@ pub(crate) fn run<M: FilteringModel>(
 pub(crate) fn score<M: FilteringModel>(
     model: &M,
     observations: Tensor<3>,
-    steps: Steps,
+    steps: Steps<M::Emission>,
     attention: Vec<Vec<Attention>>,
     state: M::State,
 ) -> Filtered<M::State> {

@@ -34,7 +34,7 @@ pub fn generate<M: FilteringModel>(
     mut observe: impl FnMut(usize, Likelihood) -> Tensor<2>,
 ) -> Generated {
     let [time, _, _] = noise.dims();
-    let mut state = state;
+    let mut state = model.imagine(state);
     let mut frames = Vec::with_capacity(time);
     let mut attention = Vec::with_capacity(time);
     let inputs = steps(conditions, time)

@@ -162,6 +162,7 @@ impl<M: Memory> FilteringModel for Gtmm<M> {
     type State = GtmmState<M::State>;
     type Features = GtmmFeatures;
     type Context = GtmmContext<M::State>;
+    type Emission = Tensor<2>;
 
     fn latent_size(&self) -> usize {
         self.latent
@@ -199,7 +200,7 @@ impl<M: Memory> FilteringModel for Gtmm<M> {
         self.prior.forward(input)
     }
 
-    fn posterior(&self, features: &GtmmFeatures, context: &Self::Context) -> DiagonalGaussian {
+    fn posterior(&self, features: &GtmmFeatures, context: &mut Self::Context) -> DiagonalGaussian {
         self.posterior
             .join(features.projected.clone(), context.memory.psi.clone())
     }

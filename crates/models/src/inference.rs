@@ -11,9 +11,10 @@
 
 use crate::{
     DiagonalGaussian, Filtered, FilteringModel,
-    filtering::{Inputs, Steps, run, score, time_major},
+    filtering::{Inputs, run, score, time_major},
 };
 use burn::tensor::{Gradients, Tensor};
+use mnemora_memory::Bundle;
 
 /// Bounds of a log-variance.
 pub const LOG_VARIANCE: [f64; 2] = [-15.0, 5.0];
@@ -339,6 +340,6 @@ pub fn filter_given<M: FilteringModel, S>(
         };
         (posterior, latent)
     });
-    let steps = Steps::concatenate(steps);
+    let steps = Bundle::concatenate(steps);
     score(model, observations, steps, attention, state)
 }

@@ -9,6 +9,7 @@
 //! - [`segments`]: the gradient of a long sequence in the memory of a short one.
 //! - [`gtmm`]: the temporal VAE over any memory (Gemici et al. 2017).
 //! - [`srnn`], [`vrnn`]: stochastic recurrent networks (Fraccaro et al. 2016, Chung et al. 2015).
+//! - [`svg`]: stochastic video generation (Denton and Fergus 2018).
 //! - [`sequence`]: a recurrent core alone, that answers with bits.
 //! - [`visual`]: encoders and decoders of frames; [`maps`], [`mlp`]: maps from vectors to
 //!   vectors.
@@ -28,6 +29,7 @@ pub mod particles;
 pub mod segments;
 pub mod sequence;
 pub mod srnn;
+pub mod svg;
 pub mod visual;
 pub mod vrnn;
 
@@ -46,5 +48,6 @@ pub use particles::{ParticleBound, Resampling, particle_bound};
 pub use segments::filter_by_segments;
 pub use sequence::{Answers, SequenceConfig, SequenceModel};
 pub use srnn::{Srnn, SrnnConfig};
+pub use svg::{Svg, SvgConfig, SvgNetwork, SvgPrior, SvgSkips};
 pub use visual::{FrameShape, VisualConfig};
 pub use vrnn::{Vrnn, VrnnConfig};

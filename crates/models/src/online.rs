@@ -5,6 +5,7 @@ use crate::{
     filtering::{Inputs, time_major},
 };
 use burn::tensor::Tensor;
+use mnemora_memory::Bundle;
 
 /// What one observation gave.
 #[derive(Clone, Debug)]
@@ -44,12 +45,12 @@ pub fn online_step<M: FilteringModel>(
     x: Tensor<2>,
     condition: Option<Tensor<2>>,
     noise: Tensor<2>,
-    belief: impl FnOnce(&M::Features, &M::Context, &Tensor<2>) -> DiagonalGaussian,
+    belief: impl FnOnce(&M::Features, &mut M::Context, &Tensor<2>) -> DiagonalGaussian,
 ) -> OnlineStep<M::State> {
     let features = model.encode(x.clone().unsqueeze_dim::<3>(1)).remove(0);
-    let context = model.predict(condition, state);
+    let mut context = model.predict(condition, state);
     let prior = model.prior(model.prior_input(&context));
-    let posterior = belief(&features, &context, &x);
+    let posterior = belief(&features, &mut context, &x);
     let z = posterior.sample(noise);
     let emission = model.emit(z.clone(), &context);
     let reconstruction = model.decode(emission.clone()).log_probability(x);
@@ -71,7 +72,7 @@ pub fn expect_next<M: FilteringModel>(
     state: M::State,
     condition: Option<Tensor<2>>,
 ) -> Likelihood {
-    let context = model.predict(condition, state);
+    let context = model.predict(condition, model.imagine(state));
     let prior = model.prior(model.prior_input(&context));
     model.decode(model.emit(prior.mean, &context))
 }
@@ -105,5 +106,5 @@ pub fn expected<M: FilteringModel>(
         let emission = model.emit(z.clone(), &context);
         state = model.update(&input.features, z, &emission, context);
     }
-    model.decode(Tensor::cat(emissions, 0))
+    model.decode(M::Emission::concatenate(emissions))
 }

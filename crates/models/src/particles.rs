@@ -54,7 +54,7 @@ pub fn particle_bound<M: FilteringModel>(
     conditions: Option<Tensor<3>>,
     noise: Tensor<3>,
     resampling: Resampling,
-    mut proposal: impl FnMut(usize, &M::Features, &M::Context, &Tensor<2>) -> DiagonalGaussian,
+    mut proposal: impl FnMut(usize, &M::Features, &mut M::Context, &Tensor<2>) -> DiagonalGaussian,
     mut uniform: impl FnMut(usize) -> Vec<f64>,
 ) -> ParticleBound {
     let [batch, time, pixels] = observations.dims();
@@ -84,9 +84,9 @@ pub fn particle_bound<M: FilteringModel>(
     for (t, input) in inputs.into_iter().enumerate() {
         let x = frames.clone().narrow(0, t * batch, batch);
         let x = x.select(0, rows.clone());
-        let context = model.predict(input.condition, state);
+        let mut context = model.predict(input.condition, state);
         let prior = model.prior(model.prior_input(&context));
-        let posterior = proposal(t, &input.features, &context, &x);
+        let posterior = proposal(t, &input.features, &mut context, &x);
         let z = posterior.sample(input.noise);
         let emission = model.emit(z.clone(), &context);
         let likelihood = model.decode(emission.clone());

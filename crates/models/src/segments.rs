@@ -7,7 +7,7 @@
 
 use crate::{
     Filtered, FilteringModel,
-    filtering::{Inputs, Steps, pass, score, time_major},
+    filtering::{Inputs, pass, score, time_major},
 };
 use burn::{
     module::Module,
@@ -49,12 +49,12 @@ pub fn filter_by_segments<M: FilteringModel + Module>(
     for inputs in &segments {
         starts.push(state.clone());
         let (steps, _, next) = pass(&plain, inputs.to_vec().inner(), state);
-        outputs.push(Steps::concatenate(steps).leaf());
+        outputs.push(Bundle::concatenate(steps).leaf());
         state = next;
     }
 
     // Outside the loop: from the bound to what the loop gave.
-    let steps = Steps::concatenate(outputs.clone());
+    let steps = Bundle::concatenate(outputs.clone());
     let filtered = score(model, observations, steps, Vec::new(), state);
     let gradients = filtered.bound(kl_weight).mean().neg().backward();
     let outputs: Vec<_> = outputs.iter().map(|of| of.gradients(&gradients)).collect();
@@ -77,7 +77,7 @@ pub fn filter_by_segments<M: FilteringModel + Module>(
         let inputs = inputs.map(|(step, features)| Inputs { features, ..step });
         let (steps, _, end) = pass(model, inputs.collect(), start.clone());
         let from = [
-            Steps::concatenate(steps).dot(to_outputs),
+            Bundle::concatenate(steps).dot(to_outputs),
             to_state.take().and_then(|gradients| end.dot(gradients)),
         ];
         let Some(from) = from.into_iter().flatten().reduce(|a, b| a + b) else {

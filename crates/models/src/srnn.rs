@@ -125,6 +125,7 @@ impl FilteringModel for Srnn {
     /// `x_t`
     type Features = Tensor<2>;
     type Context = SrnnContext;
+    type Emission = Tensor<2>;
 
     fn latent_size(&self) -> usize {
         self.latent
@@ -159,7 +160,7 @@ impl FilteringModel for Srnn {
         DiagonalGaussian::from_parameters(self.prior.forward(input))
     }
 
-    fn posterior(&self, features: &Tensor<2>, context: &SrnnContext) -> DiagonalGaussian {
+    fn posterior(&self, features: &Tensor<2>, context: &mut SrnnContext) -> DiagonalGaussian {
         let input = Tensor::cat(vec![features.clone(), context.lstm.hidden.clone()], 1);
         DiagonalGaussian::from_parameters(self.posterior.forward(input))
     }

@@ -3,11 +3,18 @@
 //! An encoder maps frames with intensities in `[0, 1]` to features; a decoder maps `[z; psi]` to
 //! one output a pixel, which the likelihood turns into logits or means.
 
+mod dcgan;
 mod dense;
 mod inception;
+mod layers;
+mod vgg;
 
+pub use dcgan::{DcganDecoder, DcganEncoder};
 pub use dense::{DenseDecoder, DenseEncoder};
 pub use inception::{InceptionDecoder, InceptionEncoder};
+pub(crate) use layers::WEIGHT_STD;
+pub use layers::{Block, Convolution};
+pub use vgg::{Level, VggDecoder, VggEncoder};
 
 use crate::ModelError;
 use burn::{module::Module, tensor::Tensor};

@@ -104,6 +104,7 @@ impl FilteringModel for Vrnn {
     /// `X(x_t)`
     type Features = Tensor<2>;
     type Context = VrnnState;
+    type Emission = Tensor<2>;
 
     fn latent_size(&self) -> usize {
         self.latent
@@ -141,7 +142,7 @@ impl FilteringModel for Vrnn {
         DiagonalGaussian::from_parameters(self.prior.forward(input))
     }
 
-    fn posterior(&self, features: &Tensor<2>, context: &VrnnState) -> DiagonalGaussian {
+    fn posterior(&self, features: &Tensor<2>, context: &mut VrnnState) -> DiagonalGaussian {
         let input = Tensor::cat(vec![features.clone(), context.0.hidden.clone()], 1);
         DiagonalGaussian::from_parameters(self.posterior.forward(input))
     }

@@ -1,4 +1,4 @@
-//! Batch norm with ReLU over images, with the statistics of the batch.
+//! Batch norm with a ReLU, leaky or not, over images, with the statistics of the batch.
 
 use super::{
     Loop, Raw,
@@ -50,11 +50,12 @@ fn sum(plane: &[f32], f: impl Fn(f32) -> f32) -> f32 {
     sums.iter().sum()
 }
 
-/// `relu(scale x + shift)` of a plane.
+/// `y = scale x + shift` of a plane, `slope y` where it is negative.
 struct Normalise<'a> {
     x: &'a [f32],
     scale: f32,
     shift: f32,
+    slope: f32,
     output: &'a mut [f32],
 }
 
@@ -66,9 +67,15 @@ impl Loop for Normalise<'_> {
         for (output, x) in self.output.iter_mut().zip(self.x) {
             let y = x * self.scale + self.shift;
             // NaN passes through.
-            *output = if y < 0.0 { 0.0 } else { y };
+            *output = if y < 0.0 { leaked(y, self.slope) } else { y };
         }
     }
+}
+
+/// What of a number goes through where the ReLU is closed; nothing at slope 0, whatever the number.
+#[inline(always)]
+fn leaked(number: f32, slope: f32) -> f32 {
+    if slope == 0.0 { 0.0 } else { slope * number }
 }
 
 /// How a channel was normalised.
@@ -79,10 +86,12 @@ struct Channel {
     inverse: f32,
     gamma: f32,
     beta: f32,
+    /// Below zero.
+    slope: f32,
 }
 
 /// `sum g` and `sum g xhat` of a plane, where `g` is the gradient where the output is positive, or no
-/// number: a ReLU that is closed for NaN would hide it from the gradients of scale and shift.
+/// number, and `slope` times it elsewhere: a ReLU that is closed for NaN would hide it from the gradients of scale and shift.
 struct GradientSums<'a> {
     x: &'a [f32],
     gradient: &'a [f32],
@@ -97,8 +106,8 @@ impl WithSimd for GradientSums<'_> {
     fn with_simd<S: Simd>(self, simd: S) -> [f32; 2] {
         let c = self.channel;
         let zero = simd.splat_f32s(0.0);
-        let [mean, inverse, gamma, beta] =
-            [c.mean, c.inverse, c.gamma, c.beta].map(|value| simd.splat_f32s(value));
+        let [mean, inverse, gamma, beta, slope] =
+            [c.mean, c.inverse, c.gamma, c.beta, c.slope].map(|value| simd.splat_f32s(value));
         let (x, x_rest) = S::as_simd_f32s(self.x);
         let (gradient, gradient_rest) = S::as_simd_f32s(self.gradient);
         let (mut sums, mut products) = (zero, zero);
@@ -106,7 +115,11 @@ impl WithSimd for GradientSums<'_> {
             let xhat = simd.mul_f32s(simd.sub_f32s(*x, mean), inverse);
             let y = simd.add_f32s(simd.mul_f32s(xhat, gamma), beta);
             let closed = simd.less_than_or_equal_f32s(y, zero);
-            let g = simd.select_f32s(closed, zero, *gradient);
+            let leaked = match c.slope == 0.0 {
+                true => zero,
+                false => simd.mul_f32s(*gradient, slope),
+            };
+            let g = simd.select_f32s(closed, leaked, *gradient);
             sums = simd.add_f32s(sums, g);
             products = simd.mul_add_f32s(g, xhat, products);
         }
@@ -114,7 +127,11 @@ impl WithSimd for GradientSums<'_> {
         for (x, gradient) in x_rest.iter().zip(gradient_rest) {
             let xhat = (x - c.mean) * c.inverse;
             let closed = xhat * c.gamma + c.beta <= 0.0;
-            let g = if closed { 0.0 } else { *gradient };
+            let g = if closed {
+                leaked(*gradient, c.slope)
+            } else {
+                *gradient
+            };
             totals[0] += g;
             totals[1] += g * xhat;
         }
@@ -142,7 +159,11 @@ impl Loop for GradientInput<'_> {
         for (gradient, x) in self.gradient.iter_mut().zip(self.x) {
             let xhat = (x - c.mean) * c.inverse;
             let closed = xhat * c.gamma + c.beta <= 0.0;
-            let g = if closed { 0.0 } else { *gradient };
+            let g = if closed {
+                leaked(*gradient, c.slope)
+            } else {
+                *gradient
+            };
             *gradient = factor * (g - self.means[0] - xhat * self.means[1]);
         }
     }
@@ -199,19 +220,21 @@ fn channel_of(
     gamma: &[f32],
     beta: &[f32],
     [mean, variance]: [f32; 2],
-    epsilon: f32,
+    [epsilon, slope]: [f32; 2],
 ) -> Channel {
     Channel {
         mean,
         inverse: 1.0 / (variance + epsilon).sqrt(),
         gamma: gamma[index],
         beta: beta[index],
+        slope,
     }
 }
 
-/// `relu(gamma (x - mean) / sqrt(variance + epsilon) + beta)`; a channel's moments and output are made one
+/// `y = gamma (x - mean) / sqrt(variance + epsilon) + beta`, `slope y` where it is negative; `numbers` are
+/// `epsilon` and `slope`. A channel's moments and output are made one
 /// after the other, while it is in the cache.
-pub(super) fn forward(x: &Raw, gamma: &Raw, beta: &Raw, epsilon: f32, found: &Found) -> Raw {
+pub(super) fn forward(x: &Raw, gamma: &Raw, beta: &Raw, numbers: [f32; 2], found: &Found) -> Raw {
     let [x, gamma, beta] = [x, gamma, beta].map(contiguous);
     let [images, channels, pixels] = sizes(&x);
     let [_, _, height, width] = x.layout().shape().dims();
@@ -225,7 +248,7 @@ pub(super) fn forward(x: &Raw, gamma: &Raw, beta: &Raw, epsilon: f32, found: &Fo
     let output = by_groups(x.len(), pixels, channels, |index, outputs| {
         let inputs = || planes(x, [channels, pixels], index);
         let moments = *all[index].get_or_init(|| moments(inputs()));
-        let c = channel_of(index, gamma, beta, moments, epsilon);
+        let c = channel_of(index, gamma, beta, moments, numbers);
         let scale = c.gamma * c.inverse;
         let shift = c.beta - c.mean * scale;
         for (output, x) in outputs.zip(inputs()) {
@@ -233,6 +256,7 @@ pub(super) fn forward(x: &Raw, gamma: &Raw, beta: &Raw, epsilon: f32, found: &Fo
                 x,
                 scale,
                 shift,
+                slope: c.slope,
                 output,
             });
         }
@@ -250,17 +274,17 @@ pub(super) fn tracked<C: CheckpointStrategy>(
     x: FloatTensor<Autodiff<Flex, C>>,
     gamma: FloatTensor<Autodiff<Flex, C>>,
     beta: FloatTensor<Autodiff<Flex, C>>,
-    epsilon: f32,
+    numbers: [f32; 2],
     found: Found,
 ) -> FloatTensor<Autodiff<Flex, C>> {
     #[derive(Debug)]
     struct BatchNorm;
 
     impl Backward<Flex, 3> for BatchNorm {
-        type State = ([Raw; 3], f32, Found);
+        type State = ([Raw; 3], [f32; 2], Found);
 
         fn backward(self, ops: Ops<Self::State, 3>, grads: &mut Gradients, _: &mut Checkpointer) {
-            let ([x, gamma, beta], epsilon, found) = ops.state;
+            let ([x, gamma, beta], numbers, found) = ops.state;
             // In place where nothing else holds the gradient.
             let mut outer = exact(grads.consume::<Flex>(&ops.node));
             let [images, channels, pixels] = sizes(&x);
@@ -275,7 +299,7 @@ pub(super) fn tracked<C: CheckpointStrategy>(
                 .enumerate()
                 .map(|(index, mut gradients)| {
                     let moments = [means[index], variances[index]];
-                    let channel = channel_of(index, gamma, beta, moments, epsilon);
+                    let channel = channel_of(index, gamma, beta, moments, numbers);
                     let inputs = || planes(x, [channels, pixels], index);
                     let sums = inputs()
                         .zip(&gradients)
@@ -319,10 +343,10 @@ pub(super) fn tracked<C: CheckpointStrategy>(
     let (beta, beta_guard) = beta.into_parts();
     let saved = [x, gamma, beta].map(|tensor| contiguous(&tensor));
     let [x, gamma, beta] = &saved;
-    let output = forward(x, gamma, beta, epsilon, &found);
+    let output = forward(x, gamma, beta, numbers, &found);
     let guards = [x_guard, gamma_guard, beta_guard];
     match BatchNorm.prepare::<C>(guards).compute_bound().stateful() {
-        OpsKind::Tracked(prep) => prep.finish((saved, epsilon, found), output),
+        OpsKind::Tracked(prep) => prep.finish((saved, numbers, found), output),
         OpsKind::UnTracked(prep) => prep.finish(output),
     }
 }

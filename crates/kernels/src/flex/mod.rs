@@ -102,12 +102,12 @@ pub(crate) trait FusedOps: Backend {
     /// One of the outputs of the operation whose node is `whole`.
     fn part(whole: FloatTensor<Self>, parts: Parts, index: usize) -> FloatTensor<Self>;
 
-    /// Images `[images, channels, height, width]`, scale, shift.
+    /// Images `[images, channels, height, width]`, scale, shift; epsilon and slope.
     fn batch_norm(
         x: FloatTensor<Self>,
         gamma: FloatTensor<Self>,
         beta: FloatTensor<Self>,
-        epsilon: f32,
+        numbers: [f32; 2],
         found: batch_norm::Found,
     ) -> FloatTensor<Self>;
 
@@ -187,8 +187,14 @@ impl FusedOps for Flex {
         parts.take(index)
     }
 
-    fn batch_norm(x: Raw, gamma: Raw, beta: Raw, epsilon: f32, found: batch_norm::Found) -> Raw {
-        batch_norm::forward(&x, &gamma, &beta, epsilon, &found)
+    fn batch_norm(
+        x: Raw,
+        gamma: Raw,
+        beta: Raw,
+        numbers: [f32; 2],
+        found: batch_norm::Found,
+    ) -> Raw {
+        batch_norm::forward(&x, &gamma, &beta, numbers, &found)
     }
 
     fn convolution(input: Raw, weight: Raw, bias: Raw, options: conv::Options) -> Raw {
@@ -291,10 +297,10 @@ impl<C: CheckpointStrategy> FusedOps for Autodiff<Flex, C> {
         x: FloatTensor<Self>,
         gamma: FloatTensor<Self>,
         beta: FloatTensor<Self>,
-        epsilon: f32,
+        numbers: [f32; 2],
         found: batch_norm::Found,
     ) -> FloatTensor<Self> {
-        batch_norm::tracked::<C>(x, gamma, beta, epsilon, found)
+        batch_norm::tracked::<C>(x, gamma, beta, numbers, found)
     }
 
     fn convolution(
@@ -446,12 +452,12 @@ pub(crate) fn sample(mean: Tensor<2>, log_std: Tensor<2>, noise: Tensor<2>) -> T
     Tensor::from_dispatch(output)
 }
 
-/// [`crate::batch_norm::batch_norm_relu`]; also means and variances of the channels.
+/// [`crate::batch_norm::batch_norm_leaky_relu`], `numbers` epsilon and slope; also means and variances of the channels.
 pub(crate) fn batch_norm(
     x: Tensor<4>,
     gamma: Tensor<1>,
     beta: Tensor<1>,
-    epsilon: f32,
+    numbers: [f32; 2],
 ) -> (Tensor<4>, Tensor<1>) {
     let device = x.device();
     let found = batch_norm::Found::default();
@@ -459,7 +465,7 @@ pub(crate) fn batch_norm(
         x.into_dispatch(),
         gamma.into_dispatch(),
         beta.into_dispatch(),
-        epsilon,
+        numbers,
         found.clone(),
     );
     let moments = Tensor::from_floats(found.moments(), &device);

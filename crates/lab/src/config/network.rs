@@ -12,11 +12,13 @@ pub enum ModelName {
     Vrnn,
     /// The stochastic recurrent network (Fraccaro et al. 2016).
     Srnn,
+    /// Stochastic video generation (Denton and Fergus 2018).
+    Svg,
 }
 
 impl ModelName {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Gtmm, Self::Vrnn, Self::Srnn];
+    pub const ALL: [Self; 4] = [Self::Gtmm, Self::Vrnn, Self::Srnn, Self::Svg];
 
     /// As in configurations.
     pub fn as_str(self) -> &'static str {
@@ -24,6 +26,7 @@ impl ModelName {
             Self::Gtmm => "gtmm",
             Self::Vrnn => "vrnn",
             Self::Srnn => "srnn",
+            Self::Svg => "svg",
         }
     }
 }
@@ -36,6 +39,8 @@ pub struct NetworkSettings {
     pub vrnn: VrnnNetworkSettings,
     /// The stochastic recurrent network.
     pub srnn: SrnnNetworkSettings,
+    /// Stochastic video generation.
+    pub svg: SvgNetworkSettings,
 }
 
 /// Sizes of the variational recurrent network.
@@ -64,6 +69,81 @@ pub struct SrnnNetworkSettings {
     pub layers: usize,
     /// Hidden layers of the decoder.
     pub decoder_layers: usize,
+}
+
+/// Sizes and choices of stochastic video generation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SvgNetworkSettings {
+    /// Networks for frames: `dcgan` or `vgg`.
+    pub network: SvgNetworkName,
+    /// Channels of the finest level; 64 in the paper.
+    pub width: usize,
+    /// Features of a frame.
+    pub features: usize,
+    /// Units of each layer of the LSTMs.
+    pub hidden: usize,
+    /// Layers of the predictor's LSTM.
+    pub predictor_layers: usize,
+    /// Layers of the LSTMs of prior and posterior.
+    pub latent_layers: usize,
+    /// Whether a linear map stands before each LSTM.
+    pub embedding: bool,
+    /// Prior of the latents: `learned` or `fixed`.
+    pub prior: SvgPriorName,
+    /// Which frame's maps the decoder is given: `observed`, the last one that was, `previous`, `first`
+    /// or `off`.
+    pub skips: SvgSkipsName,
+}
+
+/// The networks of SVG by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SvgNetworkName {
+    /// Convolutions of stride 2.
+    Dcgan,
+    /// Deep stacks of 3x3 convolutions between poolings.
+    Vgg,
+}
+
+/// The priors of SVG by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SvgPriorName {
+    /// By an LSTM of its own.
+    Learned,
+    /// Standard normal.
+    Fixed,
+}
+
+/// The skips of SVG by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SvgSkipsName {
+    /// From the last frame that was observed.
+    Observed,
+    /// From the frame before, observed or generated.
+    Previous,
+    /// From the first frame.
+    First,
+    /// None.
+    Off,
+}
+
+impl Default for SvgNetworkSettings {
+    fn default() -> Self {
+        Self {
+            network: SvgNetworkName::Dcgan,
+            width: 64,
+            features: 128,
+            hidden: 256,
+            predictor_layers: 2,
+            latent_layers: 1,
+            embedding: true,
+            prior: SvgPriorName::Learned,
+            skips: SvgSkipsName::Observed,
+        }
+    }
 }
 
 impl Default for VrnnNetworkSettings {

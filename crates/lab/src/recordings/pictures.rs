@@ -5,7 +5,7 @@ use super::{Kind, Source, upload};
 use crate::{
     Experiment, LabError,
     chart::{Chart, Series},
-    learner::{Drawn, Shown},
+    learner::{Drawn, FilteredSequence, Shown},
     picture::{
         Align, Group, HeatMap, Image, PictureError, Row, Sequence, Sheet, Text, heat_map, sheet,
     },
@@ -393,6 +393,74 @@ fn expectations<M: FilteringModel + Module>(
         line("reconstructed, after it", means(&filtered.likelihood)),
     ];
     Ok((lines, surprise))
+}
+
+/// What came to a filter, what it had expected, and its surprise; the last steps if there are many.
+pub(super) fn filtered(source: &Source, sequence: &FilteredSequence) -> Result<Image, LabError> {
+    let look = Look::new(source);
+    let numbers = source.frame().size();
+    let steps = sequence.beliefs.len();
+    if steps == 0 {
+        return Err(LabError::Configuration(
+            "no observation came: there is nothing to draw".into(),
+        ));
+    }
+    let first = steps.saturating_sub(MOST_STEPS);
+    // What is expected of a step was said at the one before.
+    let mut expected = vec![0.0; numbers];
+    for belief in &sequence.beliefs {
+        expected.extend(belief.prediction.as_deref().unwrap_or_default());
+    }
+    let shown = |values: &[f32]| values[first * numbers..steps * numbers].to_vec();
+    let line = |label: &str, values: &[f32]| Line {
+        label: label.into(),
+        values: shown(values),
+        first_step: first,
+    };
+    let lines = [
+        line("what came", &sequence.observations),
+        line("what was expected of each step before it came", &expected),
+    ];
+    let surprises: Vec<f32> = sequence.beliefs[first..]
+        .iter()
+        .map(|b| b.surprise)
+        .collect();
+    let pictures = [
+        look.picture("", &lines, &[])?,
+        bars("surprise, nats", &surprises)?,
+    ];
+    Ok(Image::stack(&pictures, 12)?)
+}
+
+/// Values as bars from zero, upwards or downwards, with the largest and the smallest in words.
+fn bars(title: &str, values: &[f32]) -> Result<Image, PictureError> {
+    let [width, height] = WAVE;
+    let mut image = Image::new(width, height + 40, [255; 3])?;
+    let (low, high) = range_of(values).unwrap_or((0.0, 0.0));
+    let label = Text {
+        size: 14.0,
+        colour: [34, 34, 34],
+        bold: false,
+        align: Align::Left,
+    };
+    let words = format!("{title}: {low:.2} to {high:.2}");
+    image.text(&words, (16.0, 14.0), label)?;
+    let (bottom, top) = (low.min(0.0), high.max(0.0));
+    let reach = (top - bottom).max(f32::MIN_POSITIVE);
+    let place = |value: f32| 30 + ((top - value) / reach * height as f32) as usize;
+    let pitch = ((width - 32) / values.len().max(1)).max(1);
+    for (index, value) in values.iter().enumerate() {
+        let (from, to) = (place(value.max(0.0)), place(value.min(0.0)));
+        let x = 16 + index * pitch;
+        image.fill(
+            x,
+            from,
+            pitch.saturating_sub(1).max(1),
+            (to - from).max(1),
+            INK,
+        );
+    }
+    Ok(image)
 }
 
 /// Pictures, sounds and curves of a run.

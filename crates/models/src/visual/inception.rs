@@ -4,7 +4,7 @@
 //! and one that halves the size: 32 to 16 to 8. The decoder is the transpose. Batch norm takes
 //! its statistics over all frames of a call, so over batch and time.
 
-use super::FrameShape;
+use super::{FrameShape, layers};
 use crate::ModelError;
 use burn::{
     module::Module,
@@ -12,12 +12,9 @@ use burn::{
         BatchNorm, BatchNormConfig, Linear, PaddingConfig2d,
         conv::{Conv2d, Conv2dConfig, ConvTranspose2d, ConvTranspose2dConfig},
     },
-    tensor::{Tensor, activation, ops::PadMode},
+    tensor::{Tensor, ops::PadMode},
 };
-use mnemora_kernels::{
-    batch_norm::batch_norm_relu,
-    conv::{conv2d, conv2d_bank, transposed_conv2d},
-};
+use mnemora_kernels::conv::{conv2d, conv2d_bank, transposed_conv2d};
 use mnemora_memory::Initializer;
 
 /// Side of the canvas that frames are padded to.
@@ -116,21 +113,9 @@ fn doubling([inputs, outputs]: [usize; 2], init: &mut Initializer) -> ConvTransp
     layer
 }
 
-/// Batch norm and ReLU, with the statistics of the batch in training, running ones otherwise.
+/// Batch norm and ReLU.
 fn normalise(norm: &BatchNorm, maps: Tensor<4>) -> Tensor<4> {
-    if !(maps.device().is_autodiff() && norm.training.is_enabled()) {
-        return activation::relu(norm.forward(maps));
-    }
-    let epsilon = norm.epsilon;
-    let found = batch_norm_relu(maps, norm.gamma.val(), norm.beta.val(), epsilon);
-    for (running, fresh) in [
-        (&norm.running_mean, found.mean),
-        (&norm.running_var, found.variance),
-    ] {
-        let kept = running.value_sync().mul_scalar(1.0 - norm.momentum);
-        running.update((kept + fresh.mul_scalar(norm.momentum)).detach());
-    }
-    found.output
+    layers::normalise(norm, maps, 0.0)
 }
 
 fn weight_and_bias(layer: &Conv2d) -> (Tensor<4>, Tensor<1>) {

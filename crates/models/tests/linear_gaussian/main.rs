@@ -105,8 +105,8 @@ fn every_belief_is_the_exact_posterior_given_the_sample_before() {
     let mut state = None;
     for (t, features) in features.into_iter().enumerate() {
         let rows = |of: &Tensor<2>| of.clone().narrow(0, t * batch, batch);
-        let context = model.predict(Some(Tensor::zeros([batch, 1], &device)), state);
-        let exact = model.posterior(&features, &context);
+        let mut context = model.predict(Some(Tensor::zeros([batch, 1], &device)), state);
+        let exact = model.posterior(&features, &mut context);
         for (found, exact) in [
             (&found.posteriors.mean, exact.mean),
             (&found.posteriors.log_std, exact.log_std),

@@ -37,6 +37,7 @@ impl FilteringModel for LinearGaussian {
     type Features = Tensor<2>;
     /// Prior mean and, twice, the log of its standard deviation.
     type Context = Tensor<2>;
+    type Emission = Tensor<2>;
 
     fn latent_size(&self) -> usize {
         self.latent
@@ -73,7 +74,7 @@ impl FilteringModel for LinearGaussian {
     }
 
     /// The exact posterior of one step.
-    fn posterior(&self, features: &Tensor<2>, context: &Tensor<2>) -> DiagonalGaussian {
+    fn posterior(&self, features: &Tensor<2>, context: &mut Tensor<2>) -> DiagonalGaussian {
         let prior = self.prior(context.clone());
         let r = self.variances[1];
         let precision = prior.log_std.clone().mul_scalar(-2.0).exp();

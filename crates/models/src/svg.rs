@@ -1,0 +1,951 @@
+//! Stochastic video generation (SVG, Denton and Fergus 2018), as variational filtering uses it (Marino
+//! et al. 2018).
+//!
+//! ```text
+//! h_t, skips_t = encoder(x_t)
+//! z_t ~ N(LSTM_psi(h_{t-1}))                 learned prior (LP); fixed prior (FP): N(0, I)
+//! q(z_t) = N(LSTM_phi(h_t))
+//! g_t = tanh(linear(LSTM_theta([h_{t-1}; z_t])))
+//! x_t ~ N(decoder(g_t, skips))
+//! ```
+//!
+//! The encoder runs on all frames before the time loop, the decoder on all steps after it; only the
+//! LSTMs are inside. What is chosen where the sources are silent or differ:
+//!
+//! - Before the first frame `h` and the skips are zeros, and the first frame is predicted and scored as every
+//!   other. [`Svg::after`] starts behind a frame that is given and not scored, as the original does.
+//! - Frames enter less 1/2, as with Marino et al.; the decoder's sigmoid is the mean.
+//! - The maps give log standard deviations, as everywhere here, not log variances.
+//! - Batch norm takes its statistics over all frames of a call, so over batch and time; the original
+//!   calls its networks once a step. Where beliefs are improved by gradients, each step is decoded by
+//!   itself, and in training its statistics are those of its batch.
+
+use crate::{
+    DiagonalGaussian, FilteringModel, FrameShape, Likelihood, LikelihoodConfig, ModelError,
+    visual::{DcganDecoder, DcganEncoder, VggDecoder, VggEncoder, WEIGHT_STD},
+};
+use burn::{
+    module::Module,
+    nn::Linear,
+    tensor::{Device, Tensor},
+};
+use mnemora_kernels::split::split_rows;
+use mnemora_memory::{Attention, Bundle, Initializer, Lstm, LstmState, TensorMapper};
+use serde::{Deserialize, Serialize};
+
+/// Networks for frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SvgNetwork {
+    /// Strided convolutions ([`DcganEncoder`]).
+    Dcgan,
+    /// Convolutions and pooling ([`VggEncoder`]).
+    Vgg,
+}
+
+/// Prior of `z_t`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SvgPrior {
+    /// An LSTM over the frames before (SVG-LP).
+    Learned,
+    /// `N(0, I)` (SVG-FP).
+    Fixed,
+}
+
+/// Which frame's maps the decoder is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SvgSkips {
+    /// The last frame before `x_t` that was observed: `x_{t-1}`, while frames are generated the one before
+    /// the first of them. The original.
+    Observed,
+    /// `x_{t-1}`, observed or generated; the original's `last_frame_skip`.
+    Previous,
+    /// The first frame of the sequence.
+    First,
+    /// None: zeros in their place, with the same parameters.
+    Off,
+}
+
+/// Sizes and choices of an [`Svg`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct SvgConfig {
+    /// Shape of a frame: square, its side 4 doubled once or more often, each time a level of the networks.
+    pub frame: FrameShape,
+    /// Networks for frames.
+    pub network: SvgNetwork,
+    /// Channels of the finest level; each coarser one has twice as many, eight times as many at most.
+    pub width: usize,
+    /// Size of `h` and `g`.
+    pub features: usize,
+    /// Size of `z`.
+    pub latent: usize,
+    /// Units of each layer of the LSTMs.
+    pub hidden: usize,
+    /// Layers of `LSTM_theta`.
+    pub predictor_layers: usize,
+    /// Layers of `LSTM_phi`.
+    pub posterior_layers: usize,
+    /// Layers of `LSTM_psi`.
+    pub prior_layers: usize,
+    /// Whether a linear map onto `hidden` numbers stands before each LSTM.
+    pub embedding: bool,
+    /// Prior of `z_t`.
+    pub prior: SvgPrior,
+    /// Which frame's maps the decoder is given.
+    pub skips: SvgSkips,
+    /// Likelihood of frames.
+    pub likelihood: LikelihoodConfig,
+}
+
+impl SvgConfig {
+    /// The sizes of Denton and Fergus 2018 for the KTH actions, with a learned prior; pixels are bins of
+    /// 1/256 under Gaussians, as with Marino et al. 2018.
+    pub fn original(frame: FrameShape, network: SvgNetwork) -> Self {
+        Self {
+            frame,
+            network,
+            width: 64,
+            features: 128,
+            latent: 24,
+            hidden: 256,
+            predictor_layers: 2,
+            posterior_layers: 1,
+            prior_layers: 1,
+            embedding: true,
+            prior: SvgPrior::Learned,
+            skips: SvgSkips::Observed,
+            likelihood: LikelihoodConfig::Normal {
+                bin: 1.0 / 256.0,
+                squashed: true,
+            },
+        }
+    }
+
+    /// Those of Marino et al. 2018: VGG, 512 latents, no maps before the LSTMs. Their release multiplies the
+    /// skips by zero, which their text does not say; here the first frame's are given.
+    pub fn filtering(frame: FrameShape) -> Self {
+        Self {
+            latent: 512,
+            embedding: false,
+            skips: SvgSkips::First,
+            ..Self::original(frame, SvgNetwork::Vgg)
+        }
+    }
+
+    /// Channels of each level, from the finest on.
+    fn channels(&self) -> Result<Vec<usize>, ModelError> {
+        let FrameShape { height, width, .. } = self.frame;
+        if height != width || height < 8 || !height.is_power_of_two() {
+            return Err(ModelError::FrameSide { height, width });
+        }
+        let levels = (height / 4).ilog2();
+        Ok((0..levels)
+            .map(|level| self.width << level.min(3))
+            .collect())
+    }
+
+    /// Builds the model; refuses sizes of zero, and frames that do not fit the networks.
+    pub fn init(&self, init: &mut Initializer) -> Result<Svg, ModelError> {
+        ModelError::require_positive(&[
+            ("channels", self.frame.channels),
+            ("width", self.width),
+            ("features", self.features),
+            ("latent", self.latent),
+            ("hidden", self.hidden),
+            ("predictor_layers", self.predictor_layers),
+            ("posterior_layers", self.posterior_layers),
+            ("prior_layers", self.prior_layers),
+        ])?;
+        if let LikelihoodConfig::Gaussian { std } = self.likelihood
+            && !(std.is_finite() && std > 0.0)
+        {
+            return Err(ModelError::LikelihoodStd { std });
+        }
+        let channels = self.channels()?;
+        let (frame, features, latent) = (self.frame.channels, self.features, self.latent);
+        let outputs = self.likelihood.parameters() * frame;
+        let (encoder, decoder) = match self.network {
+            SvgNetwork::Dcgan => (
+                SvgEncoder::Dcgan(DcganEncoder::new(frame, &channels, features, init)),
+                SvgDecoder::Dcgan(DcganDecoder::new(outputs, &channels, features, init)),
+            ),
+            SvgNetwork::Vgg => (
+                SvgEncoder::Vgg(VggEncoder::new(frame, &channels, features, init)),
+                SvgDecoder::Vgg(VggDecoder::new(outputs, &channels, features, init)),
+            ),
+        };
+        let mut recurrent =
+            |inputs, outputs, layers| Recurrent::new(self, [inputs, outputs], layers, init);
+        let predictor = recurrent(features + latent, features, self.predictor_layers);
+        let posterior = recurrent(features, 2 * latent, self.posterior_layers);
+        let prior = (self.prior == SvgPrior::Learned)
+            .then(|| recurrent(features, 2 * latent, self.prior_layers));
+        Ok(Svg {
+            encoder,
+            decoder,
+            predictor,
+            posterior,
+            prior,
+            frame_channels: frame,
+            side: self.frame.height,
+            features,
+            latent,
+            channels,
+            skips: self.skips,
+            likelihood: self.likelihood,
+            finest: match self.network {
+                SvgNetwork::Dcgan => self.frame.height / 2,
+                SvgNetwork::Vgg => self.frame.height,
+            },
+        })
+    }
+}
+
+/// Frames to features and skips.
+// One value a model: the size of the largest variant costs nothing that matters.
+#[allow(clippy::large_enum_variant)]
+#[derive(Module, Debug)]
+pub enum SvgEncoder {
+    /// Strided convolutions.
+    Dcgan(DcganEncoder),
+    /// Convolutions and pooling.
+    Vgg(VggEncoder),
+}
+
+/// Features and skips to outputs.
+#[allow(clippy::large_enum_variant)]
+#[derive(Module, Debug)]
+pub enum SvgDecoder {
+    /// Transposed convolutions of stride 2.
+    Dcgan(DcganDecoder),
+    /// Convolutions and repeated pixels.
+    Vgg(VggDecoder),
+}
+
+impl SvgEncoder {
+    /// Frames `[rows, channels, side, side]` to features `[rows, features]` and the maps of each level,
+    /// from the finest on.
+    pub fn forward(&self, frames: Tensor<4>) -> (Tensor<2>, Vec<Tensor<4>>) {
+        match self {
+            Self::Dcgan(encoder) => encoder.forward(frames),
+            Self::Vgg(encoder) => encoder.forward(frames),
+        }
+    }
+}
+
+impl SvgDecoder {
+    /// Features `[rows, features]` and skips as the encoder gave them to `[rows, outputs, side, side]`.
+    pub fn forward(&self, features: Tensor<2>, skips: Vec<Tensor<4>>) -> Tensor<4> {
+        match self {
+            Self::Dcgan(decoder) => decoder.forward(features, skips),
+            Self::Vgg(decoder) => decoder.forward(features, skips),
+        }
+    }
+}
+
+/// LSTMs one above the other, with linear maps before and after them.
+#[derive(Module, Debug)]
+pub struct Recurrent {
+    /// From the input onto as many numbers as the LSTMs have units, if there is one.
+    pub embedding: Option<Linear>,
+    /// From below.
+    pub layers: Vec<Lstm>,
+    /// From the uppermost hidden state.
+    pub output: Linear,
+}
+
+impl Recurrent {
+    fn new(
+        config: &SvgConfig,
+        [inputs, outputs]: [usize; 2],
+        layers: usize,
+        init: &mut Initializer,
+    ) -> Self {
+        let hidden = config.hidden;
+        let embedding = config.embedding.then(|| linear(inputs, hidden, init));
+        let first = if config.embedding { hidden } else { inputs };
+        let layers = (0..layers)
+            .map(|layer| Lstm::new(if layer == 0 { first } else { hidden }, hidden, init));
+        Self {
+            embedding,
+            layers: layers.collect(),
+            output: linear(hidden, outputs, init),
+        }
+    }
+
+    fn initial_state(&self, batch: usize, device: &Device) -> Vec<LstmState> {
+        let layers = self.layers.iter();
+        layers
+            .map(|lstm| lstm.initial_state(batch, device))
+            .collect()
+    }
+
+    /// State of each layer after `input`, `[batch, inputs]`.
+    fn step(&self, input: Tensor<2>, states: Vec<LstmState>) -> Vec<LstmState> {
+        let mut input = match &self.embedding {
+            None => input,
+            Some(embedding) => embedding.forward(input),
+        };
+        let mut next = Vec::with_capacity(states.len());
+        for (lstm, state) in self.layers.iter().zip(states) {
+            let state = lstm.step(input, state);
+            input = state.hidden.clone();
+            next.push(state);
+        }
+        next
+    }
+}
+
+/// The uppermost hidden state, `[batch, hidden]`.
+fn uppermost(states: &[LstmState]) -> Tensor<2> {
+    let state = states.last().expect("there is at least one layer");
+    state.hidden.clone()
+}
+
+fn linear(inputs: usize, outputs: usize, init: &mut Initializer) -> Linear {
+    Linear {
+        weight: init.normal([inputs, outputs], WEIGHT_STD),
+        bias: Some(init.parameter(vec![0.0; outputs], [outputs])),
+    }
+}
+
+/// See the [module](self).
+#[derive(Module, Debug)]
+pub struct Svg {
+    /// Frames to `h` and skips.
+    pub encoder: SvgEncoder,
+    /// `g` and skips to the likelihood's parameters.
+    pub decoder: SvgDecoder,
+    /// `LSTM_theta`, from `[h_{t-1}; z_t]` onto `g_t` before its tanh.
+    pub predictor: Recurrent,
+    /// `LSTM_phi`, from `h_t` onto mean and log standard deviation.
+    pub posterior: Recurrent,
+    /// `LSTM_psi`, from `h_{t-1}`, if the prior is learned.
+    pub prior: Option<Recurrent>,
+    frame_channels: usize,
+    side: usize,
+    features: usize,
+    latent: usize,
+    /// Side of the finest skips.
+    finest: usize,
+    #[module(skip)]
+    channels: Vec<usize>,
+    #[module(skip)]
+    skips: SvgSkips,
+    #[module(skip)]
+    likelihood: LikelihoodConfig,
+}
+
+/// What a frame alone says to an [`Svg`].
+#[derive(Clone, Debug)]
+pub struct SvgFeatures {
+    /// `h`, `[batch, features]`
+    pub h: Tensor<2>,
+    /// Maps of each level, from the finest on, `[batch, channels, side, side]`.
+    pub skips: Vec<Tensor<4>>,
+}
+
+/// What an [`Svg`] carries from step to step, and what conditions a step.
+#[derive(Clone, Debug)]
+pub struct SvgState {
+    predictor: Vec<LstmState>,
+    posterior: Vec<LstmState>,
+    /// Empty if the prior is fixed.
+    prior: Vec<LstmState>,
+    /// `h_{t-1}`, and the skips that the decoder is given.
+    given: SvgFeatures,
+    /// Whether the skips stay what they are.
+    skips_stay: bool,
+}
+
+/// What a frame is drawn from.
+#[derive(Clone, Debug)]
+pub struct SvgEmission {
+    /// `LSTM_theta` after the step.
+    predictor: Vec<LstmState>,
+    skips: Vec<Tensor<4>>,
+}
+
+impl Bundle for SvgFeatures {
+    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
+        Self {
+            h: self.h.map_tensors(mapper),
+            skips: self.skips.map_tensors(mapper),
+        }
+    }
+}
+
+impl Bundle for SvgState {
+    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
+        Self {
+            predictor: self.predictor.map_tensors(mapper),
+            posterior: self.posterior.map_tensors(mapper),
+            prior: self.prior.map_tensors(mapper),
+            given: self.given.map_tensors(mapper),
+            skips_stay: self.skips_stay,
+        }
+    }
+}
+
+impl Bundle for SvgEmission {
+    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
+        Self {
+            predictor: self.predictor.map_tensors(mapper),
+            skips: self.skips.map_tensors(mapper),
+        }
+    }
+}
+
+impl Svg {
+    /// The device of the parameters.
+    pub fn device(&self) -> Device {
+        self.predictor.output.weight.device()
+    }
+
+    /// State after a first frame `[batch, pixels]` that is given, so that the second is the first to be
+    /// predicted: for a bound on `p(x_2, .. | x_1)`.
+    ///
+    /// In training its batch norm sees the first frames only.
+    pub fn after(&self, frame: Tensor<2>) -> SvgState {
+        let state = self.initial_state(frame.dims()[0]);
+        let features = self.encode(frame.unsqueeze_dim(1)).remove(0);
+        SvgState {
+            given: self.given(features, &state),
+            skips_stay: state.skips_stay || self.skips == SvgSkips::First,
+            ..state
+        }
+    }
+
+    /// What of a frame the next step is given.
+    fn given(&self, features: SvgFeatures, state: &SvgState) -> SvgFeatures {
+        match state.skips_stay {
+            true => SvgFeatures {
+                skips: state.given.skips.clone(),
+                ..features
+            },
+            false => features,
+        }
+    }
+}
+
+impl FilteringModel for Svg {
+    type State = SvgState;
+    type Features = SvgFeatures;
+    type Context = SvgState;
+    type Emission = SvgEmission;
+
+    fn latent_size(&self) -> usize {
+        self.latent
+    }
+
+    fn initial_state(&self, batch: usize) -> SvgState {
+        let device = self.device();
+        let prior = self.prior.as_ref();
+        let skips = self.channels.iter().enumerate().map(|(level, channels)| {
+            let side = self.finest >> level;
+            Tensor::zeros([batch, *channels, side, side], &device)
+        });
+        SvgState {
+            predictor: self.predictor.initial_state(batch, &device),
+            posterior: self.posterior.initial_state(batch, &device),
+            prior: prior.map_or_else(Vec::new, |prior| prior.initial_state(batch, &device)),
+            given: SvgFeatures {
+                h: Tensor::zeros([batch, self.features], &device),
+                skips: skips.collect(),
+            },
+            skips_stay: self.skips == SvgSkips::Off,
+        }
+    }
+
+    fn encode(&self, observations: Tensor<3>) -> Vec<SvgFeatures> {
+        let [batch, time, _] = observations.dims();
+        let frames = observations.swap_dims(0, 1).sub_scalar(0.5).reshape([
+            time * batch,
+            self.frame_channels,
+            self.side,
+            self.side,
+        ]);
+        let (h, skips) = self.encoder.forward(frames);
+        let mut levels: Vec<_> = skips
+            .into_iter()
+            .map(|maps| split_rows(maps, time).into_iter())
+            .collect();
+        let steps = split_rows(h, time).into_iter().map(|h| SvgFeatures {
+            h,
+            skips: levels.iter_mut().filter_map(Iterator::next).collect(),
+        });
+        steps.collect()
+    }
+
+    fn predict(&self, _: Option<Tensor<2>>, state: SvgState) -> SvgState {
+        match &self.prior {
+            None => state,
+            Some(prior) => SvgState {
+                prior: prior.step(state.given.h.clone(), state.prior),
+                ..state
+            },
+        }
+    }
+
+    /// Of a fixed prior it tells the batch and nothing else.
+    fn prior_input(&self, context: &SvgState) -> Tensor<2> {
+        match &self.prior {
+            None => context.given.h.clone(),
+            Some(_) => uppermost(&context.prior),
+        }
+    }
+
+    fn prior(&self, input: Tensor<2>) -> DiagonalGaussian {
+        match &self.prior {
+            None => {
+                let zeros = Tensor::zeros([input.dims()[0], self.latent], &input.device());
+                DiagonalGaussian {
+                    mean: zeros.clone(),
+                    log_std: zeros,
+                }
+            }
+            Some(prior) => DiagonalGaussian::from_parameters(prior.output.forward(input)),
+        }
+    }
+
+    fn posterior(&self, features: &SvgFeatures, context: &mut SvgState) -> DiagonalGaussian {
+        let states = std::mem::take(&mut context.posterior);
+        context.posterior = self.posterior.step(features.h.clone(), states);
+        let output = &self.posterior.output;
+        DiagonalGaussian::from_parameters(output.forward(uppermost(&context.posterior)))
+    }
+
+    fn emit(&self, z: Tensor<2>, context: &SvgState) -> SvgEmission {
+        let input = Tensor::cat(vec![context.given.h.clone(), z], 1);
+        SvgEmission {
+            predictor: self.predictor.step(input, context.predictor.clone()),
+            skips: context.given.skips.clone(),
+        }
+    }
+
+    fn decode(&self, emissions: SvgEmission) -> Likelihood {
+        let output = &self.predictor.output;
+        let g = output.forward(uppermost(&emissions.predictor)).tanh();
+        let output = self.decoder.forward(g, emissions.skips).flatten(1, 3);
+        Likelihood::from_output(self.likelihood, output)
+    }
+
+    fn update(
+        &self,
+        features: &SvgFeatures,
+        _: Tensor<2>,
+        emission: &SvgEmission,
+        context: SvgState,
+    ) -> SvgState {
+        SvgState {
+            predictor: emission.predictor.clone(),
+            given: self.given(features.clone(), &context),
+            skips_stay: context.skips_stay || self.skips == SvgSkips::First,
+            ..context
+        }
+    }
+
+    fn imagine(&self, state: SvgState) -> SvgState {
+        SvgState {
+            skips_stay: state.skips_stay || self.skips == SvgSkips::Observed,
+            ..state
+        }
+    }
+
+    fn attention<'a>(&self, _: &'a SvgState) -> &'a [Attention] {
+        &[]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Generated, InferenceNoise, filter, filter_by_segments, filter_given, generate, infer,
+        inference::GradientSteps,
+    };
+    use burn::module::{ModuleMapper, ModuleVisitor, Param};
+    use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+    use std::collections::HashMap;
+
+    const BATCH: usize = 2;
+    const LATENT: usize = 3;
+
+    fn config(network: SvgNetwork, channels: usize, side: usize) -> SvgConfig {
+        let frame = FrameShape {
+            channels,
+            height: side,
+            width: side,
+        };
+        SvgConfig {
+            width: 2,
+            features: 5,
+            latent: LATENT,
+            hidden: 6,
+            ..SvgConfig::original(frame, network)
+        }
+    }
+
+    /// Kernels twenty times as large.
+    struct Widen;
+
+    impl ModuleMapper for Widen {
+        fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+            match D {
+                4 => Param::from_tensor((param.val() * 20.0).detach()),
+                _ => param,
+            }
+        }
+    }
+
+    /// With larger weights than at the start of a training, so that everything matters.
+    fn build(config: &SvgConfig, device: &Device) -> Svg {
+        let stream = ChaCha8Rng::seed_from_u64(3);
+        let mut init = Initializer::new(stream, device.clone());
+        let mut model = config.init(&mut init).unwrap().map(&mut Widen);
+        let stacks = [&mut model.predictor, &mut model.posterior].into_iter();
+        for stack in stacks.chain(&mut model.prior) {
+            for linear in stack.embedding.iter_mut().chain([&mut stack.output]) {
+                linear.weight = init.normal(linear.weight.dims(), 0.5);
+            }
+        }
+        model
+    }
+
+    /// Numbers that look random, within [0, 1).
+    fn numbers<const D: usize>(shape: [usize; D], seed: f32, device: &Device) -> Tensor<D> {
+        let count: usize = shape.iter().product();
+        let values: Vec<f32> = (0..count)
+            .map(|i| ((i as f32 + seed) * 12.9898).sin() * 437.5)
+            .map(|u| u - u.floor())
+            .collect();
+        Tensor::<1>::from_floats(values.as_slice(), device).reshape(shape)
+    }
+
+    fn noise(time: usize, device: &Device) -> Tensor<3> {
+        (numbers([time, BATCH, LATENT], 0.5, device) - 0.5) * 3.0
+    }
+
+    fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
+        tensor.into_data().try_into_vec().unwrap()
+    }
+
+    fn largest_difference<const D: usize>(a: Tensor<D>, b: Tensor<D>) -> f32 {
+        (a - b).abs().max().into_scalar()
+    }
+
+    #[test]
+    fn shapes_are_those_of_the_frames() {
+        let device = Device::default();
+        for (network, channels, side) in [
+            (SvgNetwork::Dcgan, 1, 8),
+            (SvgNetwork::Dcgan, 3, 32),
+            (SvgNetwork::Vgg, 3, 8),
+            (SvgNetwork::Vgg, 1, 32),
+        ] {
+            let model = build(&config(network, channels, side), &device);
+            let frames = numbers([BATCH, 4, channels * side * side], 1.0, &device);
+            let filtered = filter(&model, frames, None, noise(4, &device), None);
+            let mean = filtered.likelihood.mean();
+            assert_eq!(mean.dims(), [4 * BATCH, channels * side * side]);
+            assert_eq!(filtered.kl.dims(), [4, BATCH]);
+            assert_eq!(filtered.latents.dims(), [4 * BATCH, LATENT]);
+        }
+    }
+
+    /// Those of the original in its sizes, but for one bias a gate where the original has two, and a second
+    /// output a pixel.
+    #[test]
+    fn parameters_are_those_of_the_original() {
+        for (network, visual) in [
+            (SvgNetwork::Dcgan, 10_365_954),
+            (SvgNetwork::Vgg, 20_510_530),
+        ] {
+            let frame = FrameShape {
+                channels: 1,
+                height: 64,
+                width: 64,
+            };
+            let stream = ChaCha8Rng::seed_from_u64(0);
+            let mut init = Initializer::new(stream, Device::default());
+            let model = SvgConfig::original(frame, network).init(&mut init).unwrap();
+            let statistics = match network {
+                SvgNetwork::Dcgan => 2 * (64 + 128 + 256 + 512 + 128 + 512 + 256 + 128 + 64),
+                SvgNetwork::Vgg => {
+                    let encoder = 2 * 64 + 2 * 128 + 3 * 256 + 3 * 512 + 128;
+                    let decoder = 512 + (512 + 512 + 256) + (256 + 256 + 128) + (128 + 64) + 64;
+                    2 * (encoder + decoder)
+                }
+            };
+            let linear = |inputs: usize, outputs: usize| inputs * outputs + outputs;
+            let lstm = 2 * 256 * 1024 + 1024;
+            let recurrent = linear(128 + 24, 256)
+                + 2 * lstm
+                + linear(256, 128)
+                + 2 * (linear(128, 256) + lstm + linear(256, 48));
+            assert_eq!(
+                model.num_params() - statistics - recurrent,
+                visual,
+                "{network:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn frames_that_do_not_halve_to_four_pixels_are_refused() {
+        for [height, width] in [[64, 32], [4, 4], [28, 28]] {
+            let mut config = config(SvgNetwork::Dcgan, 1, 8);
+            (config.frame.height, config.frame.width) = (height, width);
+            let mut init = Initializer::new(ChaCha8Rng::seed_from_u64(0), Device::default());
+            let error = config.init(&mut init).unwrap_err();
+            assert_eq!(error, ModelError::FrameSide { height, width });
+        }
+    }
+
+    /// With running statistics what a step gives does not depend on the frames of the same call.
+    #[test]
+    fn a_sequence_goes_on_from_its_state() {
+        let device = Device::default();
+        for skips in [
+            SvgSkips::Observed,
+            SvgSkips::Previous,
+            SvgSkips::First,
+            SvgSkips::Off,
+        ] {
+            let config = SvgConfig {
+                skips,
+                embedding: skips != SvgSkips::Off,
+                ..config(SvgNetwork::Vgg, 1, 8)
+            };
+            let model = build(&config, &device);
+            let frames: Tensor<3> = numbers([BATCH, 5, 64], 1.0, &device);
+            let noise = noise(5, &device);
+            let whole = filter(&model, frames.clone(), None, noise.clone(), None);
+            let part = |start: usize, length: usize, state| {
+                let frames = frames.clone().narrow(1, start, length);
+                let noise = noise.clone().narrow(0, start, length);
+                filter(&model, frames, None, noise, state)
+            };
+            let first = part(0, 2, None);
+            let second = part(2, 3, Some(first.state));
+            let halves = Tensor::cat(vec![first.reconstruction, second.reconstruction], 0);
+            assert!(largest_difference(whole.reconstruction, halves) < 1e-3);
+            let halves = Tensor::cat(vec![first.kl, second.kl], 0);
+            assert!(largest_difference(whole.kl, halves) < 1e-5);
+        }
+    }
+
+    #[test]
+    fn a_first_frame_may_be_given() {
+        let device = Device::default();
+        let model = build(&config(SvgNetwork::Dcgan, 1, 8), &device);
+        let frames: Tensor<3> = numbers([BATCH, 3, 64], 1.0, &device);
+        let scored = |first: Tensor<2>| {
+            let rest = frames.clone().narrow(1, 1, 2);
+            let state = model.after(first);
+            filter(&model, rest, None, noise(2, &device), Some(state)).reconstruction
+        };
+        let first = frames.clone().narrow(1, 0, 1).squeeze_dim::<2>(1);
+        let other = scored(first.clone() * 0.5);
+        let found = scored(first);
+        assert_eq!(found.dims(), [2, BATCH]);
+        assert!(largest_difference(found, other) > 1e-4);
+    }
+
+    fn generated(skips: SvgSkips, device: &Device) -> Generated {
+        let config = SvgConfig {
+            skips,
+            ..config(SvgNetwork::Dcgan, 3, 16)
+        };
+        let model = build(&config, device);
+        let frames = numbers([BATCH, 3, 3 * 256], 1.0, device);
+        let state = filter(&model, frames, None, noise(3, device), None).state;
+        generate(&model, state, None, noise(4, device))
+    }
+
+    /// The first generated frame follows an observed one, later ones do not.
+    #[test]
+    fn skips_are_of_the_last_observed_frame_where_frames_are_generated() {
+        let device = Device::default();
+        let [observed, previous] =
+            [SvgSkips::Observed, SvgSkips::Previous].map(|skips| generated(skips, &device).frames);
+        assert_eq!(observed.dims(), [BATCH, 4, 3 * 256]);
+        let frame = |of: &Tensor<3>, t: usize| of.clone().narrow(1, t, 1);
+        let difference = |t| largest_difference(frame(&observed, t), frame(&previous, t));
+        assert_eq!(difference(0), 0.0);
+        assert!(difference(1) > 1e-6, "{}", difference(1));
+    }
+
+    #[test]
+    fn a_fixed_prior_is_standard_normal() {
+        let device = Device::default();
+        let config = SvgConfig {
+            prior: SvgPrior::Fixed,
+            ..config(SvgNetwork::Dcgan, 1, 8)
+        };
+        let model = build(&config, &device);
+        let frames = numbers([BATCH, 3, 64], 1.0, &device);
+        let filtered = filter(&model, frames, None, noise(3, &device), None);
+        let zeros = vec![0.0; 3 * BATCH * LATENT];
+        assert_eq!(values(filtered.priors.mean), zeros);
+        assert_eq!(values(filtered.priors.log_std), zeros);
+        assert!(model.prior.is_none());
+    }
+
+    #[test]
+    fn gradient_steps_lower_the_free_energy() {
+        let device = Device::default().autodiff();
+        let learner = build(&config(SvgNetwork::Dcgan, 1, 8), &device);
+        let model = learner.clone().no_grad();
+        let frames: Tensor<3> = numbers([BATCH, 3, 64], 1.0, &device);
+        let noise = InferenceNoise {
+            inner: vec![noise(3, &device).unsqueeze_dim(0)],
+            latent: noise(3, &device).neg(),
+        };
+        let mut improver = GradientSteps::new(20, 0.05);
+        let found = infer(
+            &model,
+            &mut improver,
+            frames.clone(),
+            None,
+            noise,
+            1.0,
+            None,
+        );
+        let energy = |of: &Tensor<2>| of.clone().sum().into_scalar::<f32>();
+        let first = energy(&found.energies[0]);
+        let last = energy(found.energies.last().unwrap());
+        assert!(last < first, "{first} nats before, {last} after");
+
+        // All but the posterior learn from what was found.
+        let given = filter_given(&learner, frames, None, &found, None);
+        let gradients = given.bound(1.0).mean().backward();
+        let learns = |of: &Recurrent| of.output.weight.val().grad(&gradients).is_some();
+        assert!(learns(&learner.predictor));
+        assert!(learner.prior.as_ref().is_some_and(learns));
+        assert!(!learns(&learner.posterior));
+    }
+
+    /// Gradients of all parameters by name.
+    struct Read<'a>(
+        &'a burn::tensor::Gradients,
+        Vec<String>,
+        HashMap<String, Tensor<1>>,
+    );
+
+    impl ModuleVisitor for Read<'_> {
+        fn enter_module(&mut self, name: &str, _: &str) {
+            self.1.push(name.to_owned());
+        }
+
+        fn exit_module(&mut self, _: &str, _: &str) {
+            self.1.pop();
+        }
+
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            if let Some(gradient) = param.val().grad(self.0) {
+                let gradient = gradient.flatten::<1>(0, D - 1);
+                let name = self.1.join(".");
+                let sum = match self.2.remove(&name) {
+                    Some(sum) => sum + gradient,
+                    None => gradient,
+                };
+                self.2.insert(name, sum);
+            }
+        }
+    }
+
+    #[test]
+    fn segments_give_the_same_gradients() {
+        let device = Device::default().autodiff();
+        let model = build(&config(SvgNetwork::Dcgan, 1, 8), &device);
+        let frames: Tensor<3> = numbers([BATCH, 5, 64], 1.0, &device);
+        let noise = noise(5, &device);
+        let read = |gradients: &burn::tensor::Gradients, sum| {
+            let mut read = Read(gradients, Vec::new(), sum);
+            model.visit(&mut read);
+            read.2
+        };
+        let whole = filter(&model, frames.clone(), None, noise.clone(), None);
+        let gradients = whole.bound(1.0).mean().neg().backward();
+        let whole = read(&gradients, HashMap::new());
+        let mut sum = HashMap::new();
+        filter_by_segments(&model, frames, None, noise, 2, 1.0, |gradients| {
+            sum = read(&gradients, std::mem::take(&mut sum));
+        });
+        assert_eq!(whole.len(), sum.len());
+        for (name, expected) in whole {
+            let scale = expected.clone().abs().max().into_scalar::<f32>();
+            let difference = largest_difference(expected, sum[&name].clone());
+            assert!(difference < 1e-3 * scale.max(1.0), "{name}: {difference}");
+        }
+    }
+
+    type Choose = fn(&mut Svg) -> &mut Param<Tensor<4>>;
+
+    fn encoder(model: &mut Svg) -> &mut VggEncoder {
+        match &mut model.encoder {
+            SvgEncoder::Vgg(encoder) => encoder,
+            SvgEncoder::Dcgan(_) => unreachable!("the test builds a VGG"),
+        }
+    }
+
+    fn decoder(model: &mut Svg) -> &mut VggDecoder {
+        match &mut model.decoder {
+            SvgDecoder::Vgg(decoder) => decoder,
+            SvgDecoder::Dcgan(_) => unreachable!("the test builds a VGG"),
+        }
+    }
+
+    #[test]
+    fn gradients_of_the_vgg_networks_are_those_of_finite_differences() {
+        const STEP: f32 = 2e-3;
+        let device = Device::default().autodiff();
+        let config = SvgConfig {
+            likelihood: LikelihoodConfig::Gaussian { std: 1.0 },
+            ..config(SvgNetwork::Vgg, 1, 16)
+        };
+        let mut model = build(&config, &device);
+        let frames: Tensor<3> = numbers([BATCH, 3, 256], 1.0, &device);
+        let noise = noise(3, &device);
+        let bound = |model: &Svg| {
+            let filtered = filter(model, frames.clone(), None, noise.clone(), None);
+            filtered.bound(1.0).mean()
+        };
+        let chosen: [Choose; 6] = [
+            |model| &mut encoder(model).levels[0].blocks[0].convolution.weight,
+            |model| &mut encoder(model).levels[1].blocks[1].convolution.weight,
+            |model| &mut encoder(model).top.convolution.weight,
+            |model| &mut decoder(model).top.convolution.weight,
+            |model| &mut decoder(model).levels[0].blocks[0].convolution.weight,
+            |model| &mut decoder(model).output.weight,
+        ];
+        for (which, choose) in chosen.into_iter().enumerate() {
+            let gradients = bound(&model).backward();
+            let weight = choose(&mut model).val();
+            let gradient = values(weight.grad(&gradients).unwrap());
+            let (shape, weight) = (weight.dims(), values(weight));
+            // Where rounding matters least: the largest.
+            let mut largest: Vec<usize> = (0..weight.len()).collect();
+            largest.sort_by(|&a, &b| gradient[b].abs().total_cmp(&gradient[a].abs()));
+            for &index in &largest[..3] {
+                let mut at = |offset: f32| {
+                    let mut moved = weight.clone();
+                    moved[index] += offset;
+                    let moved = Tensor::<1>::from_floats(moved.as_slice(), &device).reshape(shape);
+                    *choose(&mut model) = Param::from_tensor(moved.detach());
+                    f64::from(bound(&model).into_scalar::<f32>())
+                };
+                let expected = (at(STEP) - at(-STEP)) / f64::from(2.0 * STEP);
+                at(0.0);
+                let found = f64::from(gradient[index]);
+                assert!(
+                    (found - expected).abs() < 0.05 * expected.abs().max(0.5),
+                    "weight {index} of {which}: {found}, by differences {expected}"
+                );
+            }
+        }
+    }
+}

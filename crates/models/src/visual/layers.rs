@@ -1,0 +1,121 @@
+//! What convolutional networks share.
+
+use burn::{
+    module::{Module, Param},
+    nn::{BatchNorm, BatchNormConfig},
+    tensor::Tensor,
+};
+use mnemora_kernels::{
+    batch_norm::{batch_norm_leaky_relu, leaky_relu},
+    conv::{conv2d, transposed_conv2d},
+};
+use mnemora_memory::Initializer;
+
+/// Spread of initial weights of DCGANs (Radford et al. 2016), and of the scales of their batch norms
+/// around 1.
+pub(crate) const WEIGHT_STD: f64 = 0.02;
+/// Slope of the ReLUs below zero.
+const SLOPE: f64 = 0.2;
+
+/// Batch norm and a ReLU with a slope below zero, with the statistics of the batch in training, running ones
+/// otherwise.
+pub(super) fn normalise(norm: &BatchNorm, maps: Tensor<4>, slope: f64) -> Tensor<4> {
+    if !(maps.device().is_autodiff() && norm.training.is_enabled()) {
+        return leaky_relu(norm.forward(maps), slope);
+    }
+    let (gamma, beta) = (norm.gamma.val(), norm.beta.val());
+    let found = batch_norm_leaky_relu(maps, gamma, beta, norm.epsilon, slope);
+    for (running, fresh) in [
+        (&norm.running_mean, found.mean),
+        (&norm.running_var, found.variance),
+    ] {
+        let kept = running.value_sync().mul_scalar(1.0 - norm.momentum);
+        running.update((kept + fresh.mul_scalar(norm.momentum)).detach());
+    }
+    found.output
+}
+
+/// How a square kernel goes over an image.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kernel {
+    pub(super) size: usize,
+    pub(super) stride: usize,
+    pub(super) padding: usize,
+}
+
+/// A convolution or a transposed one, with bias.
+#[derive(Module, Debug)]
+pub struct Convolution {
+    /// `[outputs, inputs, k, k]`, of a transposed one `[inputs, outputs, k, k]`.
+    pub weight: Param<Tensor<4>>,
+    /// `[outputs]`
+    pub bias: Param<Tensor<1>>,
+    stride: usize,
+    padding: usize,
+    transposed: bool,
+}
+
+impl Convolution {
+    pub(super) fn new([inputs, outputs]: [usize; 2], of: Kernel, init: &mut Initializer) -> Self {
+        Self::of_shape([outputs, inputs, of.size, of.size], outputs, of, init)
+    }
+
+    pub(super) fn transposed(
+        [inputs, outputs]: [usize; 2],
+        of: Kernel,
+        init: &mut Initializer,
+    ) -> Self {
+        Self {
+            transposed: true,
+            ..Self::of_shape([inputs, outputs, of.size, of.size], outputs, of, init)
+        }
+    }
+
+    fn of_shape(shape: [usize; 4], outputs: usize, of: Kernel, init: &mut Initializer) -> Self {
+        Self {
+            weight: init.normal(shape, WEIGHT_STD),
+            bias: init.parameter(vec![0.0; outputs], [outputs]),
+            stride: of.stride,
+            padding: of.padding,
+            transposed: false,
+        }
+    }
+
+    /// `[images, inputs, height, width]` to `[images, outputs, ..]`.
+    pub fn forward(&self, maps: Tensor<4>) -> Tensor<4> {
+        let (weight, bias) = (self.weight.val(), self.bias.val());
+        match self.transposed {
+            false => conv2d(maps, weight, bias, self.stride, self.padding),
+            true => transposed_conv2d(maps, weight, bias, self.stride, self.padding, 0),
+        }
+    }
+}
+
+/// A convolution, then batch norm.
+#[derive(Module, Debug)]
+pub struct Block {
+    /// Whose bias batch norm takes away again; the original has one, too.
+    pub convolution: Convolution,
+    /// Over the images and pixels of a call.
+    pub norm: BatchNorm,
+}
+
+impl Block {
+    pub(super) fn new(convolution: Convolution, init: &mut Initializer) -> Self {
+        let channels = convolution.bias.dims()[0];
+        let mut norm = BatchNormConfig::new(channels).init(init.device());
+        let spread = init.normal([channels], WEIGHT_STD).val();
+        norm.gamma = Param::from_tensor((spread + 1.0).detach());
+        Self { convolution, norm }
+    }
+
+    /// With a leaky ReLU at the end.
+    pub fn forward(&self, maps: Tensor<4>) -> Tensor<4> {
+        normalise(&self.norm, self.convolution.forward(maps), SLOPE)
+    }
+
+    /// With a hyperbolic tangent at the end.
+    pub fn forward_tanh(&self, maps: Tensor<4>) -> Tensor<4> {
+        normalise(&self.norm, self.convolution.forward(maps), 1.0).tanh()
+    }
+}

@@ -1,0 +1,197 @@
+//! The VGG encoder and decoder of SVG (Simonyan and Zisserman 2015; Denton and Fergus 2018).
+//!
+//! Each level of the encoder has two or three 3x3 convolutions and ends with the larger of each 2x2
+//! pixels, down to 4x4; one 4x4 convolution makes the features. The decoder mirrors it, with each pixel
+//! repeated instead, and is given the maps of all levels before their pooling, the skips: at each level
+//! they stand beside its own. For 64x64 frames and a width of 64:
+//!
+//! ```text
+//! encoder   [C 64 64]@64 [128 128]@32 [256 256 256]@16 [512 512 512]@8 -> 512@4 -> features
+//! decoder   features -> 512@4 [1024 512 512 256]@8 [512 256 256 128]@16 [256 128 64]@32 [128 64]@64 -> outputs@64
+//! ```
+//!
+//! Every convolution but the last has batch norm and a leaky ReLU of slope 0.2 after it, the features'
+//! batch norm and tanh.
+
+use super::layers::{Block, Convolution, Kernel};
+use burn::{
+    module::Module,
+    tensor::{Tensor, module::max_pool2d, ops::MaxPoolOptions},
+};
+use mnemora_memory::Initializer;
+
+/// Keeps the side.
+const SAME: Kernel = Kernel {
+    size: 3,
+    stride: 1,
+    padding: 1,
+};
+/// Between 4x4 and one number a channel.
+const WHOLE: Kernel = Kernel {
+    size: 4,
+    stride: 1,
+    padding: 0,
+};
+
+/// Convolutions at one side, one after the other.
+#[derive(Module, Debug)]
+pub struct Level {
+    /// In order.
+    pub blocks: Vec<Block>,
+}
+
+/// Frames to features and skips.
+#[derive(Module, Debug)]
+pub struct VggEncoder {
+    /// From the finest maps on.
+    pub levels: Vec<Level>,
+    /// Onto the features.
+    pub top: Block,
+}
+
+/// Features and skips to outputs.
+#[derive(Module, Debug)]
+pub struct VggDecoder {
+    /// From the features onto the coarsest maps.
+    pub top: Block,
+    /// From the coarsest maps on.
+    pub levels: Vec<Level>,
+    /// Onto the outputs of each pixel.
+    pub output: Convolution,
+}
+
+/// Convolutions of a level, counted from the finest.
+fn convolutions(level: usize) -> usize {
+    if level < 2 { 2 } else { 3 }
+}
+
+impl Level {
+    /// Through so many channels, of which the first are the inputs.
+    fn new(channels: &[usize], init: &mut Initializer) -> Self {
+        let blocks = channels.windows(2).map(|pair| {
+            let convolution = Convolution::new([pair[0], pair[1]], SAME, init);
+            Block::new(convolution, init)
+        });
+        Self {
+            blocks: blocks.collect(),
+        }
+    }
+
+    /// `[rows, inputs, side, side]` to `[rows, outputs, side, side]`.
+    pub fn forward(&self, maps: Tensor<4>) -> Tensor<4> {
+        let blocks = self.blocks.iter();
+        blocks.fold(maps, |maps, block| block.forward(maps))
+    }
+}
+
+impl VggEncoder {
+    /// For frames of `frame` channels; `channels` of each level, from the finest on.
+    pub fn new(frame: usize, channels: &[usize], features: usize, init: &mut Initializer) -> Self {
+        let inputs = std::iter::once(&frame).chain(channels);
+        let levels = inputs.zip(channels).enumerate();
+        let levels = levels.map(|(level, (&inputs, &outputs))| {
+            let mut through = vec![outputs; convolutions(level) + 1];
+            through[0] = inputs;
+            Level::new(&through, init)
+        });
+        let levels = levels.collect();
+        let coarsest = channels.last().copied().unwrap_or(frame);
+        let top = Convolution::new([coarsest, features], WHOLE, init);
+        Self {
+            levels,
+            top: Block::new(top, init),
+        }
+    }
+
+    /// Frames `[rows, channels, side, side]` to features `[rows, features]`, and the maps of all levels
+    /// from the finest on.
+    pub fn forward(&self, frames: Tensor<4>) -> (Tensor<2>, Vec<Tensor<4>>) {
+        let mut skips = Vec::with_capacity(self.levels.len());
+        let mut maps = frames;
+        for level in &self.levels {
+            let fine = level.forward(maps);
+            maps = halve(fine.clone());
+            skips.push(fine);
+        }
+        (self.top.forward_tanh(maps).flatten(1, 3), skips)
+    }
+}
+
+impl VggDecoder {
+    /// Onto `outputs` numbers a pixel; `channels` as the encoder's.
+    pub fn new(
+        outputs: usize,
+        channels: &[usize],
+        features: usize,
+        init: &mut Initializer,
+    ) -> Self {
+        let coarsest = channels.last().copied().unwrap_or(outputs);
+        let top = Convolution::transposed([features, coarsest], WHOLE, init);
+        let top = Block::new(top, init);
+        let levels = channels.iter().enumerate().rev();
+        let levels = levels.map(|(level, &own)| {
+            let mut through = vec![own; convolutions(level) + 1];
+            through[0] = 2 * own;
+            match level {
+                // The output map is the last convolution of the finest level.
+                0 => through.truncate(convolutions(level)),
+                _ => through[convolutions(level)] = channels[level - 1],
+            }
+            Level::new(&through, init)
+        });
+        let levels = levels.collect();
+        let finest = channels.first().copied().unwrap_or(features);
+        Self {
+            top,
+            levels,
+            output: Convolution::new([finest, outputs], SAME, init),
+        }
+    }
+
+    /// Features `[rows, features]` and skips as the encoder gave them to `[rows, outputs, side, side]`.
+    pub fn forward(&self, features: Tensor<2>, mut skips: Vec<Tensor<4>>) -> Tensor<4> {
+        let [rows, size] = features.dims();
+        let mut maps = self.top.forward(features.reshape([rows, size, 1, 1]));
+        for level in &self.levels {
+            maps = double(maps);
+            if let Some(skip) = skips.pop() {
+                maps = Tensor::cat(vec![maps, skip], 1);
+            }
+            maps = level.forward(maps);
+        }
+        self.output.forward(maps)
+    }
+}
+
+/// The largest of each 2x2 pixels.
+fn halve(maps: Tensor<4>) -> Tensor<4> {
+    max_pool2d(maps, MaxPoolOptions::new([2, 2]))
+}
+
+/// Each pixel as 2x2 pixels.
+fn double(maps: Tensor<4>) -> Tensor<4> {
+    let [rows, channels, height, width] = maps.dims();
+    maps.reshape([rows * channels * height, 1, width, 1])
+        .expand([rows * channels * height, 2, width, 2])
+        .reshape([rows, channels, 2 * height, 2 * width])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use burn::tensor::Device;
+
+    #[test]
+    fn pixels_are_repeated_and_the_largest_kept() {
+        let device = Device::default();
+        let numbers = |tensor: Tensor<4>| tensor.into_data().try_into_vec::<f32>().unwrap();
+        let image = [[[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]]]];
+        let maps = Tensor::<4>::from_floats(image, &device);
+        let doubled = double(maps.clone());
+        assert_eq!(doubled.dims(), [1, 2, 4, 4]);
+        let first = &numbers(doubled.clone())[..8];
+        assert_eq!(first, [1.0, 1.0, 2.0, 2.0, 1.0, 1.0, 2.0, 2.0]);
+        assert_eq!(numbers(halve(doubled)), numbers(maps.clone()));
+        assert_eq!(numbers(halve(maps)), [4.0, 8.0]);
+    }
+}
