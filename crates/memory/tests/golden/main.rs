@@ -1,5 +1,6 @@
 //! The memories against the NumPy statements in `reference/`: values and gradients.
 
+mod cores;
 mod file;
 
 use burn::{
