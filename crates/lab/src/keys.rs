@@ -108,6 +108,7 @@ fn choices(key: &str) -> Option<Vec<&'static str>> {
         "model.memory" => MemoryName::ALL.iter().map(|name| name.as_str()).collect(),
         "model.visual" => vec!["dense", "inception"],
         "model.likelihood" => vec!["bernoulli", "gaussian"],
+        "memory.rmc.gates" => vec!["unit", "memory", "none"],
         "training.schedule" => vec!["constant", "linear", "cosine"],
         _ => return None,
     })

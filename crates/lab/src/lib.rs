@@ -48,10 +48,10 @@ mod weights;
 pub use amortize::Amortizer;
 pub use burn::tensor::Device;
 pub use config::{
-    DataSettings, DncSettings, EvaluationSettings, Experiment, HybridSettings,
+    DataSettings, DncSettings, EvaluationSettings, Experiment, GateName, HybridSettings,
     IntrospectionSettings, LikelihoodName, LruSettings, LstmSettings, MemoryName, MemorySettings,
-    ModelSettings, NtmSettings, Schedule, TaskName, TaskSettings, TrainingSettings, VisualName,
-    VrnnSettings,
+    ModelSettings, NtmSettings, RmcSettings, Schedule, TaskName, TaskSettings, TrainingSettings,
+    VisualName, VrnnSettings,
 };
 pub use device::{DEVICE_VARIABLE, DeviceName, device_words, find_device};
 pub use digit_classifier::{DigitClassifier, DigitTraining, box_blur};

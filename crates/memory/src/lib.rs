@@ -79,7 +79,7 @@ impl Bundle for Previous {
 /// Weights of a memory's heads over its slots at one step, for looking at.
 #[derive(Clone, Debug)]
 pub struct Attention {
-    /// What the weights do: `read`, `write`, `allocation`, `attention`.
+    /// What the weights do: `read`, `write`, `allocation`.
     pub name: &'static str,
     weights: Weights,
 }

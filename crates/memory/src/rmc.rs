@@ -1,4 +1,39 @@
 //! The Relational Memory Core: memories that attend to each other and to the input.
+//!
+//! ```
+//! use burn::tensor::{Bool, Device, Tensor};
+//! use mnemora_memory::{Bundle, GateStyle, Initializer, MemoryError, RecurrentCore, RmcConfig};
+//! use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+//!
+//! # fn main() -> Result<(), MemoryError> {
+//! let device = Device::default().autodiff();
+//! let mut init = Initializer::new(ChaCha8Rng::seed_from_u64(1), device.clone());
+//! // Inputs of 10 numbers; 4 memories, 2 heads of 8. What is not named has its usual value.
+//! let core = RmcConfig {
+//!     gates: GateStyle::Memory,
+//!     ..RmcConfig::new(10, 4, 2, 8)
+//! }
+//! .init(&mut init)?;
+//!
+//! // Step by step, state in and state out.
+//! let state = core.initial_state(3, &device);
+//! let (output, state) = core.forward(Tensor::ones([3, 10], &device), state);
+//! assert_eq!(output.output.dims(), [3, 4 * 2 * 8]);
+//! // What each memory takes from the four and from the input, for both heads.
+//! let weights = output.attention[0].by_row().expect("every memory has weights");
+//! assert_eq!(weights.dims(), [3, 2, 4, 5]);
+//!
+//! // The second sequence starts again.
+//! let ended = Tensor::<1, Bool>::from_bool([false, true, false], &device);
+//! let state = state.replace(&ended, core.initial_state(3, &device));
+//!
+//! // A whole sequence: inputs are projected for all of its steps at once.
+//! let (outputs, _state) = core.sequence(Tensor::zeros([20, 3, 10], &device), state);
+//! let gradients = outputs[19].output.clone().sum().backward();
+//! assert!(core.input.weight.val().grad(&gradients).is_some());
+//! # Ok(())
+//! # }
+//! ```
 
 use crate::{
     Attention, Bundle, CoreOutput, Initializer, MemoryError, RecurrentCore, TensorMapper, checks,
@@ -366,7 +401,7 @@ impl Rmc {
         checks::weights("rmc", "attention", &attention, true);
         let output = CoreOutput {
             output: output.flatten(1, 2),
-            attention: vec![Attention::of_rows("attention", &attention)],
+            attention: vec![Attention::of_rows("read", &attention)],
         };
         (output, RmcState { memory })
     }
