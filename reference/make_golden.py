@@ -431,6 +431,12 @@ def all_golden() -> dict[str, Golden]:
         "lru_conditions": lru_golden(44, lru.Sizes(heads=2, word=4, slots=5), latent=3, condition=2, hidden=5, batch=2, steps=7),
         "dnc": dnc_golden(581, dnc.Sizes(heads=2, word=4, slots=6), latent=3, condition=0, hidden=5, batch=2, steps=6),
         "dnc_conditions": dnc_golden(40, dnc.Sizes(heads=2, word=4, slots=5), latent=3, condition=2, hidden=5, batch=2, steps=7),
+        "dnc_layers": dnc_golden(
+            1, dnc.Sizes(heads=2, word=4, slots=5, controller="stacked", layers=2), latent=3, condition=2, hidden=4, batch=2, steps=6
+        ),
+        "dnc_feed_forward": dnc_golden(
+            1, dnc.Sizes(heads=2, word=4, slots=5, controller="feed-forward", layers=2), latent=3, condition=2, hidden=5, batch=2, steps=6
+        ),
         "hybrid": hybrid_golden(
             42, hybrid.Sizes(latent=3, key=4, heads=2, slots=7), condition=0, hidden=5, attention_hidden=6, batch=2, steps=6
         ),

@@ -12,8 +12,8 @@ use crate::{
     keys::{apply_override, flatten, merge},
 };
 use mnemora_memory::{
-    CoreConfig, DncConfig, GateStyle, HybridConfig, IntrospectionConfig, LruConfig, MemoryConfig,
-    MemoryError, NtmConfig, RmcConfig, VrnnConfig,
+    ControllerKind, CoreConfig, DncConfig, GateStyle, HybridConfig, IntrospectionConfig, LruConfig,
+    MemoryConfig, MemoryError, NtmConfig, RmcConfig, VrnnConfig,
 };
 use mnemora_models::{FrameShape, GtmmConfig, LikelihoodConfig, SequenceConfig, VisualConfig};
 use serde::{Deserialize, Serialize};
@@ -474,6 +474,7 @@ impl Experiment {
             }),
             MemoryName::Dnc => CoreConfig::Dnc(DncConfig {
                 input,
+                controller: ControllerKind::Lstm,
                 hidden: sizes.dnc.hidden,
                 reads: sizes.dnc.reads,
                 width: sizes.dnc.width,

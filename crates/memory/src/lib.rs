@@ -15,11 +15,13 @@
 //! - [`vrnn`]: an LSTM alone, which keeps all dependencies in its state.
 //! - [`bundle`]: what is done to a state as a whole: detach it, make it a leaf, pick rows.
 //! - [`any`]: any of them, and any core, behind one type, chosen by name at run time.
-//! - [`core`], [`lstm`], [`init`]: recurrent cores, the controller, how parameters start.
+//! - [`core`], [`lstm`], [`controller`], [`init`]: recurrent cores, the LSTM, what drives a DNC, how
+//!   parameters start.
 
 pub mod any;
 pub mod bundle;
 mod checks;
+pub mod controller;
 pub mod conv_lstm;
 pub mod core;
 pub mod dnc;
@@ -39,6 +41,7 @@ pub mod vrnn;
 pub use crate::core::{CoreMemory, CoreMemoryState, CoreOutput, RecurrentCore};
 pub use any::{AnyCore, AnyCoreState, AnyMemory, AnyMemoryState, CoreConfig, MemoryConfig};
 pub use bundle::{Bundle, BundleGradients, TensorMapper};
+pub use controller::{Controller, ControllerKind, ControllerState, FeedForward};
 pub use conv_lstm::{ConvLstm, ConvLstmConfig, ConvLstmState};
 pub use dnc::{Dnc, DncConfig, DncState};
 pub use ent_net::{EntNet, EntNetConfig, EntNetState};

@@ -8,8 +8,8 @@ use burn::{
 };
 use common::{CONDITION, LATENT, memories};
 use mnemora_memory::{
-    AnyCore, AnyMemory, AnyMemoryState, Bundle, Initializer, Memory, MemoryConfig, Previous,
-    RecurrentCore,
+    AnyCore, AnyMemory, AnyMemoryState, Bundle, Controller, Initializer, Memory, MemoryConfig,
+    Previous, RecurrentCore,
 };
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
@@ -145,7 +145,13 @@ fn controller_gradient(memory: &AnyMemory, gradients: &Gradients) -> Option<Tens
             AnyCore::Lstm(lstm) => lstm,
             AnyCore::Ntm(core) => &core.lstm,
             AnyCore::Lru(core) => &core.lstm,
-            AnyCore::Dnc(core) => &core.lstm,
+            AnyCore::Dnc(core) => match &core.lstm {
+                Controller::Lstm(lstm) => lstm,
+                Controller::StackedLstm(lstm) => &lstm.layers[1],
+                Controller::FeedForward(network) => {
+                    return network.layers[1].weight.val().grad(gradients);
+                }
+            },
             AnyCore::StackedLstm(core) => &core.layers[1],
             AnyCore::Rmc(core) => return core.blocks[0].qkv.weight.val().grad(gradients),
             AnyCore::EntNet(core) => return core.from_cell.val().grad(gradients),

@@ -1,7 +1,7 @@
 //! What tests share.
 
 use mnemora_memory::{
-    ConvLstmConfig, CoreConfig, DncConfig, EntNetConfig, GateStyle, HybridConfig,
+    ControllerKind, ConvLstmConfig, CoreConfig, DncConfig, EntNetConfig, GateStyle, HybridConfig,
     IntrospectionConfig, LruConfig, MemoryConfig, NtmConfig, RmcConfig, StackedLstmConfig,
     VrnnConfig,
 };
@@ -81,6 +81,35 @@ pub fn memories(slots: usize) -> Vec<(&'static str, MemoryConfig)> {
             MemoryConfig::Core(
                 CoreConfig::Dnc(DncConfig {
                     input: INPUT,
+                    controller: ControllerKind::Lstm,
+                    hidden,
+                    reads,
+                    width,
+                    slots,
+                }),
+                latent,
+            ),
+        ),
+        (
+            "dnc with two layers",
+            MemoryConfig::Core(
+                CoreConfig::Dnc(DncConfig {
+                    input: INPUT,
+                    controller: ControllerKind::StackedLstm(2),
+                    hidden,
+                    reads,
+                    width,
+                    slots,
+                }),
+                latent,
+            ),
+        ),
+        (
+            "dnc without a controller's state",
+            MemoryConfig::Core(
+                CoreConfig::Dnc(DncConfig {
+                    input: INPUT,
+                    controller: ControllerKind::FeedForward(2),
                     hidden,
                     reads,
                     width,

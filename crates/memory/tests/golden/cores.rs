@@ -11,21 +11,37 @@ use mnemora_memory::{
     StackedLstmConfig,
 };
 
-/// The path that a visit is at.
+/// A module with the parameters of a golden file.
+pub fn load<M: Module>(golden: &Golden, module: M) -> M {
+    module.map(&mut Load(golden, Path::default()))
+}
+
+/// Gradients for all parameters of a module against those of a golden file.
+pub fn check_gradients<M: Module>(golden: &Golden, module: &M, gradients: &Gradients) {
+    module.visit(&mut CheckGradients(golden, gradients, Path::default()));
+}
+
+/// The path that a visit is at. An enum's variant is no part of it.
 #[derive(Default)]
-struct Path(Vec<String>);
+struct Path(Vec<Option<String>>);
 
 impl Path {
+    fn enter(&mut self, name: &str, container: &str) {
+        self.0
+            .push((!container.starts_with("Enum:")).then(|| name.to_owned()));
+    }
+
     fn name(&self) -> String {
-        self.0.join(".")
+        let parts: Vec<&str> = self.0.iter().flatten().map(String::as_str).collect();
+        parts.join(".")
     }
 }
 
 struct Load<'a>(&'a Golden, Path);
 
 impl ModuleMapper for Load<'_> {
-    fn enter_module(&mut self, name: &str, _: &str) {
-        self.1.0.push(name.to_owned());
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.1.enter(name, container);
     }
 
     fn exit_module(&mut self, _: &str, _: &str) {
@@ -46,8 +62,8 @@ impl ModuleMapper for Load<'_> {
 struct CheckGradients<'a>(&'a Golden, &'a Gradients, Path);
 
 impl ModuleVisitor for CheckGradients<'_> {
-    fn enter_module(&mut self, name: &str, _: &str) {
-        self.2.0.push(name.to_owned());
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.2.enter(name, container);
     }
 
     fn exit_module(&mut self, _: &str, _: &str) {
@@ -66,7 +82,7 @@ impl ModuleVisitor for CheckGradients<'_> {
 /// of each step.
 fn check<C: RecurrentCore>(file: &str, core: C, device: &Device) -> Vec<Vec<Attention>> {
     let golden = Golden::open(file);
-    let core = core.map(&mut Load(&golden, Path::default()));
+    let core = load(&golden, core);
     assert_eq!(Module::num_params(&core), golden.parameter_count());
     let inputs: Tensor<3> = golden.tensor("inputs", device).require_grad();
     let [time, batch, width] = inputs.dims();
@@ -94,7 +110,7 @@ fn check<C: RecurrentCore>(file: &str, core: C, device: &Device) -> Vec<Vec<Atte
 
     let probe = golden.tensor::<3>("probe", device);
     let gradients = (outputs * probe).sum().backward();
-    core.visit(&mut CheckGradients(&golden, &gradients, Path::default()));
+    check_gradients(&golden, &core, &gradients);
     let gradient = inputs.grad(&gradients).expect("outputs depend on inputs");
     assert_close("grad.inputs", &golden.values("grad.inputs"), gradient);
     attention
