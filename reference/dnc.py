@@ -8,6 +8,9 @@ Sizes: Z latent, C condition, H LSTM hidden, R read heads, W word width, N slots
     lstm.weight_input [Z + C + R * W, 4H]   lstm.weight_hidden [H, 4H]   lstm.bias [4H]
     interface.weight [H, O]                 interface.bias [O]           O = R * W + 3 * W + 5 * R + 3
 
+The controller is one LSTM, an LSTM in layers as in `stacked_lstm.py` (`lstm.layers.l.weight_input` and so on; for H in the interface and in the
+context the H of all layers), or layers without a state, a tanh behind each (`lstm.layers.l.weight`, `lstm.layers.l.bias`).
+
 The outputs of `interface`, in this order (head-major where there are several numbers a head):
 
     read keys [R, W]   read strengths [R] 1 + softplus   write key [W]   write strength [1] 1 + softplus
@@ -22,10 +25,12 @@ from typing import Mapping, NamedTuple
 
 import numpy as np
 
+import stacked_lstm
 from addressing import ascending, content_weights, context, controller_input, parts
 from lstm import LstmState, initial_state as initial_lstm_state, lstm
 from memory import MemoryContext, Previous
 from numerics import clamp, linear, oneplus, sigmoid, softmax
+from stacked_lstm import layer_parameters
 
 USAGE_EPSILON = 1e-6
 CELL_LIMIT = 20.0
@@ -35,6 +40,8 @@ class Sizes(NamedTuple):
     heads: int
     word: int
     slots: int
+    controller: str = "lstm"  # or "stacked", "feed-forward"
+    layers: int = 1
 
 
 class Interface(NamedTuple):
@@ -51,7 +58,7 @@ class Interface(NamedTuple):
 
 
 class DncState(NamedTuple):
-    controller: LstmState
+    controller: LstmState | tuple[LstmState, ...]  # one a layer if there are layers
     memory: np.ndarray  # M [batch, N, W]
     usage: np.ndarray  # u [batch, N]
     allocation: np.ndarray  # a [batch, N]; not read by the next step
@@ -64,10 +71,10 @@ class DncState(NamedTuple):
 
 def initial_state(parameters: Mapping[str, np.ndarray], sizes: Sizes, batch: int) -> DncState:
     """Everything at zero."""
-    heads, word, slots = sizes
+    heads, word, slots = sizes[:3]
     nowhere = np.zeros((batch, slots))
     return DncState(
-        initial_lstm_state(parameters, batch),
+        initial_controller(parameters, sizes, batch),
         memory=np.zeros((batch, slots, word)),
         usage=nowhere,
         allocation=nowhere,
@@ -79,8 +86,46 @@ def initial_state(parameters: Mapping[str, np.ndarray], sizes: Sizes, batch: int
     )
 
 
+def initial_controller(parameters: Mapping[str, np.ndarray], sizes: Sizes, batch: int) -> LstmState | tuple[LstmState, ...]:
+    if sizes.controller == "lstm":
+        return initial_lstm_state(parameters, batch)
+    if sizes.controller == "feed-forward":
+        return ()
+    zeros = np.zeros((batch, parameters["lstm.layers.0.weight_hidden"].shape[0]))
+    return (LstmState(zeros, zeros),) * sizes.layers
+
+
+def limited(state: LstmState) -> LstmState:
+    return LstmState(state.hidden, clamp(state.cell, -CELL_LIMIT, CELL_LIMIT))
+
+
+def update_controller(
+    parameters: Mapping[str, np.ndarray], sizes: Sizes, x: np.ndarray, state: LstmState | tuple[LstmState, ...]
+) -> tuple[np.ndarray, LstmState | tuple[LstmState, ...]]:
+    """What the controller says, and its state with cells within their limit."""
+    if sizes.controller == "lstm":
+        state = lstm(parameters, x, state)
+        return state.hidden, limited(state)
+    if sizes.controller == "feed-forward":
+        for layer in range(sizes.layers):
+            x = np.tanh(linear(x, parameters, f"lstm.layers.{layer}"))
+        return x, ()
+    layers: list[LstmState] = []
+    own = {name.removeprefix("lstm."): value for name, value in parameters.items() if name.startswith("lstm.layers.")}
+    for layer, before in enumerate(state):
+        below = [layers[-1].hidden] if layers else []
+        layers.append(lstm(layer_parameters(own, layer), np.concatenate([x, *below], axis=-1), before))
+    return np.concatenate([layer.hidden for layer in layers], axis=-1), tuple(limited(layer) for layer in layers)
+
+
+def first_weight(parameters: Mapping[str, np.ndarray], sizes: Sizes) -> dict[str, np.ndarray]:
+    """That of the controller's first layer, under the name by which the width of its input is found."""
+    name = {"lstm": "lstm.weight_input", "stacked": "lstm.layers.0.weight_input", "feed-forward": "lstm.layers.0.weight"}
+    return {"lstm.weight_input": parameters[name[sizes.controller]]}
+
+
 def interface(parameters: Mapping[str, np.ndarray], sizes: Sizes, hidden: np.ndarray) -> Interface:
-    heads, word, _ = sizes
+    heads, word = sizes[:2]
     raw = Interface(
         *parts(
             linear(hidden, parameters, "interface"),
@@ -139,8 +184,9 @@ def step(
 
     `written [batch, N]` stands in for w^w_{t-1} in usage, for finite differences that must not see how it varies.
     """
-    controller = lstm(parameters, controller_input(parameters, previous, condition, state.reads), state.controller)
-    told = interface(parameters, sizes, controller.hidden)
+    x = controller_input(first_weight(parameters, sizes), previous, condition, state.reads)
+    hidden, controller = update_controller(parameters, sizes, x, state.controller)
+    told = interface(parameters, sizes, hidden)
 
     written = np.real(state.write_weights) if written is None else written
     usage = update_usage(state.usage, written, told.free_gates, state.read_weights)
@@ -159,10 +205,9 @@ def step(
     read_weights = modes[:, :, 0:1] * backward + modes[:, :, 1:2] * content + modes[:, :, 2:3] * forward
     reads = read_weights @ memory
 
-    kept = LstmState(controller.hidden, clamp(controller.cell, -CELL_LIMIT, CELL_LIMIT))
     return (
-        MemoryContext(context(reads, controller.hidden), read_weights),
-        DncState(kept, memory, usage, allocation, weights, precedence, links, read_weights, reads),
+        MemoryContext(context(reads, hidden), read_weights),
+        DncState(controller, memory, usage, allocation, weights, precedence, links, read_weights, reads),
     )
 
 
@@ -193,10 +238,20 @@ def run(
 
 
 def parameter_shapes(sizes: Sizes, latent: int, condition: int, hidden: int) -> dict[str, tuple[int, ...]]:
-    heads, word, _ = sizes
+    heads, word = sizes[:2]
     outputs = heads * word + 3 * word + 5 * heads + 3
+    inputs = latent + condition + heads * word
+    if sizes.controller == "stacked":
+        shapes = {f"lstm.{name}": shape for name, shape in stacked_lstm.parameter_shapes(inputs, hidden, sizes.layers).items()}
+        return shapes | {"interface.weight": (sizes.layers * hidden, outputs), "interface.bias": (outputs,)}
+    if sizes.controller == "feed-forward":
+        shapes = {}
+        for layer in range(sizes.layers):
+            shapes[f"lstm.layers.{layer}.weight"] = (inputs if layer == 0 else hidden, hidden)
+            shapes[f"lstm.layers.{layer}.bias"] = (hidden,)
+        return shapes | {"interface.weight": (hidden, outputs), "interface.bias": (outputs,)}
     return {
-        "lstm.weight_input": (latent + condition + heads * word, 4 * hidden),
+        "lstm.weight_input": (inputs, 4 * hidden),
         "lstm.weight_hidden": (hidden, 4 * hidden),
         "lstm.bias": (4 * hidden,),
         "interface.weight": (hidden, outputs),

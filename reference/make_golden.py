@@ -16,14 +16,18 @@ import numpy as np
 from safetensors.numpy import load_file, save_file
 
 import avf
+import conv_lstm
 import dnc
+import ent_net
 import gtmm_step
 import hybrid
 import introspection
 import lru
 import ntm
 import properties
+import rmc
 import srnn
+import stacked_lstm
 import svg
 import vrnn
 import vrnn_full
@@ -181,6 +185,50 @@ def hybrid_golden(
     shapes = hybrid.parameter_shapes(sizes, attention_hidden, condition, hidden)
     golden = addressed_golden(seed, shapes, run, latent=sizes.latent, condition=condition, batch=batch, steps=steps)
     return golden._replace(properties=(lambda: properties.hybrid_errors(golden.tensors),))
+
+
+def core_golden(
+    seed: int,
+    shapes: Mapping[str, tuple[int, ...]],
+    run: Callable[[Arrays, np.ndarray], Arrays],
+    *,
+    inputs: int,
+    batch: int,
+    steps: int,
+    std: float = WEIGHT_STD,
+) -> Golden:
+    """A recurrent core by itself; `run` takes parameters and inputs and returns every output that is stored."""
+    random = np.random.default_rng(seed)
+    parameters = draw_parameters(random, shapes, std)
+    for name in parameters:
+        if name.endswith(".gamma"):  # of a normalisation
+            parameters[name] = as_stored(1.0 + parameters[name])
+    arguments = parameters | {"inputs": draw(random, (steps, batch, inputs))}
+    outputs = run(parameters, arguments["inputs"])
+    probe = draw(random, outputs["outputs"].shape)
+
+    def objective(at: Arrays) -> np.ndarray:
+        return (run(at, at["inputs"])["outputs"] * probe).sum()
+
+    return Golden(arguments | outputs | {"probe": probe} | named_gradients(objective, arguments), objective, arguments)
+
+
+def rmc_golden(seed: int, sizes: rmc.Sizes, *, row: int, batch: int, steps: int) -> Golden:
+    def run(at: Arrays, inputs: np.ndarray) -> Arrays:
+        return rmc.run(at, sizes, inputs)
+
+    golden = core_golden(seed, rmc.parameter_shapes(sizes, row), run, inputs=sizes.rows * row, batch=batch, steps=steps)
+    return golden._replace(properties=(lambda: properties.rmc_errors(golden.tensors, sizes), properties.rmc_size_errors))
+
+
+def conv_lstm_golden(
+    seed: int, *, inputs: int, channels: int, kernel: int, pixels: tuple[int, int], batch: int, steps: int
+) -> Golden:
+    def run(at: Arrays, images: np.ndarray) -> Arrays:
+        return conv_lstm.run(at, images, pixels)
+
+    shapes = conv_lstm.parameter_shapes(inputs, channels, kernel)
+    return core_golden(seed, shapes, run, inputs=inputs * pixels[0] * pixels[1], batch=batch, steps=steps)
 
 
 def gtmm_golden(
@@ -417,12 +465,34 @@ def all_golden() -> dict[str, Golden]:
         "lru_conditions": lru_golden(44, lru.Sizes(heads=2, word=4, slots=5), latent=3, condition=2, hidden=5, batch=2, steps=7),
         "dnc": dnc_golden(581, dnc.Sizes(heads=2, word=4, slots=6), latent=3, condition=0, hidden=5, batch=2, steps=6),
         "dnc_conditions": dnc_golden(40, dnc.Sizes(heads=2, word=4, slots=5), latent=3, condition=2, hidden=5, batch=2, steps=7),
+        "dnc_layers": dnc_golden(
+            1, dnc.Sizes(heads=2, word=4, slots=5, controller="stacked", layers=2), latent=3, condition=2, hidden=4, batch=2, steps=6
+        ),
+        "dnc_feed_forward": dnc_golden(
+            1, dnc.Sizes(heads=2, word=4, slots=5, controller="feed-forward", layers=2), latent=3, condition=2, hidden=5, batch=2, steps=6
+        ),
         "hybrid": hybrid_golden(
             42, hybrid.Sizes(latent=3, key=4, heads=2, slots=7), condition=0, hidden=5, attention_hidden=6, batch=2, steps=6
         ),
         "hybrid_fifo": hybrid_golden(
             60, hybrid.Sizes(latent=3, key=4, heads=2, slots=4), condition=2, hidden=5, attention_hidden=6, batch=2, steps=8
         ),
+        "rmc": rmc_golden(81, rmc.Sizes(slots=4, heads=2, head=3, key=3), row=5, batch=2, steps=6),
+        "rmc_blocks": rmc_golden(82, rmc.Sizes(slots=4, heads=2, head=3, key=3, blocks=2, layers=3), row=4, batch=2, steps=5),
+        "rmc_memory_gates": rmc_golden(83, rmc.Sizes(slots=1, heads=2, head=3, key=3, gates="memory"), row=5, batch=3, steps=6),
+        "rmc_no_gates": rmc_golden(
+            84, rmc.Sizes(slots=4, heads=1, head=3, key=3, blocks=2, layers=1, gates="none"), row=5, batch=2, steps=5
+        ),
+        "rmc_rows": rmc_golden(
+            85, rmc.Sizes(slots=4, heads=2, head=3, key=2, blocks=2, rows=3, gates="memory"), row=4, batch=2, steps=5
+        ),
+        "rmc_output_gate": rmc_golden(86, rmc.Sizes(slots=1, heads=3, head=2, key=2, output_gate=True), row=5, batch=2, steps=6),
+        "stacked_lstm": core_golden(
+            87, stacked_lstm.parameter_shapes(3, 4, layers=3), stacked_lstm.run, inputs=3, batch=2, steps=5
+        ),
+        "ent_net": core_golden(88, ent_net.parameter_shapes(5, 4, cells=3), ent_net.run, inputs=5, batch=2, steps=6),
+        "conv_lstm": conv_lstm_golden(89, inputs=2, channels=3, kernel=2, pixels=(4, 3), batch=2, steps=5),
+        "conv_lstm_odd": conv_lstm_golden(90, inputs=1, channels=2, kernel=3, pixels=(3, 4), batch=2, steps=4),
         "gtmm_introspection": gtmm_introspection_golden(5),
         "gtmm_vrnn": gtmm_vrnn_golden(6),
         "srnn": srnn_golden(71, observation=9, latent=3, hidden=7, units=4, batch=2, steps=5),

@@ -11,6 +11,7 @@ import numpy as np
 
 import dnc
 import lru
+import rmc
 from lstm import LstmState
 from memory import Previous
 
@@ -144,6 +145,22 @@ def hybrid_errors(outputs: Arrays) -> list[str]:
         if np.any(of_step[:, :, : min(t, slots)] == 0.0):
             wrong.append(f"step {t + 1}: a filled slot has no weight at all")
     return wrong
+
+
+def rmc_errors(outputs: Arrays, sizes: rmc.Sizes) -> list[str]:
+    """Weights sum to one; gates between old and new keep a memory that starts as the identity bounded by the number of steps."""
+    wrong = weight_errors(outputs["attention"], 1.0, 1.0)
+    bound = 1.0 + len(outputs["outputs"])
+    if sizes.gates != "none" and np.abs(outputs["outputs"]).max() > bound:
+        wrong.append(f"an output is {np.abs(outputs['outputs']).max():.6g}, gates allow {bound}")
+    return wrong
+
+
+def rmc_size_errors() -> list[str]:
+    """The cell for the N-th farthest vector: 40 inputs, 8 slots, 8 heads of 32."""
+    shapes = rmc.parameter_shapes(rmc.Sizes(slots=8, heads=8, head=32, key=32), 40)
+    count = sum(int(np.prod(shape)) for shape in shapes.values())
+    return [] if count == 605_184 else [f"the cell for the N-th farthest has {count} parameters, not 605184"]
 
 
 class Clamped(NamedTuple):

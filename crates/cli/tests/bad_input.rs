@@ -287,9 +287,9 @@ fn unknown_names() {
 #[test]
 fn memories_of_another_task() {
     for (experiment, memory, choices) in [
-        ("copy", "vrnn", "lstm, ntm, lru, dnc"),
-        ("copy", "introspection", "lstm, ntm, lru, dnc"),
-        ("copy", "hybrid", "lstm, ntm, lru, dnc"),
+        ("copy", "vrnn", "lstm, ntm, lru, dnc, rmc"),
+        ("copy", "introspection", "lstm, ntm, lru, dnc, rmc"),
+        ("copy", "hybrid", "lstm, ntm, lru, dnc, rmc"),
         ("perfect-recall-small", "lstm", "vrnn, introspection"),
     ] {
         let folder = empty_folder();

@@ -456,7 +456,7 @@ fn compare_averages_replicas() {
 fn copy_task() {
     let folder = tempdir().expect("a temporary folder is made");
     let mut compare = mnemora(["compare"]);
-    for memory in ["lstm", "dnc"] {
+    for memory in ["lstm", "dnc", "rmc"] {
         let run = folder.path().join(memory);
         let mut command = train_copy(&run, &[]);
         command.args(["--memory", memory, "--json"]);
@@ -498,7 +498,7 @@ fn copy_task() {
                 _ => 5,
             }],
         );
-        assert_eq!(run.join("samples/attention.png").exists(), memory == "dnc");
+        assert_eq!(run.join("samples/attention.png").exists(), memory != "lstm");
         succeed(command_on(&run, &["generate", "--sequences", "2"]));
         assert_png(&run.join("samples/generated.png"));
         compare.arg(&run);

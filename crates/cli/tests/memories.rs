@@ -9,10 +9,18 @@ use common::{
 use std::{fs, path::Path, process::Command};
 use tempfile::tempdir;
 
-const MEMORIES: [&str; 6] = ["vrnn", "introspection", "ntm", "lru", "dnc", "hybrid"];
+const MEMORIES: [&str; 7] = [
+    "vrnn",
+    "introspection",
+    "ntm",
+    "lru",
+    "dnc",
+    "hybrid",
+    "rmc",
+];
 
 /// Sizes that make every memory tiny; five slots hold a sequence of the tiny tasks.
-const SIZES: [&str; 16] = [
+const SIZES: [&str; 18] = [
     "memory.ntm.hidden=6",
     "memory.ntm.reads=2",
     "memory.ntm.width=4",
@@ -26,6 +34,8 @@ const SIZES: [&str; 16] = [
     "memory.hybrid.attention=6",
     "memory.hybrid.key=4",
     "memory.hybrid.reads=2",
+    "memory.rmc.heads=2",
+    "memory.rmc.head_size=4",
     "training.steps=4",
     "training.checkpoint_every=2",
     "evaluation.batches=1",
@@ -168,6 +178,8 @@ fn what_a_memory_cannot_hold_is_refused_with_the_sizes() {
     );
     let message = refuse(tiny(&out, "dnc", &["memory.dnc.width=0"]));
     assert_says(&message, &["memory.dnc.width", "at least 1"]);
+    let message = refuse(tiny(&out, "rmc", &["memory.rmc.heads=0"]));
+    assert_says(&message, &["memory.rmc.heads", "at least 1"]);
     let message = refuse(tiny(&out, "ntm", &["task.name=dynamic-dependency"]));
     assert_says(&message, &["task.length", "10"]);
     let message = refuse(tiny(&out, "ntm", &["task.name=mnist-map", "task.grid=1"]));

@@ -8,8 +8,8 @@ pub use network::{
     SvgNetworkName, SvgNetworkSettings, SvgPriorName, SvgSkipsName, VrnnNetworkSettings,
 };
 pub use sizes::{
-    DncSettings, HybridSettings, IntrospectionSettings, LruSettings, LstmSettings, MemorySettings,
-    NtmSettings, VrnnSettings,
+    DncSettings, GateName, HybridSettings, IntrospectionSettings, LruSettings, LstmSettings,
+    MemorySettings, NtmSettings, RmcSettings, VrnnSettings,
 };
 
 use crate::{
@@ -17,8 +17,8 @@ use crate::{
     keys::{apply_override, flatten, merge},
 };
 use mnemora_memory::{
-    CoreConfig, DncConfig, HybridConfig, IntrospectionConfig, LruConfig, MemoryConfig, NtmConfig,
-    VrnnConfig,
+    ControllerKind, CoreConfig, DncConfig, GateStyle, HybridConfig, IntrospectionConfig, LruConfig,
+    MemoryConfig, MemoryError, NtmConfig, RmcConfig, VrnnConfig,
 };
 use mnemora_models::{FrameShape, GtmmConfig, LikelihoodConfig, SequenceConfig, VisualConfig};
 use serde::{Deserialize, Serialize};
@@ -207,10 +207,10 @@ impl TaskName {
 
     /// Memories that can be trained on it.
     pub fn memories(self) -> &'static [MemoryName] {
-        use MemoryName::{Dnc, Hybrid, Introspection, Lru, Lstm, Ntm, Vrnn};
+        use MemoryName::{Dnc, Hybrid, Introspection, Lru, Lstm, Ntm, Rmc, Vrnn};
         match self {
-            Self::Copy => &[Lstm, Ntm, Lru, Dnc],
-            _ => &[Vrnn, Introspection, Ntm, Lru, Dnc, Hybrid],
+            Self::Copy => &[Lstm, Ntm, Lru, Dnc, Rmc],
+            _ => &[Vrnn, Introspection, Ntm, Lru, Dnc, Hybrid, Rmc],
         }
     }
 }
@@ -233,8 +233,8 @@ pub struct ModelSettings {
     /// Which model: `gtmm`, the temporal VAE around a memory, or, for recorded sequences, `vrnn`,
     /// `srnn` or, for clips, `svg`. The task `copy` takes the memory alone.
     pub name: ModelName,
-    /// Which memory: `vrnn`, `introspection`, `ntm`, `lru`, `dnc` or `hybrid`; for the task `copy`
-    /// `lstm`, `ntm`, `lru` or `dnc`.
+    /// Which memory: `vrnn`, `introspection`, `ntm`, `lru`, `dnc`, `hybrid` or `rmc`; for the task
+    /// `copy` `lstm`, `ntm`, `lru`, `dnc` or `rmc`.
     pub memory: MemoryName,
     /// Size of `z`.
     pub latent: usize,
@@ -274,11 +274,13 @@ pub enum MemoryName {
     Hybrid,
     /// An LSTM without any other memory, for the task `copy`.
     Lstm,
+    /// Relational Memory Core.
+    Rmc,
 }
 
 impl MemoryName {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Vrnn,
         Self::Introspection,
         Self::Ntm,
@@ -286,6 +288,7 @@ impl MemoryName {
         Self::Dnc,
         Self::Hybrid,
         Self::Lstm,
+        Self::Rmc,
     ];
 
     /// As in configurations.
@@ -298,6 +301,7 @@ impl MemoryName {
             Self::Dnc => "dnc",
             Self::Hybrid => "hybrid",
             Self::Lstm => "lstm",
+            Self::Rmc => "rmc",
         }
     }
 }
@@ -630,11 +634,30 @@ impl Experiment {
             }),
             MemoryName::Dnc => CoreConfig::Dnc(DncConfig {
                 input,
+                controller: ControllerKind::Lstm,
                 hidden: sizes.dnc.hidden,
                 reads: sizes.dnc.reads,
                 width: sizes.dnc.width,
                 slots: self.slots(sizes.dnc.slots),
             }),
+            MemoryName::Rmc => {
+                let sizes = &sizes.rmc;
+                CoreConfig::Rmc(RmcConfig {
+                    key_size: match sizes.key_size {
+                        0 => sizes.head_size,
+                        given => given,
+                    },
+                    blocks: sizes.blocks,
+                    mlp_layers: sizes.mlp_layers,
+                    gates: match sizes.gates {
+                        GateName::Unit => GateStyle::Unit,
+                        GateName::Memory => GateStyle::Memory,
+                        GateName::None => GateStyle::None,
+                    },
+                    output_gate: sizes.output_gate,
+                    ..RmcConfig::new(input, sizes.slots, sizes.heads, sizes.head_size)
+                })
+            }
             MemoryName::Vrnn | MemoryName::Introspection | MemoryName::Hybrid => return None,
         })
     }
@@ -701,7 +724,7 @@ impl Experiment {
                     slots: self.slots(sizes.slots),
                 })
             }
-            (MemoryName::Ntm | MemoryName::Lru | MemoryName::Dnc, Some(core)) => {
+            (MemoryName::Ntm | MemoryName::Lru | MemoryName::Dnc | MemoryName::Rmc, Some(core)) => {
                 MemoryConfig::Core(core, model.latent)
             }
             _ => return Err(LabError::Configuration(self.wrong_memory())),
@@ -896,8 +919,10 @@ impl Experiment {
         let mut sizes = Vec::new();
         flatten(&table, "memory", &mut sizes);
         for (key, size) in sizes {
-            let size = size.as_integer().unwrap_or_default();
-            if size == 0 && !(key.ends_with(".slots") || key.ends_with(".nearest")) {
+            let Some(size) = size.as_integer() else {
+                continue;
+            };
+            if size == 0 && !MAY_BE_ZERO.contains(&key.as_str()) {
                 return Err(format!("{key} is 0, it must be at least 1"));
             }
             if size > LARGEST_SIZE as i64 {
@@ -905,6 +930,9 @@ impl Experiment {
                     "{key} is {size}, it must be at most {LARGEST_SIZE}"
                 ));
             }
+        }
+        if self.memory.rmc.output_gate && self.memory.rmc.gates == GateName::None {
+            return Err(MemoryError::OutputGateWithoutGates.to_string());
         }
         if self.model.name != ModelName::Gtmm {
             return Ok(());
@@ -914,9 +942,11 @@ impl Experiment {
             MemoryName::Introspection => (self.memory.introspection.slots, None),
             MemoryName::Hybrid => (self.memory.hybrid.slots, None),
             MemoryName::Lru => (self.memory.lru.slots, Some(self.memory.lru.reads)),
-            MemoryName::Vrnn | MemoryName::Ntm | MemoryName::Dnc | MemoryName::Lstm => {
-                return Ok(());
-            }
+            MemoryName::Vrnn
+            | MemoryName::Ntm
+            | MemoryName::Dnc
+            | MemoryName::Lstm
+            | MemoryName::Rmc => return Ok(()),
         };
         let memory = self.model.memory.as_str();
         match reads {
@@ -936,6 +966,17 @@ impl Experiment {
 
 /// Slots of an LRU memory for each step, which its many tied write heads fill (gtmm, section 4.1).
 const LRU_SLOTS_PER_STEP: usize = 5;
+
+/// Sizes for which 0 stands for something.
+const MAY_BE_ZERO: [&str; 7] = [
+    "memory.introspection.slots",
+    "memory.ntm.slots",
+    "memory.lru.slots",
+    "memory.lru.nearest",
+    "memory.dnc.slots",
+    "memory.hybrid.slots",
+    "memory.rmc.key_size",
+];
 
 /// Sizes above it are slips of the keyboard.
 const LARGEST_SIZE: usize = 65_536;
@@ -1009,6 +1050,41 @@ mod tests {
                 .to_string()
                 .starts_with("x.toml: unknown key 'training.learningrate', did you mean 'training.learning_rate'?")
         );
+    }
+
+    #[test]
+    fn settings_of_the_rmc_are_checked() {
+        let zero = |field| problem(&[&format!("memory.rmc.{field}=0")]);
+        for field in ["slots", "heads", "head_size", "blocks", "mlp_layers"] {
+            let expected = format!("memory.rmc.{field} is 0, it must be at least 1");
+            assert!(zero(field).contains(&expected), "{}", zero(field));
+        }
+        assert!(problem(&["memory.rmc.heads=-2"]).contains("at least 0"));
+        assert!(problem(&["memory.rmc.slots=99999999"]).contains("at most"));
+        let message = problem(&["memory.rmc.gates=row"]);
+        assert!(message.contains("one of unit, memory, none"), "{message}");
+        assert!(problem(&["memory.rmc.output_gate=1"]).contains("true or false"));
+        let both = ["memory.rmc.gates=none", "memory.rmc.output_gate=true"];
+        assert!(problem(&both).contains("memory.rmc.output_gate is true"));
+
+        let overrides = [
+            "model.memory=rmc",
+            "memory.rmc.gates=memory",
+            "memory.rmc.key_size=5",
+            "memory.rmc.output_gate=true",
+        ];
+        let overrides = overrides.map(str::to_owned);
+        let experiment = Experiment::parse("", "test", &overrides).unwrap();
+        let expected = RmcConfig {
+            key_size: 5,
+            gates: GateStyle::Memory,
+            output_gate: true,
+            ..RmcConfig::new(11, 4, 4, 32)
+        };
+        assert_eq!(experiment.core_config(11), Some(CoreConfig::Rmc(expected)));
+        let default = Experiment::parse("", "test", &overrides[..1]).unwrap();
+        let expected = CoreConfig::Rmc(RmcConfig::new(11, 4, 4, 32));
+        assert_eq!(default.core_config(11), Some(expected));
     }
 
     #[test]

@@ -112,6 +112,7 @@ fn choices(key: &str) -> Option<Vec<&'static str>> {
         "model.visual" => vec!["dense", "inception"],
         "model.name" => ModelName::ALL.iter().map(|name| name.as_str()).collect(),
         "model.likelihood" => vec!["bernoulli", "gaussian", "normal"],
+        "memory.rmc.gates" => vec!["unit", "memory", "none"],
         "network.svg.network" => vec!["dcgan", "vgg"],
         "network.svg.prior" => vec!["learned", "fixed"],
         "network.svg.skips" => vec!["observed", "previous", "first", "off"],

@@ -53,9 +53,9 @@ mod weights;
 pub use amortize::Amortizer;
 pub use burn::tensor::Device;
 pub use config::{
-    DataSettings, DncSettings, EvaluationSettings, Experiment, FilteringSettings, HybridSettings,
+    DataSettings, DncSettings, EvaluationSettings, Experiment, FilteringSettings, GateName, HybridSettings,
     IntrospectionSettings, LikelihoodName, LruSettings, LstmSettings, MemoryName, MemorySettings,
-    ModelName, ModelSettings, NetworkSettings, NtmSettings, Schedule, SrnnNetworkSettings,
+    ModelName, ModelSettings, NetworkSettings, NtmSettings, RmcSettings, Schedule, SrnnNetworkSettings,
     StrategyName, SvgNetworkName, SvgNetworkSettings, SvgPriorName, SvgSkipsName, TaskKind,
     TaskName, TaskSettings, TrainingSettings, VisualName, VrnnNetworkSettings, VrnnSettings,
 };

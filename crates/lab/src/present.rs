@@ -531,6 +531,10 @@ fn attention_caption(memory: MemoryName) -> &'static str {
             "Read weights of each head over the slots on one held-out sequence, one column a step. \
              Slot i holds the latent of step i."
         }
+        MemoryName::Rmc => {
+            "What each head takes from the slots and, in the last row, from the input, averaged over \
+             the slots that take it, on one held-out sequence, one column a step."
+        }
         _ => {
             "Weights of each head over the slots on one held-out sequence, one column a step. At \
              step t the memory takes in the latent of step t - 1, then reads."

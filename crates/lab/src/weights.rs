@@ -203,3 +203,81 @@ pub(crate) fn host(data: TensorData) -> Vec<f32> {
     data.try_into_vec::<f32>()
         .expect("tensors of this project hold f32")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use burn::tensor::Device;
+    use mnemora_memory::{
+        AnyCore, ConvLstmConfig, CoreConfig, EntNetConfig, GateStyle, Initializer, RecurrentCore,
+        RmcConfig, StackedLstmConfig,
+    };
+    use mnemora_worlds::Stream;
+
+    fn core(config: &CoreConfig, seed: u64) -> AnyCore {
+        let stream = Stream::new(seed, "parameters").at(0);
+        config
+            .init(&mut Initializer::new(stream, Device::default()))
+            .unwrap()
+    }
+
+    /// Outputs of four steps on two sequences.
+    fn outputs(core: &AnyCore) -> Vec<f32> {
+        let device = Device::default();
+        let shape = [4, 2, core.input_size()];
+        let inputs = Stream::new(3, "inputs").standard_normal(0, shape.iter().product());
+        let inputs = Tensor::from_data(TensorData::new(inputs, shape), &device);
+        let (steps, _) = core.sequence(inputs, core.initial_state(2, &device));
+        let steps = steps.into_iter().map(|step| step.output).collect();
+        host(Tensor::cat(steps, 1).into_data())
+    }
+
+    #[test]
+    fn cores_go_through_safetensors_unchanged() {
+        let path = Path::new("weights.safetensors");
+        let rmc = RmcConfig::new(5, 3, 2, 4);
+        let configs = [
+            CoreConfig::Rmc(rmc.clone()),
+            CoreConfig::Rmc(RmcConfig {
+                blocks: 2,
+                mlp_layers: 3,
+                key_size: 3,
+                rows: 2,
+                gates: GateStyle::Memory,
+                output_gate: true,
+                ..rmc.clone()
+            }),
+            CoreConfig::StackedLstm(StackedLstmConfig {
+                input: 5,
+                hidden: 4,
+                layers: 2,
+            }),
+            CoreConfig::EntNet(EntNetConfig::new(5, 3, 4)),
+            CoreConfig::ConvLstm(ConvLstmConfig {
+                inputs: 2,
+                channels: 3,
+                height: 3,
+                width: 2,
+                kernel: 2,
+            }),
+        ];
+        for config in configs {
+            let original = core(&config, 1);
+            let bytes = to_safetensors(&collect(&original));
+            let arrays = from_safetensors(&bytes, path).unwrap();
+            let other = core(&config, 2);
+            assert_ne!(outputs(&other), outputs(&original), "{config:?}");
+            let restored = restore(other, arrays, path).unwrap();
+            assert_eq!(outputs(&restored), outputs(&original), "{config:?}");
+        }
+
+        // Of another number of layers: the missing one is named.
+        let original = collect(&core(&CoreConfig::Rmc(rmc.clone()), 1));
+        let deeper = CoreConfig::Rmc(RmcConfig {
+            mlp_layers: 3,
+            ..rmc
+        });
+        let error = restore(core(&deeper, 1), original, path).unwrap_err();
+        assert!(error.to_string().contains("'mlp.2.weight'"), "{error}");
+    }
+}

@@ -10,7 +10,7 @@ use mnemora_lab::{
 use std::time::Instant;
 
 /// Two sequences of two digits and one of them again, all maps eight wide.
-const SIZES: [&str; 27] = [
+const SIZES: [&str; 29] = [
     "task.length=2",
     "task.recall=1",
     "model.latent=8",
@@ -36,6 +36,8 @@ const SIZES: [&str; 27] = [
     "memory.hybrid.attention=8",
     "memory.hybrid.key=8",
     "memory.hybrid.reads=2",
+    "memory.rmc.heads=2",
+    "memory.rmc.head_size=8",
     "training.batch=2",
     "training.threads=1",
 ];
@@ -121,6 +123,7 @@ fn every_memory_trains_as_on_the_processor() {
         ("lru", "dense", 0.01),
         ("dnc", "dense", 0.01),
         ("hybrid", "dense", 0.01),
+        ("rmc", "dense", 0.01),
         // Convolutions and batch norm.
         ("introspection", "inception", 0.0001),
     ] {

@@ -4,10 +4,12 @@
 #![allow(clippy::large_enum_variant)]
 
 use crate::{
-    Bundle, CoreMemory, CoreMemoryState, CoreOutput, Dnc, DncConfig, DncState, Hybrid,
-    HybridConfig, HybridState, Initializer, Introspection, IntrospectionConfig, IntrospectionState,
-    Lru, LruConfig, LruState, Lstm, LstmState, Memory, MemoryContext, MemoryError, Ntm, NtmConfig,
-    NtmState, Previous, RecurrentCore, TensorMapper, Vrnn, VrnnConfig, error::require_positive,
+    Bundle, ConvLstm, ConvLstmConfig, ConvLstmState, CoreMemory, CoreMemoryState, CoreOutput, Dnc,
+    DncConfig, DncState, EntNet, EntNetConfig, EntNetState, Hybrid, HybridConfig, HybridState,
+    Initializer, Introspection, IntrospectionConfig, IntrospectionState, Lru, LruConfig, LruState,
+    Lstm, LstmState, Memory, MemoryContext, MemoryError, Ntm, NtmConfig, NtmState, Previous,
+    RecurrentCore, Rmc, RmcConfig, RmcState, StackedLstm, StackedLstmConfig, StackedLstmState,
+    TensorMapper, Vrnn, VrnnConfig, error::require_positive,
 };
 use burn::{
     module::Module,
@@ -15,7 +17,7 @@ use burn::{
 };
 
 /// Configuration of an [`AnyMemory`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum MemoryConfig {
     /// The LSTM core of a VRNN.
     Vrnn(VrnnConfig),
@@ -111,7 +113,7 @@ impl MemoryConfig {
 }
 
 /// Configuration of an [`AnyCore`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum CoreConfig {
     /// An LSTM alone.
     Lstm {
@@ -126,6 +128,14 @@ pub enum CoreConfig {
     Lru(LruConfig),
     /// A Differentiable Neural Computer.
     Dnc(DncConfig),
+    /// A Relational Memory Core.
+    Rmc(RmcConfig),
+    /// An LSTM in layers.
+    StackedLstm(StackedLstmConfig),
+    /// The memory of a Recurrent Entity Network.
+    EntNet(EntNetConfig),
+    /// A convolutional LSTM.
+    ConvLstm(ConvLstmConfig),
 }
 
 /// Writes what is the same for every core: `Name(module) has the state StateOf`.
@@ -183,6 +193,20 @@ macro_rules! cores {
                     (core, _) => unreachable!("a state of another core was given to {core}"),
                 }
             }
+
+            fn sequence(
+                &self,
+                inputs: Tensor<3>,
+                state: AnyCoreState,
+            ) -> (Vec<CoreOutput>, AnyCoreState) {
+                match (self, state) {
+                    $((Self::$name(core), AnyCoreState::$name(state)) => {
+                        let (outputs, state) = core.sequence(inputs, state);
+                        (outputs, AnyCoreState::$name(state))
+                    })+
+                    (core, _) => unreachable!("a state of another core was given to {core}"),
+                }
+            }
         }
     };
 }
@@ -196,6 +220,14 @@ cores! {
     Lru(Lru) has LruState;
     /// A Differentiable Neural Computer.
     Dnc(Dnc) has DncState;
+    /// A Relational Memory Core.
+    Rmc(Rmc) has RmcState;
+    /// An LSTM in layers.
+    StackedLstm(StackedLstm) has StackedLstmState;
+    /// The memory of a Recurrent Entity Network.
+    EntNet(EntNet) has EntNetState;
+    /// A convolutional LSTM.
+    ConvLstm(ConvLstm) has ConvLstmState;
 }
 
 impl CoreConfig {
@@ -209,6 +241,10 @@ impl CoreConfig {
             Self::Ntm(config) => AnyCore::Ntm(config.init(init)?),
             Self::Lru(config) => AnyCore::Lru(config.init(init)?),
             Self::Dnc(config) => AnyCore::Dnc(config.init(init)?),
+            Self::Rmc(config) => AnyCore::Rmc(config.init(init)?),
+            Self::StackedLstm(config) => AnyCore::StackedLstm(config.init(init)?),
+            Self::EntNet(config) => AnyCore::EntNet(config.init(init)?),
+            Self::ConvLstm(config) => AnyCore::ConvLstm(config.init(init)?),
         })
     }
 }

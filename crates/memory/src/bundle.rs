@@ -1,6 +1,6 @@
 //! Bundles of tensors: what goes from step to step, and all that is done to it as a whole.
 
-use burn::tensor::{Gradients, Int, Tensor};
+use burn::tensor::{Bool, Gradients, Int, Tensor};
 use std::{any::Any, collections::VecDeque, fmt::Debug, iter};
 
 /// A bundle of tensors, the batch in dimension 0 of each: a state, the features of a frame.
@@ -10,7 +10,7 @@ use std::{any::Any, collections::VecDeque, fmt::Debug, iter};
 ///
 /// How many rows a first-in-first-out store has filled is the same for the whole batch, so a row
 /// can be picked but not emptied there; every other state of this crate can also be mixed with
-/// another, row by row.
+/// another, row by row ([`replace`](Self::replace)).
 pub trait Bundle: Clone + Send + Debug {
     /// The bundle with every tensor mapped. Bundles of one type that have the same parts filled are
     /// visited in the same order.
@@ -82,6 +82,26 @@ pub trait Bundle: Clone + Send + Debug {
     /// The rows `rows`, `[count]`, of the batch, in their order; one may come twice or not at all.
     fn select(self, rows: &Tensor<1, Int>) -> Self {
         self.map_tensors(&mut Select(rows))
+    }
+
+    /// The bundle with the rows of the batch where `rows`, `[batch]`, is true taken from `other`.
+    ///
+    /// A state starts again where an episode has ended: `state.replace(&ended,
+    /// core.initial_state(batch, &device))`. A sequence that is shorter than its batch keeps its
+    /// state: `next.replace(&over, state)`.
+    ///
+    /// # Panics
+    /// If the two have other parts filled, or shapes differ.
+    fn replace(self, rows: &Tensor<1, Bool>, other: Self) -> Self {
+        let mut others = Others(VecDeque::new());
+        other.map_tensors(&mut others);
+        let mut replace = Replace {
+            rows,
+            others: others.0,
+        };
+        let replaced = self.map_tensors(&mut replace);
+        assert!(replace.others.is_empty(), "rows of a larger bundle");
+        replaced
     }
 }
 
@@ -225,6 +245,72 @@ impl TensorMapper for Select<'_> {
 
     fn int<const D: usize>(&mut self, tensor: Tensor<D, Int>) -> Tensor<D, Int> {
         tensor.select(0, self.0.clone())
+    }
+
+    fn keeps_graph(&self) -> bool {
+        true
+    }
+}
+
+/// A tensor of any number of dimensions, `[batch, width]`.
+enum Other {
+    Float(Tensor<2>),
+    Int(Tensor<2, Int>),
+}
+
+/// The tensors of a bundle, in the order of a visit.
+struct Others(VecDeque<Other>);
+
+impl TensorMapper for Others {
+    fn float<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
+        let shape = flat(tensor.dims());
+        self.0
+            .push_back(Other::Float(tensor.clone().reshape(shape)));
+        tensor
+    }
+
+    fn int<const D: usize>(&mut self, tensor: Tensor<D, Int>) -> Tensor<D, Int> {
+        let shape = flat(tensor.dims());
+        self.0.push_back(Other::Int(tensor.clone().reshape(shape)));
+        tensor
+    }
+}
+
+/// `[batch, all else]`
+fn flat<const D: usize>(shape: [usize; D]) -> [usize; 2] {
+    [shape[0], shape[1..].iter().product()]
+}
+
+struct Replace<'a> {
+    rows: &'a Tensor<1, Bool>,
+    others: VecDeque<Other>,
+}
+
+impl Replace<'_> {
+    fn mask(&self, shape: [usize; 2]) -> Tensor<2, Bool> {
+        self.rows.clone().unsqueeze_dim::<2>(1).expand(shape)
+    }
+}
+
+impl TensorMapper for Replace<'_> {
+    fn float<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
+        let shape = tensor.dims();
+        let Some(Other::Float(other)) = self.others.pop_front() else {
+            panic!("rows of a bundle with other parts filled");
+        };
+        assert_eq!(flat(shape), other.dims(), "shapes of the two bundles");
+        let own = tensor.reshape(flat(shape));
+        own.mask_where(self.mask(flat(shape)), other).reshape(shape)
+    }
+
+    fn int<const D: usize>(&mut self, tensor: Tensor<D, Int>) -> Tensor<D, Int> {
+        let shape = tensor.dims();
+        let Some(Other::Int(other)) = self.others.pop_front() else {
+            panic!("rows of a bundle with other parts filled");
+        };
+        assert_eq!(flat(shape), other.dims(), "shapes of the two bundles");
+        let own = tensor.reshape(flat(shape));
+        own.mask_where(self.mask(flat(shape)), other).reshape(shape)
     }
 
     fn keeps_graph(&self) -> bool {

@@ -5,6 +5,7 @@ use burn::{
     module::{Module, ModuleDisplay},
     tensor::{Device, Tensor},
 };
+use mnemora_kernels::split::split_rows;
 
 /// What a core returns at a step.
 #[derive(Clone, Debug)]
@@ -34,6 +35,36 @@ pub trait RecurrentCore: Module + ModuleDisplay {
     /// # Panics
     /// If shapes do not fit.
     fn forward(&self, input: Tensor<2>, state: Self::State) -> (CoreOutput, Self::State);
+
+    /// Steps through `inputs`, `[time, batch, input_size]`: the output of every step, and the state
+    /// after the last. What a step computes from its input alone, a core may compute for all steps
+    /// at once.
+    ///
+    /// Sequences of unequal lengths: step by step, and keep the state of those that have ended with
+    /// [`Bundle::replace`]. What has ended is then what it was, whatever pads it.
+    ///
+    /// # Panics
+    /// If there is no step, or shapes do not fit.
+    fn sequence(&self, inputs: Tensor<3>, state: Self::State) -> (Vec<CoreOutput>, Self::State) {
+        let [time, batch, width] = inputs.dims();
+        let steps = split_rows(inputs.reshape([time * batch, width]), time);
+        step_through(steps, state, |input, state| self.forward(input, state))
+    }
+}
+
+/// Outputs of a step on each of `inputs`, and the state after the last.
+pub(crate) fn step_through<I, S>(
+    inputs: Vec<I>,
+    mut state: S,
+    step: impl Fn(I, S) -> (CoreOutput, S),
+) -> (Vec<CoreOutput>, S) {
+    let mut outputs = Vec::with_capacity(inputs.len());
+    for input in inputs {
+        let (output, next) = step(input, state);
+        state = next;
+        outputs.push(output);
+    }
+    (outputs, state)
 }
 
 impl RecurrentCore for Lstm {

@@ -1,8 +1,9 @@
 //! The Differentiable Neural Computer: allocation of free slots, and links in the order of writing.
 
 use crate::{
-    Attention, Bundle, CoreOutput, Initializer, Lstm, LstmState, MemoryError, RecurrentCore,
-    TensorMapper, checks, error::require_positive, init::INITIAL_STRENGTH,
+    Attention, Bundle, Controller, ControllerKind, ControllerState, CoreOutput, Initializer,
+    MemoryError, RecurrentCore, TensorMapper, checks, error::require_positive,
+    init::INITIAL_STRENGTH,
 };
 use burn::{
     module::Module,
@@ -11,15 +12,14 @@ use burn::{
 };
 use mnemora_kernels::dnc::{DncMemory, DncStep, dnc_step, interface_size};
 
-/// Bound of the controller's cell.
-const CELL_BOUND: f64 = 20.0;
-
 /// Sizes of a [`Dnc`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DncConfig {
     /// Width of the input.
     pub input: usize,
-    /// Size of the controller's state.
+    /// What drives the heads.
+    pub controller: ControllerKind,
+    /// Size of the controller's state, of each layer where there are several.
     pub hidden: usize,
     /// Read heads `R`.
     pub reads: usize,
@@ -29,14 +29,15 @@ pub struct DncConfig {
     pub slots: usize,
 }
 
-/// An LSTM controller with one write head, which finds free slots by itself, and read heads that
+/// A controller, by default an LSTM, with one write head, which finds free slots by itself, and read heads that
 /// follow content or the order of writing in either direction.
 ///
 /// Graves et al. 2016, Methods; write, then read.
 #[derive(Module, Debug)]
 pub struct Dnc {
-    /// Controller, input `[input; r_{t-1}]`.
-    pub lstm: Lstm,
+    /// Controller, input `[input; r_{t-1}]`. Its path among the parameters is that of the LSTM that
+    /// it is unless another kind is chosen.
+    pub lstm: Controller,
     /// From `h_t` onto the interface: read keys, read strengths, write key, write strength, erase
     /// vector, write vector, free gates, allocation gate, write gate, read modes.
     pub interface: Linear,
@@ -49,7 +50,7 @@ pub struct Dnc {
 #[derive(Clone, Debug)]
 pub struct DncState {
     /// `h_t` and the LSTM's cell.
-    pub controller: LstmState,
+    pub controller: ControllerState,
     /// `M_t`, `[batch, slots, width]`.
     pub memory: Tensor<3>,
     /// `u_t`, `[batch, slots]`.
@@ -89,19 +90,22 @@ impl DncConfig {
             &[
                 ("input", self.input),
                 ("hidden", self.hidden),
+                ("layers", self.controller.layers()),
                 ("reads", self.reads),
                 ("width", self.width),
                 ("slots", self.slots),
             ],
         )?;
+        let inputs = self.input + self.reads * self.width;
+        let controller = self.controller.init(inputs, self.hidden, init)?;
         Ok(Dnc {
-            lstm: Lstm::new(self.input + self.reads * self.width, self.hidden, init),
             interface: init.linear_with_offset(
-                self.hidden,
+                controller.output_size(),
                 interface_size(self.reads, self.width),
                 self.reads * self.width..self.reads * (self.width + 1),
                 INITIAL_STRENGTH,
             ),
+            lstm: controller,
             reads: self.reads,
             width: self.width,
             slots: self.slots,
@@ -118,7 +122,7 @@ impl RecurrentCore for Dnc {
 
     /// `[r_1; ...; r_R; h]`
     fn output_size(&self) -> usize {
-        self.reads * self.width + self.lstm.hidden_size()
+        self.reads * self.width + self.lstm.output_size()
     }
 
     fn initial_state(&self, batch: usize, device: &Device) -> DncState {
@@ -137,9 +141,8 @@ impl RecurrentCore for Dnc {
 
     fn forward(&self, input: Tensor<2>, state: DncState) -> (CoreOutput, DncState) {
         let input = Tensor::cat(vec![input, state.read_vectors.clone()], 1);
-        let mut controller = self.lstm.step(input, state.controller.clone());
-        controller.cell = controller.cell.clamp(-CELL_BOUND, CELL_BOUND);
-        let interface = self.interface.forward(controller.hidden.clone());
+        let (hidden, controller) = self.lstm.step(input, state.controller);
+        let interface = self.interface.forward(hidden.clone());
         let memory = DncMemory {
             rows: state.memory,
             usage: state.usage,
@@ -163,7 +166,7 @@ impl RecurrentCore for Dnc {
 
         let head = |weights: &Tensor<2>| weights.clone().unsqueeze_dim::<3>(1);
         let output = CoreOutput {
-            output: Tensor::cat(vec![read_vectors.clone(), controller.hidden.clone()], 1),
+            output: Tensor::cat(vec![read_vectors.clone(), hidden], 1),
             attention: vec![
                 Attention::new("read", &memory.read_weights),
                 Attention::new("write", &head(&memory.write_weights)),

@@ -17,6 +17,12 @@ pub enum MemoryError {
         /// Heads.
         reads: usize,
     },
+    /// Without gates there is nothing that an output gate could be computed like.
+    #[error(
+        "memory.rmc.output_gate is true, it must be false for memory.rmc.gates 'none' (or gates \
+         must be 'unit' or 'memory')"
+    )]
+    OutputGateWithoutGates,
 }
 
 /// Refuses the first size that is zero.

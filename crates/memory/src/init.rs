@@ -98,6 +98,23 @@ impl Initializer {
         }
     }
 
+    /// An affine map, weight `[inputs, outputs]` normal with a standard deviation of
+    /// `1 / sqrt(inputs)`, drawn again beyond two of them, bias zero.
+    pub fn truncated_normal_linear(&mut self, inputs: usize, outputs: usize) -> Linear {
+        let std = 1.0 / (inputs as f64).sqrt();
+        let mut values = Vec::with_capacity(inputs * outputs);
+        while values.len() < inputs * outputs {
+            let value = self.standard_normal();
+            if value.abs() <= 2.0 {
+                values.push((std * value) as f32);
+            }
+        }
+        Linear {
+            weight: self.parameter(values, [inputs, outputs]),
+            bias: Some(self.parameter(vec![0.0; outputs], [outputs])),
+        }
+    }
+
     /// `maps` affine maps from one input side by side, each normal with the variance
     /// `2 / (inputs + outputs)` of Glorot and Bengio 2010, biases zero.
     pub fn xavier(&mut self, inputs: usize, outputs: usize, maps: usize) -> Linear {
@@ -111,12 +128,15 @@ impl Initializer {
     /// A parameter drawn from a normal distribution around zero.
     pub fn normal<const D: usize>(&mut self, shape: [usize; D], std: f64) -> Param<Tensor<D>> {
         let count = shape.iter().product();
-        // Box and Muller; the first number of a pair is never zero.
-        let values = (0..count).map(|_| {
-            let (u, v): (f64, f64) = (1.0 - self.stream.random::<f64>(), self.stream.random());
-            (std * (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()) as f32
-        });
+        let values = (0..count).map(|_| (std * self.standard_normal()) as f32);
         let values = values.collect();
         self.parameter(values, shape)
+    }
+
+    /// A draw from the standard normal distribution.
+    fn standard_normal(&mut self) -> f64 {
+        // Box and Muller; the first number of a pair is never zero.
+        let (u, v): (f64, f64) = (1.0 - self.stream.random::<f64>(), self.stream.random());
+        (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
     }
 }

@@ -10,16 +10,22 @@
 //! - [`ntm`], [`lru`], [`dnc`]: external memories that a controller writes to. Each is a
 //!   [`RecurrentCore`] of its own (input and state in, output and state out), and by
 //!   [`CoreMemory`] the memory of a generative model.
+//! - [`rmc`]: memories that attend to each other, a core likewise.
+//! - [`stacked_lstm`], [`ent_net`], [`conv_lstm`]: cores that the RMC is compared with.
 //! - [`vrnn`]: an LSTM alone, which keeps all dependencies in its state.
 //! - [`bundle`]: what is done to a state as a whole: detach it, make it a leaf, pick rows.
 //! - [`any`]: any of them, and any core, behind one type, chosen by name at run time.
-//! - [`core`], [`lstm`], [`init`]: recurrent cores, the controller, how parameters start.
+//! - [`core`], [`lstm`], [`controller`], [`init`]: recurrent cores, the LSTM, what drives a DNC, how
+//!   parameters start.
 
 pub mod any;
 pub mod bundle;
 mod checks;
+pub mod controller;
+pub mod conv_lstm;
 pub mod core;
 pub mod dnc;
+pub mod ent_net;
 mod error;
 mod fifo;
 pub mod hybrid;
@@ -28,12 +34,17 @@ pub mod introspection;
 pub mod lru;
 pub mod lstm;
 pub mod ntm;
+pub mod rmc;
+pub mod stacked_lstm;
 pub mod vrnn;
 
 pub use crate::core::{CoreMemory, CoreMemoryState, CoreOutput, RecurrentCore};
 pub use any::{AnyCore, AnyCoreState, AnyMemory, AnyMemoryState, CoreConfig, MemoryConfig};
 pub use bundle::{Bundle, BundleGradients, TensorMapper};
+pub use controller::{Controller, ControllerKind, ControllerState, FeedForward};
+pub use conv_lstm::{ConvLstm, ConvLstmConfig, ConvLstmState};
 pub use dnc::{Dnc, DncConfig, DncState};
+pub use ent_net::{EntNet, EntNetConfig, EntNetState};
 pub use error::MemoryError;
 pub use hybrid::{Hybrid, HybridConfig, HybridState};
 pub use init::Initializer;
@@ -41,6 +52,8 @@ pub use introspection::{Introspection, IntrospectionConfig, IntrospectionState};
 pub use lru::{Lru, LruConfig, LruState};
 pub use lstm::{Lstm, LstmState};
 pub use ntm::{Ntm, NtmConfig, NtmState};
+pub use rmc::{GateStyle, Rmc, RmcConfig, RmcInput, RmcState, RmcStep};
+pub use stacked_lstm::{StackedLstm, StackedLstmConfig, StackedLstmState};
 pub use vrnn::{Vrnn, VrnnConfig};
 
 use burn::{
@@ -81,6 +94,8 @@ enum Weights {
     Dense(Tensor<3>),
     /// Weights of the slots named, of so many.
     Sparse(Tensor<3>, Tensor<3, Int>, usize),
+    /// Weights of each of several rows that a head asks for.
+    Rows(Tensor<4>),
 }
 
 impl Attention {
@@ -100,10 +115,27 @@ impl Attention {
         Self { name, weights }
     }
 
-    /// `[batch, heads, slots]`; slots that were never written may be left out at the end.
+    /// Weights of heads that ask for several rows each, `[batch, heads, rows, slots]`.
+    pub(crate) fn of_rows(name: &'static str, weights: &Tensor<4>) -> Self {
+        let weights = Weights::Rows(weights.clone());
+        Self { name, weights }
+    }
+
+    /// The weights of each row that a head asks for, `[batch, heads, rows, slots]`; `None` where a
+    /// head asks for one.
+    pub fn by_row(&self) -> Option<Tensor<4>> {
+        match &self.weights {
+            Weights::Rows(weights) => Some(weights.clone()),
+            _ => None,
+        }
+    }
+
+    /// `[batch, heads, slots]`, the mean over its rows where a head asks for several; slots that
+    /// were never written may be left out at the end.
     pub fn weights(&self) -> Tensor<3> {
         match &self.weights {
             Weights::Dense(weights) => weights.clone(),
+            Weights::Rows(weights) => weights.clone().mean_dim(2).squeeze_dim(2),
             Weights::Sparse(weights, slots, all) => {
                 let [batch, heads, _] = weights.dims();
                 Tensor::zeros([batch, heads, *all], &weights.device()).scatter(

@@ -4,11 +4,12 @@ mod common;
 
 use burn::{
     module::Module,
-    tensor::{Device, Tensor, TensorData},
+    tensor::{Bool, Device, Gradients, Int, Tensor, TensorData},
 };
 use common::{CONDITION, LATENT, memories};
 use mnemora_memory::{
-    AnyMemory, AnyMemoryState, Bundle, Initializer, Memory, MemoryConfig, Previous,
+    AnyCore, AnyMemory, AnyMemoryState, Bundle, Controller, Initializer, Memory, MemoryConfig,
+    Previous, RecurrentCore,
 };
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
@@ -124,7 +125,6 @@ fn a_detached_state_goes_on_after_a_backward_pass() {
     let square = |contexts: Vec<Tensor<2>>| Tensor::cat(contexts, 1).powi_scalar(2).sum();
     for (name, config) in memories(5) {
         let memory = memory(&config, &device);
-        let weight = controller_weight(&memory);
         let (contexts, state) = steps(
             &memory,
             memory.initial_state(BATCH, &device),
@@ -133,17 +133,17 @@ fn a_detached_state_goes_on_after_a_backward_pass() {
             &device,
         );
         let first = square(contexts).backward();
-        assert!(weight.grad(&first).is_some(), "{name}");
+        assert!(controller_gradient(&memory, &first).is_some(), "{name}");
 
         let (contexts, _) = steps(&memory, state.clone().detach(), 4..8, None, &device);
         let after = values(Tensor::cat(contexts.clone(), 1));
-        let gradient = weight.grad(&square(contexts).backward()).unwrap();
+        let gradient = controller_gradient(&memory, &square(contexts).backward()).unwrap();
 
         let constant = state.inner();
         let leaf = constant.clone().leaf();
         let (contexts, _) = steps(&memory, leaf.clone(), 4..8, None, &device);
         let gradients = square(contexts).backward();
-        let expected = weight.grad(&gradients).unwrap();
+        let expected = controller_gradient(&memory, &gradients).unwrap();
         assert!(values(expected.clone()).iter().any(|g| *g != 0.0), "{name}");
         assert_close(name, &values(gradient), &values(expected));
 
@@ -158,9 +158,8 @@ fn a_detached_state_goes_on_after_a_backward_pass() {
     }
 }
 
-/// The hidden-to-hidden weights of a memory's LSTM.
-fn controller_weight(memory: &AnyMemory) -> Tensor<2> {
-    use mnemora_memory::AnyCore;
+/// The gradient of a weight that the state of a step passes through.
+fn controller_gradient(memory: &AnyMemory, gradients: &Gradients) -> Option<Tensor<2>> {
     let lstm = match memory {
         AnyMemory::Vrnn(memory) => &memory.lstm,
         AnyMemory::Introspection(memory) => &memory.lstm,
@@ -169,8 +168,92 @@ fn controller_weight(memory: &AnyMemory) -> Tensor<2> {
             AnyCore::Lstm(lstm) => lstm,
             AnyCore::Ntm(core) => &core.lstm,
             AnyCore::Lru(core) => &core.lstm,
-            AnyCore::Dnc(core) => &core.lstm,
+            AnyCore::Dnc(core) => match &core.lstm {
+                Controller::Lstm(lstm) => lstm,
+                Controller::StackedLstm(lstm) => &lstm.layers[1],
+                Controller::FeedForward(network) => {
+                    return network.layers[1].weight.val().grad(gradients);
+                }
+            },
+            AnyCore::StackedLstm(core) => &core.layers[1],
+            AnyCore::Rmc(core) => return core.blocks[0].qkv.weight.val().grad(gradients),
+            AnyCore::EntNet(core) => return core.from_cell.val().grad(gradients),
+            AnyCore::ConvLstm(core) => {
+                let gradient = core.weight_hidden.val().grad(gradients);
+                return gradient.map(|gradient| gradient.flatten(1, 3));
+            }
         },
     };
-    lstm.weight_hidden.val()
+    lstm.weight_hidden.val().grad(gradients)
+}
+
+/// Rows that are replaced go on as those of the state that they were taken from, and the others as
+/// if nothing had happened.
+#[test]
+fn replaced_rows_go_on_as_those_of_the_other_state() {
+    let device = Device::default();
+    let rows = Tensor::<1, Int>::from_ints([1, 0, 2], &device);
+    let mask = Tensor::<1, Bool>::from_bool([false, true, false], &device);
+    for (name, config) in memories(20) {
+        let memory = memory(&config, &device);
+        let initial = memory.initial_state(BATCH, &device);
+        let (_, one) = steps(&memory, initial.clone(), 0..4, None, &device);
+        let (_, other) = steps(&memory, initial, 0..4, Some(&rows), &device);
+        let after = |state| {
+            let (contexts, _) = steps(&memory, state, 4..7, None, &device);
+            values(Tensor::cat(contexts, 1))
+        };
+        let mixed = after(one.clone().replace(&mask, other.clone()));
+        let (one, other) = (after(one), after(other));
+        let width = one.len() / BATCH;
+        let expected = [&one[..width], &other[width..2 * width], &one[2 * width..]].concat();
+        assert_close(name, &mixed, &expected);
+        assert_ne!(one, other, "{name}");
+    }
+}
+
+/// An episode that ends starts again from the initial state, through which no gradient comes from
+/// what was before; and a sequence that is over keeps its state, whatever pads it.
+#[test]
+fn episodes_start_again_and_padding_changes_nothing() {
+    let device = Device::default().autodiff();
+    for (name, config) in memories(5) {
+        let AnyMemory::Core(memory) = memory(&config, &device) else {
+            continue;
+        };
+        let core = memory.core;
+        let input = |step| input(step, LATENT + CONDITION, &device);
+        let initial = core.initial_state(BATCH, &device);
+        let ended = |rows: [bool; 3]| Tensor::<1, Bool>::from_bool(rows, &device);
+        let first = input(0).require_grad();
+        let (_, before) = core.forward(first.clone(), initial.clone());
+
+        let again = before
+            .clone()
+            .replace(&ended([false, true, false]), initial.clone());
+        let (output, _) = core.forward(input(1), again);
+        let (fresh, _) = core.forward(input(1), initial);
+        let row = |output: &Tensor<2>| output.clone().narrow(0, 1, 1);
+        assert_close(
+            name,
+            &values(row(&output.output)),
+            &values(row(&fresh.output)),
+        );
+        let square = output.output.powi_scalar(2).sum();
+        let gradient = values(first.grad(&square.backward()).unwrap());
+        let width = gradient.len() / BATCH;
+        for (row, gradient) in gradient.chunks(width).enumerate() {
+            assert_eq!(
+                gradient.iter().all(|g| *g == 0.0),
+                row == 1,
+                "{name} row {row}"
+            );
+        }
+
+        let before = before.detach();
+        let (_, next) = core.forward(input(1) * 1e3, before.clone());
+        let kept = next.replace(&ended([true, true, true]), before.clone());
+        let after = |state| values(core.forward(input(2), state).0.output);
+        assert_eq!(after(kept.detach()), after(before), "{name}");
+    }
 }

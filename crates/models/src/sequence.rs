@@ -10,7 +10,7 @@ use mnemora_kernels::bernoulli;
 use mnemora_memory::{AnyCore, Attention, CoreConfig, CoreOutput, Initializer, RecurrentCore};
 
 /// Sizes of a [`SequenceModel`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SequenceConfig {
     /// The core; its input is as wide as the model's.
     pub core: CoreConfig,
@@ -62,19 +62,12 @@ impl<C: RecurrentCore> SequenceModel<C> {
     /// If there is no step (`time` 0), or the inputs' width is not the core's.
     pub fn forward(&self, inputs: Tensor<3>) -> Answers {
         let [time, batch, _] = inputs.dims();
-        let mut state = self.core.initial_state(batch, &inputs.device());
-        let mut outputs = Vec::with_capacity(time);
-        let mut attention = Vec::with_capacity(time);
-        for input in inputs.chunk(time, 0) {
-            let (output, next) = self.core.forward(input.squeeze_dim(0), state);
-            state = next;
-            let CoreOutput {
-                output,
-                attention: heads,
-            } = output;
-            outputs.push(output);
-            attention.push(heads);
-        }
+        let state = self.core.initial_state(batch, &inputs.device());
+        let (steps, _) = self.core.sequence(inputs, state);
+        let (outputs, attention) = steps
+            .into_iter()
+            .map(|CoreOutput { output, attention }| (output, attention))
+            .unzip();
         let logits = self.output.forward(Tensor::cat(outputs, 0));
         let width = logits.dims()[1];
         Answers {

@@ -40,7 +40,7 @@ pub const TINY: [&str; 21] = [
 ];
 
 /// Settings under which a training of `copy` takes a fraction of a second.
-pub const TINY_COPY: [&str; 19] = [
+pub const TINY_COPY: [&str; 21] = [
     "training.steps=12",
     "training.log_every=1",
     "training.checkpoint_every=4",
@@ -54,6 +54,8 @@ pub const TINY_COPY: [&str; 19] = [
     "memory.dnc.hidden=6",
     "memory.dnc.width=4",
     "memory.dnc.slots=0",
+    "memory.rmc.heads=2",
+    "memory.rmc.head_size=4",
     "evaluation.batches=2",
     "evaluation.batch=4",
     "evaluation.checkpoint_batches=1",

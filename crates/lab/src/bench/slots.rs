@@ -4,7 +4,7 @@ use super::work::median;
 use crate::{LabError, device::find_device, train::on_large_stack};
 use burn::tensor::{Device, Tensor};
 use mnemora_memory::{
-    AnyMemory, AnyMemoryState, CoreConfig, DncConfig, HybridConfig, Initializer,
+    AnyMemory, AnyMemoryState, ControllerKind, CoreConfig, DncConfig, HybridConfig, Initializer,
     IntrospectionConfig, LruConfig, Memory, MemoryConfig, NtmConfig, Previous, hybrid::Stored,
 };
 use mnemora_worlds::Stream;
@@ -104,6 +104,7 @@ fn memories(slots: usize) -> Vec<(&'static str, MemoryConfig)> {
             MemoryConfig::Core(
                 CoreConfig::Dnc(DncConfig {
                     input: LATENT,
+                    controller: ControllerKind::Lstm,
                     hidden: HIDDEN,
                     reads: READS,
                     width: LATENT,

@@ -20,6 +20,8 @@ pub struct MemorySettings {
     pub hybrid: HybridSettings,
     /// An LSTM without any other memory.
     pub lstm: LstmSettings,
+    /// Relational Memory Core.
+    pub rmc: RmcSettings,
 }
 
 /// Sizes of the LSTM core.
@@ -114,6 +116,40 @@ pub struct LstmSettings {
     pub hidden: usize,
 }
 
+/// Sizes of the Relational Memory Core. Each of its slots is `heads * head_size` wide.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RmcSettings {
+    /// Memory rows.
+    pub slots: usize,
+    /// Attention heads.
+    pub heads: usize,
+    /// Width of a head's values.
+    pub head_size: usize,
+    /// Width of a head's queries and keys; 0 for that of its values.
+    pub key_size: usize,
+    /// Rounds of attention at each step.
+    pub blocks: usize,
+    /// Layers of the MLP.
+    pub mlp_layers: usize,
+    /// Gates for each `unit`, for each `memory`, or `none`.
+    pub gates: GateName,
+    /// Whether there is an output gate, too.
+    pub output_gate: bool,
+}
+
+/// The gates of a Relational Memory Core by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GateName {
+    /// For each unit of each memory.
+    Unit,
+    /// For each memory.
+    Memory,
+    /// No gates.
+    None,
+}
+
 impl Default for VrnnSettings {
     fn default() -> Self {
         Self { hidden: 128 }
@@ -181,5 +217,20 @@ impl Default for HybridSettings {
 impl Default for LstmSettings {
     fn default() -> Self {
         Self { hidden: 128 }
+    }
+}
+
+impl Default for RmcSettings {
+    fn default() -> Self {
+        Self {
+            slots: 4,
+            heads: 4,
+            head_size: 32,
+            key_size: 0,
+            blocks: 1,
+            mlp_layers: 2,
+            gates: GateName::Unit,
+            output_gate: false,
+        }
     }
 }

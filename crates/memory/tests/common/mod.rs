@@ -1,7 +1,8 @@
 //! What tests share.
 
 use mnemora_memory::{
-    CoreConfig, DncConfig, HybridConfig, IntrospectionConfig, LruConfig, MemoryConfig, NtmConfig,
+    ControllerKind, ConvLstmConfig, CoreConfig, DncConfig, EntNetConfig, GateStyle, HybridConfig,
+    IntrospectionConfig, LruConfig, MemoryConfig, NtmConfig, RmcConfig, StackedLstmConfig,
     VrnnConfig,
 };
 
@@ -80,10 +81,101 @@ pub fn memories(slots: usize) -> Vec<(&'static str, MemoryConfig)> {
             MemoryConfig::Core(
                 CoreConfig::Dnc(DncConfig {
                     input: INPUT,
+                    controller: ControllerKind::Lstm,
                     hidden,
                     reads,
                     width,
                     slots,
+                }),
+                latent,
+            ),
+        ),
+        (
+            "dnc with two layers",
+            MemoryConfig::Core(
+                CoreConfig::Dnc(DncConfig {
+                    input: INPUT,
+                    controller: ControllerKind::StackedLstm(2),
+                    hidden,
+                    reads,
+                    width,
+                    slots,
+                }),
+                latent,
+            ),
+        ),
+        (
+            "dnc without a controller's state",
+            MemoryConfig::Core(
+                CoreConfig::Dnc(DncConfig {
+                    input: INPUT,
+                    controller: ControllerKind::FeedForward(2),
+                    hidden,
+                    reads,
+                    width,
+                    slots,
+                }),
+                latent,
+            ),
+        ),
+        (
+            "rmc",
+            MemoryConfig::Core(
+                CoreConfig::Rmc(RmcConfig {
+                    blocks: 2,
+                    ..RmcConfig::new(INPUT, slots, reads, width)
+                }),
+                latent,
+            ),
+        ),
+        (
+            "rmc with an output gate",
+            MemoryConfig::Core(
+                CoreConfig::Rmc(RmcConfig {
+                    gates: GateStyle::Memory,
+                    output_gate: true,
+                    ..RmcConfig::new(INPUT, 1, reads, width)
+                }),
+                latent,
+            ),
+        ),
+        (
+            "rmc without gates",
+            MemoryConfig::Core(
+                CoreConfig::Rmc(RmcConfig {
+                    gates: GateStyle::None,
+                    ..RmcConfig::new(INPUT, slots, reads, width)
+                }),
+                latent,
+            ),
+        ),
+        (
+            "stacked LSTM",
+            MemoryConfig::Core(
+                CoreConfig::StackedLstm(StackedLstmConfig {
+                    input: INPUT,
+                    hidden,
+                    layers: 2,
+                }),
+                latent,
+            ),
+        ),
+        (
+            "entity network",
+            MemoryConfig::Core(
+                CoreConfig::EntNet(EntNetConfig::new(INPUT, slots, width)),
+                latent,
+            ),
+        ),
+        (
+            "convolutional LSTM",
+            MemoryConfig::Core(
+                CoreConfig::ConvLstm(ConvLstmConfig {
+                    inputs: 1,
+                    channels: 3,
+                    height: INPUT,
+                    width: 1,
+                    kernel: 2,
                 }),
                 latent,
             ),

@@ -46,11 +46,12 @@ impl Golden {
     /// Numbers in all tensors that a gradient is stored for, inputs left out.
     #[allow(dead_code)]
     pub fn parameter_count(&self) -> usize {
-        let inputs = ["grad.latents", "grad.features", "grad.conditions"];
+        let inputs =
+            ["latents", "features", "conditions", "inputs"].map(|name| format!("grad.{name}"));
         let file = self.file();
         let names = file.names().into_iter();
         names
-            .filter(|name| name.starts_with("grad.") && !inputs.contains(name))
+            .filter(|name| name.starts_with("grad.") && !inputs.iter().any(|input| input == name))
             .map(|name| self.shape(name).iter().product::<usize>())
             .sum()
     }

@@ -1,5 +1,6 @@
 //! The memories against the NumPy statements in `reference/`: values and gradients.
 
+mod cores;
 mod file;
 
 use burn::{
@@ -7,10 +8,11 @@ use burn::{
     nn::Linear,
     tensor::{Device, Gradients, Tensor},
 };
+use cores::{check_gradients, load};
 use file::{Golden, assert_close};
 use mnemora_memory::{
-    CoreMemory, DncConfig, HybridConfig, Initializer, IntrospectionConfig, LruConfig, Lstm, Memory,
-    MemoryContext, NtmConfig, Previous, VrnnConfig,
+    ControllerKind, CoreMemory, DncConfig, HybridConfig, Initializer, IntrospectionConfig,
+    LruConfig, Lstm, Memory, MemoryContext, NtmConfig, Previous, VrnnConfig,
 };
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
@@ -314,38 +316,46 @@ fn lru_step_with_conditions() {
     lru("lru_conditions");
 }
 
-fn dnc(file: &str) {
+fn dnc(file: &str, hidden: usize, controller: ControllerKind) {
     let golden = Golden::open(file);
     let device = Device::default().autodiff();
     let (latents, conditions) = inputs(&golden, &device);
     let latent = latents[0].dims()[1];
     let config = DncConfig {
         input: latent + conditions.first().map_or(0, |c| c.dims()[1]),
-        hidden: golden.shape("lstm.weight_hidden")[0],
+        controller,
+        hidden,
         reads: golden.shape("read_weights")[2],
         width: 4,
         slots: golden.shape("read_weights")[3],
     };
-    let mut core = config.init(&mut initializer(&device)).unwrap();
-    core.lstm = lstm(&golden, &device);
-    core.interface = linear(&golden, "interface", &device);
-    let memory = CoreMemory::new(core, latent);
+    let core = config.init(&mut initializer(&device)).unwrap();
+    let memory = CoreMemory::new(load(&golden, core), latent);
     let (contexts, g) = check_run(&golden, &memory, &latents, &conditions, &device);
     check_attention(&golden, "read_weights", "read", &contexts);
     check_attention(&golden, "write_weights", "write", &contexts);
     check_attention(&golden, "allocation", "allocation", &contexts);
-    check_lstm(&golden, &memory.core.lstm, &g);
-    check_linear(&golden, "interface", &memory.core.interface, &g);
+    check_gradients(&golden, &memory.core, &g);
 }
 
 #[test]
 fn dnc_step() {
-    dnc("dnc");
+    dnc("dnc", 5, ControllerKind::Lstm);
 }
 
 #[test]
 fn dnc_step_with_conditions() {
-    dnc("dnc_conditions");
+    dnc("dnc_conditions", 5, ControllerKind::Lstm);
+}
+
+#[test]
+fn dnc_step_with_a_controller_of_two_layers() {
+    dnc("dnc_layers", 4, ControllerKind::StackedLstm(2));
+}
+
+#[test]
+fn dnc_step_with_a_feed_forward_controller() {
+    dnc("dnc_feed_forward", 5, ControllerKind::FeedForward(2));
 }
 
 fn hybrid(file: &str) {

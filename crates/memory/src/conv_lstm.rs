@@ -1,0 +1,174 @@
+//! An LSTM whose state is an image and whose maps are convolutions.
+
+use crate::{
+    Bundle, CoreOutput, Initializer, MemoryError, RecurrentCore, TensorMapper, core::step_through,
+    error::require_positive,
+};
+use burn::{
+    module::{Module, Param},
+    tensor::{Device, Tensor, activation},
+};
+use mnemora_kernels::{conv::conv2d, split::split_rows};
+
+/// Sizes of a [`ConvLstm`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConvLstmConfig {
+    /// Channels of the input.
+    pub inputs: usize,
+    /// Channels of the state.
+    pub channels: usize,
+    /// Rows of the image.
+    pub height: usize,
+    /// Columns of the image.
+    pub width: usize,
+    /// Rows and columns of a kernel.
+    pub kernel: usize,
+}
+
+/// A convolutional LSTM, gates in the order `i, f, g, o`. Convolutions keep the size of the image: it
+/// is padded with zeros, for an even kernel once more at the bottom and at the right.
+///
+/// Shi et al. 2015, without peepholes; the baseline of Santoro et al. 2018, appendix A.3. Images go in
+/// and out flat, `[batch, channels * height * width]`.
+#[derive(Module, Debug)]
+pub struct ConvLstm {
+    /// `[4 * channels, inputs, kernel, kernel]`
+    pub weight_input: Param<Tensor<4>>,
+    /// `[4 * channels, channels, kernel, kernel]`
+    pub weight_hidden: Param<Tensor<4>>,
+    /// `[4 * channels]`
+    pub bias: Param<Tensor<1>>,
+    height: usize,
+    width: usize,
+}
+
+/// State of a [`ConvLstm`], both tensors `[batch, channels, height, width]`.
+#[derive(Clone, Debug)]
+pub struct ConvLstmState {
+    /// `h`
+    pub hidden: Tensor<4>,
+    /// `c`
+    pub cell: Tensor<4>,
+}
+
+impl Bundle for ConvLstmState {
+    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
+        Self {
+            hidden: self.hidden.map_tensors(mapper),
+            cell: self.cell.map_tensors(mapper),
+        }
+    }
+}
+
+impl ConvLstmConfig {
+    /// Builds the core; refuses sizes of zero.
+    ///
+    /// Weights are uniform within `1 / sqrt(channels * kernel^2)`, biases zero and 1 for forget gates.
+    pub fn init(&self, init: &mut Initializer) -> Result<ConvLstm, MemoryError> {
+        let (channels, kernel) = (self.channels, self.kernel);
+        require_positive(
+            "conv_lstm",
+            &[
+                ("inputs", self.inputs),
+                ("channels", channels),
+                ("height", self.height),
+                ("width", self.width),
+                ("kernel", kernel),
+            ],
+        )?;
+        let bound = 1.0 / ((channels * kernel * kernel) as f64).sqrt();
+        let mut bias = vec![0.0; 4 * channels];
+        bias[channels..2 * channels].fill(1.0);
+        Ok(ConvLstm {
+            weight_input: init.uniform([4 * channels, self.inputs, kernel, kernel], bound),
+            weight_hidden: init.uniform([4 * channels, channels, kernel, kernel], bound),
+            bias: init.parameter(bias, [4 * channels]),
+            height: self.height,
+            width: self.width,
+        })
+    }
+}
+
+impl ConvLstm {
+    fn channels(&self) -> usize {
+        self.weight_hidden.shape()[1]
+    }
+
+    /// A convolution that keeps the size of `images`, `[images, channels, height, width]`.
+    fn convolve(&self, images: Tensor<4>, weight: Tensor<4>, bias: Tensor<1>) -> Tensor<4> {
+        let kernel = weight.dims()[2];
+        let padded = conv2d(images, weight, bias, 1, kernel / 2);
+        if !kernel.is_multiple_of(2) {
+            return padded;
+        }
+        // Padded equally on all sides, one row and one column too many come out first.
+        let rows = padded.narrow(2, 1, self.height);
+        rows.narrow(3, 1, self.width)
+    }
+
+    /// The input's part of the gates, `[batch, 4 * channels, height, width]`, of every step of
+    /// `[time, batch, inputs * height * width]`.
+    fn project(&self, inputs: Tensor<3>) -> Vec<Tensor<4>> {
+        let [time, batch, _] = inputs.dims();
+        let channels = self.weight_input.shape()[1];
+        let images = inputs.reshape([time * batch, channels, self.height, self.width]);
+        let gates = self.convolve(images, self.weight_input.val(), self.bias.val());
+        let shape = [batch, 4 * self.channels(), self.height, self.width];
+        let steps = split_rows(gates.flatten(1, 3), time).into_iter();
+        steps.map(|gates| gates.reshape(shape)).collect()
+    }
+
+    fn advance(&self, from_input: Tensor<4>, state: ConvLstmState) -> (CoreOutput, ConvLstmState) {
+        let weight = self.weight_hidden.val();
+        let no_bias = Tensor::zeros([weight.dims()[0]], &weight.device());
+        let gates = from_input + self.convolve(state.hidden, weight, no_bias);
+        let parts: [Tensor<4>; 4] = gates
+            .chunk(4, 1)
+            .try_into()
+            .unwrap_or_else(|_| unreachable!("there are four gates"));
+        let [input, forget, candidate, output] = parts;
+        let cell = activation::sigmoid(forget) * state.cell
+            + activation::sigmoid(input) * candidate.tanh();
+        let hidden = activation::sigmoid(output) * cell.clone().tanh();
+        let output = CoreOutput {
+            output: hidden.clone().flatten(1, 3),
+            attention: Vec::new(),
+        };
+        (output, ConvLstmState { hidden, cell })
+    }
+}
+
+impl RecurrentCore for ConvLstm {
+    type State = ConvLstmState;
+
+    fn input_size(&self) -> usize {
+        self.weight_input.shape()[1] * self.height * self.width
+    }
+
+    fn output_size(&self) -> usize {
+        self.channels() * self.height * self.width
+    }
+
+    fn initial_state(&self, batch: usize, device: &Device) -> ConvLstmState {
+        let zeros = Tensor::zeros([batch, self.channels(), self.height, self.width], device);
+        ConvLstmState {
+            hidden: zeros.clone(),
+            cell: zeros,
+        }
+    }
+
+    fn forward(&self, input: Tensor<2>, state: ConvLstmState) -> (CoreOutput, ConvLstmState) {
+        let from_input = self.project(input.unsqueeze_dim(0)).pop();
+        self.advance(from_input.expect("one step was projected"), state)
+    }
+
+    fn sequence(
+        &self,
+        inputs: Tensor<3>,
+        state: ConvLstmState,
+    ) -> (Vec<CoreOutput>, ConvLstmState) {
+        step_through(self.project(inputs), state, |from_input, state| {
+            self.advance(from_input, state)
+        })
+    }
+}

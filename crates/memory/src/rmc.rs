@@ -1,0 +1,725 @@
+//! The Relational Memory Core: memories that attend to each other and to the input.
+//!
+//! ```
+//! use burn::tensor::{Bool, Device, Tensor};
+//! use mnemora_memory::{Bundle, GateStyle, Initializer, MemoryError, RecurrentCore, RmcConfig};
+//! use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+//!
+//! # fn main() -> Result<(), MemoryError> {
+//! let device = Device::default().autodiff();
+//! let mut init = Initializer::new(ChaCha8Rng::seed_from_u64(1), device.clone());
+//! // Inputs of 10 numbers; 4 memories, 2 heads of 8. What is not named has its usual value.
+//! let core = RmcConfig {
+//!     gates: GateStyle::Memory,
+//!     ..RmcConfig::new(10, 4, 2, 8)
+//! }
+//! .init(&mut init)?;
+//!
+//! // Step by step, state in and state out.
+//! let state = core.initial_state(3, &device);
+//! let (output, state) = core.forward(Tensor::ones([3, 10], &device), state);
+//! assert_eq!(output.output.dims(), [3, 4 * 2 * 8]);
+//! // What each memory takes from the four and from the input, for both heads.
+//! let weights = output.attention[0].by_row().expect("every memory has weights");
+//! assert_eq!(weights.dims(), [3, 2, 4, 5]);
+//!
+//! // The second sequence starts again.
+//! let ended = Tensor::<1, Bool>::from_bool([false, true, false], &device);
+//! let state = state.replace(&ended, core.initial_state(3, &device));
+//!
+//! // A whole sequence: inputs are projected for all of its steps at once.
+//! let (outputs, _state) = core.sequence(Tensor::zeros([20, 3, 10], &device), state);
+//! let gradients = outputs[19].output.clone().sum().backward();
+//! assert!(core.input.weight.val().grad(&gradients).is_some());
+//! # Ok(())
+//! # }
+//! ```
+
+use crate::{
+    Attention, Bundle, CoreOutput, Initializer, MemoryError, RecurrentCore, TensorMapper, checks,
+    core::step_through, error::require_positive,
+};
+use burn::{
+    module::Module,
+    nn::{LayerNorm, LayerNormConfig, Linear},
+    tensor::{Device, Tensor, TensorData, activation},
+};
+use mnemora_kernels::split::split_rows;
+
+/// How much of an [`Rmc`]'s memory is new after a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GateStyle {
+    /// Gates for each unit of each memory.
+    #[default]
+    Unit,
+    /// One pair of gates for each memory.
+    Memory,
+    /// All of it: no gates.
+    None,
+}
+
+/// Sizes and switches of an [`Rmc`].
+///
+/// Every memory, a row of the memory matrix, is `heads * head_size` wide.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RmcConfig {
+    /// Width of an input row.
+    pub input: usize,
+    /// Rows of an input: 1 for a vector; more, and each of them is attended to by itself.
+    pub rows: usize,
+    /// Memories, `N`.
+    pub slots: usize,
+    /// Attention heads.
+    pub heads: usize,
+    /// Width of a head's values.
+    pub head_size: usize,
+    /// Width of a head's queries and keys.
+    pub key_size: usize,
+    /// Rounds of attention and MLP at each step.
+    pub blocks: usize,
+    /// Layers of the MLP.
+    pub mlp_layers: usize,
+    /// What is gated.
+    pub gates: GateStyle,
+    /// Whether the output is `sig(o) * tanh(M')` with a third gate `o`, instead of `M'`.
+    pub output_gate: bool,
+    /// A constant added to forget gates.
+    pub forget_bias: f64,
+    /// A constant added to input gates.
+    pub input_bias: f64,
+}
+
+/// Slots that are related to each other, and to what comes in, by attention; gates like those of an
+/// LSTM decide what of the result each slot takes over. The memory is all the state there is, and
+/// the output is the memory.
+///
+/// Santoro et al. 2018, equations 2 to 8, in the formulation of their public implementation:
+///
+/// ```text
+/// x~ = W_in x + b_in
+/// X  = [M; x~]
+/// blocks times:
+///     [q k v] = LN(X W_qkv + b), head by head
+///     X = LN(X + softmax(q k' / sqrt(key_size)) v)
+///     X = LN(X + MLP(X))                       ReLU between the MLP's layers, none after the last
+/// M~ = the memory's rows of X
+/// [i f] = x~ W_g + b + tanh(M) U_g + b'
+/// M' = sig(i + input_bias) * tanh(M~) + sig(f + forget_bias) * M
+/// ```
+///
+/// LN goes over the features of each row for itself. Blocks have projections and norms of their own
+/// and share the MLP, each layer of which has weights of its own. The two added biases are constants.
+#[derive(Module, Debug)]
+pub struct Rmc {
+    /// From an input row onto the width of a memory, `x~`.
+    pub input: Linear,
+    /// Rounds of attention.
+    pub blocks: Vec<AttentionBlock>,
+    /// Layers of the MLP that all blocks share.
+    pub mlp: Vec<Linear>,
+    /// From all of `x~` onto the gates, in the order `i, f, o`.
+    pub gate_input: Option<Linear>,
+    /// From a row of `tanh(M)` onto its gates.
+    pub gate_memory: Option<Linear>,
+    rows: usize,
+    slots: usize,
+    heads: usize,
+    key_size: usize,
+    output_gate: bool,
+    forget_bias: f64,
+    input_bias: f64,
+}
+
+/// What a block of an [`Rmc`] does not share with the others.
+#[derive(Module, Debug)]
+pub struct AttentionBlock {
+    /// From a row onto query, key and value of each head, head by head.
+    pub qkv: Linear,
+    /// Over the projections of all heads of a row.
+    pub qkv_norm: LayerNorm,
+    /// After attention.
+    pub attention_norm: LayerNorm,
+    /// After the MLP.
+    pub mlp_norm: LayerNorm,
+}
+
+/// Memory of an [`Rmc`].
+#[derive(Clone, Debug)]
+pub struct RmcState {
+    /// `M`, `[batch, slots, heads * head_size]`.
+    pub memory: Tensor<3>,
+}
+
+impl Bundle for RmcState {
+    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
+        Self {
+            memory: self.memory.map_tensors(mapper),
+        }
+    }
+}
+
+/// What an [`Rmc`] makes of a step's input before it looks at its memory.
+#[derive(Clone, Debug)]
+pub struct RmcInput {
+    /// `x~`, `[batch, rows, heads * head_size]`.
+    pub rows: Tensor<3>,
+    /// `x~ W_g + b`, `[batch, gates]`; none without gates.
+    pub gates: Option<Tensor<2>>,
+}
+
+/// What a step of an [`Rmc`] returns.
+#[derive(Clone, Debug)]
+pub struct RmcStep {
+    /// `M'`, `[batch, slots, heads * head_size]`.
+    pub memory: Tensor<3>,
+    /// `M'`, or `sig(o) * tanh(M')` with an output gate; same shape.
+    pub output: Tensor<3>,
+    /// Weights of the last block: how much each memory takes from the memories and, behind them,
+    /// from the rows of the input, `[batch, heads, slots, slots + rows]`.
+    pub attention: Tensor<4>,
+}
+
+impl RmcConfig {
+    /// One row of input, keys as wide as values, one block, an MLP of two layers, gates for each
+    /// unit, 1 added to forget gates.
+    pub fn new(input: usize, slots: usize, heads: usize, head_size: usize) -> Self {
+        Self {
+            input,
+            rows: 1,
+            slots,
+            heads,
+            head_size,
+            key_size: head_size,
+            blocks: 1,
+            mlp_layers: 2,
+            gates: GateStyle::Unit,
+            output_gate: false,
+            forget_bias: 1.0,
+            input_bias: 0.0,
+        }
+    }
+
+    /// Builds the core; refuses sizes of zero, and an output gate where there are no gates.
+    ///
+    /// Weights are normal with a standard deviation of `1 / sqrt(inputs)`, cut off at two of them;
+    /// biases are zero.
+    pub fn init(&self, init: &mut Initializer) -> Result<Rmc, MemoryError> {
+        require_positive(
+            "rmc",
+            &[
+                ("input", self.input),
+                ("rows", self.rows),
+                ("slots", self.slots),
+                ("heads", self.heads),
+                ("head_size", self.head_size),
+                ("key_size", self.key_size),
+                ("blocks", self.blocks),
+                ("mlp_layers", self.mlp_layers),
+            ],
+        )?;
+        let width = self.heads * self.head_size;
+        let gate_width = match self.gates {
+            GateStyle::Unit => Some(width),
+            GateStyle::Memory => Some(1),
+            GateStyle::None if self.output_gate => {
+                return Err(MemoryError::OutputGateWithoutGates);
+            }
+            GateStyle::None => None,
+        };
+        let gates = gate_width.map(|width| width * if self.output_gate { 3 } else { 2 });
+        let device = init.device().clone();
+        let norm = |width| LayerNormConfig::new(width).init(&device);
+        let projected = self.heads * (2 * self.key_size + self.head_size);
+        Ok(Rmc {
+            input: init.truncated_normal_linear(self.input, width),
+            blocks: (0..self.blocks)
+                .map(|_| AttentionBlock {
+                    qkv: init.truncated_normal_linear(width, projected),
+                    qkv_norm: norm(projected),
+                    attention_norm: norm(width),
+                    mlp_norm: norm(width),
+                })
+                .collect(),
+            mlp: (0..self.mlp_layers)
+                .map(|_| init.truncated_normal_linear(width, width))
+                .collect(),
+            gate_input: gates.map(|gates| init.truncated_normal_linear(self.rows * width, gates)),
+            gate_memory: gates.map(|gates| init.truncated_normal_linear(width, gates)),
+            rows: self.rows,
+            slots: self.slots,
+            heads: self.heads,
+            key_size: self.key_size,
+            output_gate: self.output_gate,
+            forget_bias: self.forget_bias,
+            input_bias: self.input_bias,
+        })
+    }
+}
+
+impl Rmc {
+    /// Width of a memory, `heads * head_size`.
+    fn width(&self) -> usize {
+        self.input.weight.shape()[1]
+    }
+
+    /// All that a step computes from its input alone, for every step of a sequence at once.
+    ///
+    /// `inputs`: `[time, batch, rows * input]`, the rows of an input one behind the other.
+    ///
+    /// # Panics
+    /// If there is no step, or the width is another one.
+    pub fn project(&self, inputs: Tensor<3>) -> Vec<RmcInput> {
+        let [time, batch, given] = inputs.dims();
+        assert_eq!(given, self.input_size(), "width of the inputs");
+        let width = self.width();
+        let rows = inputs.reshape([time * batch * self.rows, given / self.rows]);
+        let rows = self.input.forward(rows);
+        let flat = rows.clone().reshape([time * batch, self.rows * width]);
+        let gates = self.gate_input.as_ref().map(|map| map.forward(flat));
+        let mut gates = gates.map(|gates| split_rows(gates, time).into_iter());
+        split_rows(rows, time)
+            .into_iter()
+            .map(|rows| RmcInput {
+                rows: rows.reshape([batch, self.rows, width]),
+                gates: gates.as_mut().and_then(Iterator::next),
+            })
+            .collect()
+    }
+
+    /// One step on a projected input, from `M`, `[batch, slots, heads * head_size]`.
+    pub fn step(&self, input: RmcInput, memory: Tensor<3>) -> RmcStep {
+        let (candidate, attention) = self.relate(input.rows, memory.clone());
+        let Some(from_input) = input.gates else {
+            return RmcStep {
+                memory: candidate.clone(),
+                output: candidate,
+                attention,
+            };
+        };
+        let mut gates = self.gates(from_input, memory.clone()).into_iter();
+        let mut gate = || gates.next().expect("there are an input and a forget gate");
+        let memory = gate() * candidate.tanh() + gate() * memory;
+        let output = match gates.next() {
+            Some(gate) => gate * memory.clone().tanh(),
+            None => memory.clone(),
+        };
+        RmcStep {
+            memory,
+            output,
+            attention,
+        }
+    }
+
+    /// `M~` from the rows of the input and `M`, and the weights of the last block.
+    fn relate(&self, inputs: Tensor<3>, memory: Tensor<3>) -> (Tensor<3>, Tensor<4>) {
+        let mut all = Tensor::cat(vec![memory.clone(), inputs], 1);
+        let (last, others) = self.blocks.split_last().expect("there is a block");
+        let mut kept = memory;
+        for block in others {
+            all = self.block(block, all.clone(), all).0;
+            kept = all.clone().narrow(1, 0, self.slots);
+        }
+        // Of the last block only the memory's rows are wanted; the input's are there to be read.
+        self.block(last, all, kept)
+    }
+
+    /// One block: what `rows`, which are the first of `all`, become, and their weights over `all`.
+    fn block(
+        &self,
+        block: &AttentionBlock,
+        all: Tensor<3>,
+        rows: Tensor<3>,
+    ) -> (Tensor<3>, Tensor<4>) {
+        let shape = rows.dims();
+        let [batch, count, width] = shape;
+        let (read, weights) = self.attend(block, all, count);
+        let rows = rows.reshape([batch * count, width]);
+        let rows = block.attention_norm.forward(rows + read);
+        let rows = block.mlp_norm.forward(rows.clone() + self.mlp(rows));
+        (rows.reshape(shape), weights)
+    }
+
+    /// What each of the first `count` rows of `all`, `[batch, rows, width]`, reads from all of them,
+    /// `[batch * count, width]`, and its weights, `[batch, heads, count, rows]`.
+    fn attend(
+        &self,
+        block: &AttentionBlock,
+        all: Tensor<3>,
+        count: usize,
+    ) -> (Tensor<2>, Tensor<4>) {
+        let [batch, rows, width] = all.dims();
+        let (key, value) = (self.key_size, width / self.heads);
+        let projected = block.qkv.forward(all.reshape([batch * rows, width]));
+        let projected = block.qkv_norm.forward(projected);
+        let projected = projected
+            .reshape([batch, rows, self.heads, 2 * key + value])
+            .swap_dims(1, 2);
+        let queries = projected.clone().narrow(2, 0, count).narrow(3, 0, key);
+        let keys = projected.clone().narrow(3, key, key);
+        let values = projected.narrow(3, 2 * key, value);
+        let scores = queries.matmul(keys.swap_dims(2, 3)) / (key as f64).sqrt();
+        let weights = activation::softmax(scores, 3);
+        let read = weights.clone().matmul(values).swap_dims(1, 2);
+        (read.reshape([batch * count, width]), weights)
+    }
+
+    /// The MLP on rows `[rows, width]`.
+    fn mlp(&self, rows: Tensor<2>) -> Tensor<2> {
+        let (last, others) = self.mlp.split_last().expect("the MLP has a layer");
+        let hidden = others
+            .iter()
+            .fold(rows, |rows, layer| activation::relu(layer.forward(rows)));
+        last.forward(hidden)
+    }
+
+    /// The gates one behind the other, each `[batch, slots, width]`, or 1 for the width: input,
+    /// forget and, where there is one, output gate.
+    fn gates(&self, from_input: Tensor<2>, memory: Tensor<3>) -> Vec<Tensor<3>> {
+        let [batch, slots, width] = memory.dims();
+        let map = self.gate_memory.as_ref();
+        let map = map.expect("with gates for the input come those for the memory");
+        let from_memory = map.forward(memory.reshape([batch * slots, width]).tanh());
+        let all = from_input.dims()[1];
+        let gates = from_memory.reshape([batch, slots, all]) + from_input.unsqueeze_dim(1);
+        let biases = [self.input_bias, self.forget_bias, 0.0];
+        let count = if self.output_gate { 3 } else { 2 };
+        gates
+            .chunk(count, 2)
+            .into_iter()
+            .zip(biases)
+            .map(|(gate, bias)| activation::sigmoid(gate + bias))
+            .collect()
+    }
+
+    /// Output and state of a step.
+    fn advance(&self, input: RmcInput, state: RmcState) -> (CoreOutput, RmcState) {
+        let RmcStep {
+            memory,
+            output,
+            attention,
+        } = self.step(input, state.memory);
+        checks::weights("rmc", "attention", &attention, true);
+        let output = CoreOutput {
+            output: output.flatten(1, 2),
+            attention: vec![Attention::of_rows("read", &attention)],
+        };
+        (output, RmcState { memory })
+    }
+}
+
+impl RecurrentCore for Rmc {
+    type State = RmcState;
+
+    fn input_size(&self) -> usize {
+        self.rows * self.input.weight.shape()[0]
+    }
+
+    /// The memories one behind the other.
+    fn output_size(&self) -> usize {
+        self.slots * self.width()
+    }
+
+    /// The identity, filled up with zeros, or cut off, to the width of a memory.
+    fn initial_state(&self, batch: usize, device: &Device) -> RmcState {
+        let (slots, width) = (self.slots, self.width());
+        let mut identity = vec![0.0_f32; slots * width];
+        for slot in 0..slots.min(width) {
+            identity[slot * width + slot] = 1.0;
+        }
+        let identity = Tensor::<3>::from_data(TensorData::new(identity, [1, slots, width]), device);
+        RmcState {
+            memory: identity.expand([batch, slots, width]),
+        }
+    }
+
+    fn forward(&self, input: Tensor<2>, state: RmcState) -> (CoreOutput, RmcState) {
+        let input = self.project(input.unsqueeze_dim(0)).pop();
+        self.advance(input.expect("one step was projected"), state)
+    }
+
+    fn sequence(&self, inputs: Tensor<3>, state: RmcState) -> (Vec<CoreOutput>, RmcState) {
+        step_through(self.project(inputs), state, |input, state| {
+            self.advance(input, state)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use burn::module::{ModuleVisitor, Param};
+    use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+
+    fn core(config: &RmcConfig) -> Rmc {
+        let device = Device::default();
+        let mut init = Initializer::new(ChaCha8Rng::seed_from_u64(1), device);
+        config.init(&mut init).unwrap()
+    }
+
+    fn noise<const D: usize>(shape: [usize; D]) -> Tensor<D> {
+        let count: usize = shape.iter().product();
+        let values = (0..count).map(|i| (i as f32 * 1.7).sin() + (i as f32 * 0.31).cos());
+        let data = TensorData::new(values.collect::<Vec<f32>>(), shape);
+        Tensor::from_data(data, &Device::default())
+    }
+
+    fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
+        tensor.into_data().try_into_vec::<f32>().unwrap()
+    }
+
+    fn largest_difference<const D: usize>(a: Tensor<D>, b: Tensor<D>) -> f32 {
+        (a - b).abs().max().into_scalar()
+    }
+
+    /// Names of all parameters with their sizes.
+    fn parameters(core: &Rmc) -> Vec<(String, usize)> {
+        #[derive(Default)]
+        struct Names(Vec<String>, Vec<(String, usize)>);
+        impl ModuleVisitor for Names {
+            fn enter_module(&mut self, name: &str, _: &str) {
+                self.0.push(name.to_owned());
+            }
+            fn exit_module(&mut self, _: &str, _: &str) {
+                self.0.pop();
+            }
+            fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+                self.1
+                    .push((self.0.join("."), param.shape().num_elements()));
+            }
+        }
+        let mut names = Names::default();
+        core.visit(&mut names);
+        names.1
+    }
+
+    /// `in d + d + blocks (d p + p + 2 p + 4 d) + layers (d d + d) + (rows d + d) g + 2 g`, where
+    /// `p` is what a row is projected onto and `g` the width of all gates.
+    fn expected_parameters(config: &RmcConfig) -> usize {
+        let d = config.heads * config.head_size;
+        let p = config.heads * (2 * config.key_size + config.head_size);
+        let count = if config.output_gate { 3 } else { 2 };
+        let gates = match config.gates {
+            GateStyle::Unit => count * d,
+            GateStyle::Memory => count,
+            GateStyle::None => 0,
+        };
+        (config.input + 1) * d
+            + config.blocks * (d * p + 3 * p + 4 * d)
+            + config.mlp_layers * (d * d + d)
+            + ((config.rows + 1) * d + 2) * gates
+    }
+
+    #[test]
+    fn parameters_are_those_of_the_formula() {
+        let farthest = RmcConfig::new(40, 8, 8, 32);
+        assert_eq!(expected_parameters(&farthest), 605_184);
+        assert_eq!(core(&farthest).num_params(), 605_184);
+        for gates in [GateStyle::Unit, GateStyle::Memory, GateStyle::None] {
+            for (blocks, mlp_layers, rows, key_size) in [(1, 1, 1, 3), (2, 4, 1, 5), (3, 2, 4, 2)] {
+                for output_gate in [false, true] {
+                    if output_gate && gates == GateStyle::None {
+                        continue;
+                    }
+                    let config = RmcConfig {
+                        blocks,
+                        mlp_layers,
+                        rows,
+                        key_size,
+                        gates,
+                        output_gate,
+                        ..RmcConfig::new(7, 2, 3, 4)
+                    };
+                    let found = core(&config).num_params();
+                    assert_eq!(found, expected_parameters(&config), "{config:?}");
+                }
+            }
+        }
+    }
+
+    /// The biases added to gates are constants: all that can be trained is in this list.
+    #[test]
+    fn nothing_else_is_trained() {
+        let config = RmcConfig {
+            forget_bias: 0.5,
+            input_bias: -0.5,
+            mlp_layers: 2,
+            ..RmcConfig::new(3, 2, 2, 2)
+        };
+        let expected = [
+            ("input.weight", 12),
+            ("input.bias", 4),
+            ("blocks.0.qkv.weight", 48),
+            ("blocks.0.qkv.bias", 12),
+            ("blocks.0.qkv_norm.gamma", 12),
+            ("blocks.0.qkv_norm.beta", 12),
+            ("blocks.0.attention_norm.gamma", 4),
+            ("blocks.0.attention_norm.beta", 4),
+            ("blocks.0.mlp_norm.gamma", 4),
+            ("blocks.0.mlp_norm.beta", 4),
+            ("mlp.0.weight", 16),
+            ("mlp.0.bias", 4),
+            ("mlp.1.weight", 16),
+            ("mlp.1.bias", 4),
+            ("gate_input.weight", 32),
+            ("gate_input.bias", 8),
+            ("gate_memory.weight", 32),
+            ("gate_memory.bias", 8),
+        ];
+        let expected = expected.map(|(name, size)| (name.to_owned(), size));
+        assert_eq!(parameters(&core(&config)), expected);
+    }
+
+    /// Each layer of the MLP counts, in its place: changing one changes the result, and exchanging
+    /// two does.
+    #[test]
+    fn layers_of_the_mlp_have_their_own_weights() {
+        let config = RmcConfig {
+            mlp_layers: 3,
+            ..RmcConfig::new(3, 2, 2, 2)
+        };
+        let core = core(&config);
+        let rows = noise([5, 4]);
+        let before = core.mlp(rows.clone());
+        for layer in 0..3 {
+            let mut changed = core.clone();
+            let weight = &mut changed.mlp[layer].weight;
+            *weight = Param::from_tensor(weight.val() * 1.5);
+            let change = largest_difference(before.clone(), changed.mlp(rows.clone()));
+            assert!(change > 1e-3, "layer {layer}: {change}");
+        }
+        let mut exchanged = core.clone();
+        exchanged.mlp.swap(0, 2);
+        assert!(largest_difference(before, exchanged.mlp(rows)) > 1e-3);
+    }
+
+    #[test]
+    fn the_mlp_may_end_below_zero() {
+        for mlp_layers in [1, 2, 4] {
+            let config = RmcConfig {
+                mlp_layers,
+                ..RmcConfig::new(3, 2, 2, 2)
+            };
+            let smallest: f32 = core(&config).mlp(noise([50, 4])).min().into_scalar();
+            assert!(smallest < -0.01, "{mlp_layers} layers: {smallest}");
+        }
+    }
+
+    /// Norms go over the features of a row alone: after the last one each row has mean zero and
+    /// variance one for itself, though the rows are of very different sizes; and with attention
+    /// made blind, what becomes of a row does not depend on the others.
+    #[test]
+    fn norms_go_row_by_row() {
+        let config = RmcConfig {
+            gates: GateStyle::None,
+            ..RmcConfig::new(3, 3, 2, 8)
+        };
+        let mut core = core(&config);
+        let sizes = Tensor::<1>::from_floats([0.1, 1.0, 30.0], &Device::default());
+        let memory = noise([2, 3, 16]) * sizes.reshape([1, 3, 1]);
+        let input = || core.project(noise([1, 2, 3])).remove(0);
+        let rows = core.step(input(), memory.clone()).memory;
+        for row in values(rows).chunks(16) {
+            let mean = row.iter().sum::<f32>() / 16.0;
+            let variance = row.iter().map(|x| (x - mean).powi(2)).sum::<f32>() / 16.0;
+            assert!(mean.abs() < 1e-5, "{mean}");
+            assert!((variance - 1.0).abs() < 1e-3, "{variance}");
+        }
+
+        // Values of zero: nothing is read off other rows.
+        let norm = &mut core.blocks[0].qkv_norm;
+        norm.gamma = Param::from_tensor(norm.gamma.val() * 0.0);
+        let input = || core.project(noise([1, 2, 3])).remove(0);
+        let before = core.step(input(), memory.clone()).memory;
+        let others = memory.clone().narrow(1, 1, 2) * 7.0 + 1.0;
+        let changed = Tensor::cat(vec![memory.narrow(1, 0, 1), others], 1);
+        let after = core.step(input(), changed).memory;
+        let first = |memory: Tensor<3>| memory.narrow(1, 0, 1);
+        assert!(largest_difference(first(before), first(after)) < 1e-6);
+    }
+
+    /// The norm of the projections goes over all heads together: it is not one for each head.
+    #[test]
+    fn projections_are_normed_over_all_heads() {
+        let core = core(&RmcConfig::new(3, 3, 2, 4));
+        let projected = core.blocks[0].qkv.forward(noise([5, 8]));
+        let normed = core.blocks[0].qkv_norm.forward(projected);
+        for row in values(normed).chunks(24) {
+            assert!(row.iter().sum::<f32>().abs() < 1e-4);
+            let first_head = row[..12].iter().sum::<f32>();
+            assert!(first_head.abs() > 1e-3, "{first_head}");
+        }
+    }
+
+    #[test]
+    fn memory_starts_as_the_identity_cut_or_padded() {
+        for (slots, heads, head_size) in [(2, 1, 3), (4, 1, 3), (3, 3, 1)] {
+            let core = core(&RmcConfig::new(3, slots, heads, head_size));
+            let width = heads * head_size;
+            let memory = values(core.initial_state(2, &Device::default()).memory);
+            for (index, value) in memory.into_iter().enumerate() {
+                let (slot, unit) = (index / width % slots, index % width);
+                assert_eq!(value, f32::from(u8::from(slot == unit)));
+            }
+        }
+    }
+
+    /// The added biases are those of the configuration: a memory whose gates are open forgets
+    /// nothing, whatever comes in.
+    #[test]
+    fn added_biases_open_and_close_the_gates() {
+        let config = RmcConfig {
+            forget_bias: 60.0,
+            input_bias: -60.0,
+            ..RmcConfig::new(3, 3, 2, 2)
+        };
+        let core = core(&config);
+        let state = core.initial_state(2, &Device::default());
+        let (outputs, after) = core.sequence(noise([20, 2, 3]), state.clone());
+        assert!(largest_difference(after.memory, state.memory) < 1e-6);
+        assert_eq!(outputs.len(), 20);
+    }
+
+    #[test]
+    fn weights_over_memories_and_inputs_sum_to_one() {
+        let config = RmcConfig {
+            rows: 2,
+            blocks: 2,
+            ..RmcConfig::new(3, 4, 2, 3)
+        };
+        let core = core(&config);
+        let state = core.initial_state(5, &Device::default());
+        let (output, _) = core.forward(noise([5, 6]), state);
+        assert_eq!(output.output.dims(), [5, 24]);
+        let attention = &output.attention[0];
+        assert_eq!(attention.by_row().unwrap().dims(), [5, 2, 4, 6]);
+        let weights = attention.weights();
+        assert_eq!(weights.dims(), [5, 2, 6]);
+        for sum in values(weights.sum_dim(2)) {
+            assert!((sum - 1.0).abs() < 1e-5);
+        }
+    }
+
+    #[test]
+    fn sizes_that_make_no_core_are_refused_by_name() {
+        let refuse = |change: fn(&mut RmcConfig)| {
+            let mut config = RmcConfig::new(3, 2, 2, 2);
+            change(&mut config);
+            let mut init = Initializer::new(ChaCha8Rng::seed_from_u64(1), Device::default());
+            config.init(&mut init).unwrap_err().to_string()
+        };
+        let zero = |field: &str| format!("memory.rmc.{field} is 0, it must be at least 1");
+        assert_eq!(refuse(|c| c.input = 0), zero("input"));
+        assert_eq!(refuse(|c| c.rows = 0), zero("rows"));
+        assert_eq!(refuse(|c| c.slots = 0), zero("slots"));
+        assert_eq!(refuse(|c| c.heads = 0), zero("heads"));
+        assert_eq!(refuse(|c| c.head_size = 0), zero("head_size"));
+        assert_eq!(refuse(|c| c.key_size = 0), zero("key_size"));
+        assert_eq!(refuse(|c| c.blocks = 0), zero("blocks"));
+        assert_eq!(refuse(|c| c.mlp_layers = 0), zero("mlp_layers"));
+        let message = refuse(|c| {
+            c.gates = GateStyle::None;
+            c.output_gate = true;
+        });
+        assert!(message.starts_with("memory.rmc.output_gate is true"));
+    }
+}
