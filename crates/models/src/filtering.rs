@@ -57,6 +57,18 @@ pub trait FilteringModel {
 
     /// Attention of the memory at this step, for looking at.
     fn attention<'a>(&self, context: &'a Self::Context) -> &'a [Attention];
+
+    /// The whole time loop in one go, for a model whose context needs no latents; `None`: step by
+    /// step. `given` are beliefs and their samples, as rows of all steps, in place of its own. Only a
+    /// model whose [`attention`](Self::attention) is empty may have it.
+    fn at_once(
+        &self,
+        _inputs: &[Inputs<Self::Features>],
+        _given: Option<(&DiagonalGaussian, &Tensor<2>)>,
+        _state: &Self::State,
+    ) -> Option<(Steps, Self::State)> {
+        None
+    }
 }
 
 /// What a filtering pass gives. Rows are time-major.
@@ -141,12 +153,13 @@ pub fn filter<M: FilteringModel>(
 
 /// What a step of the time loop is given.
 #[derive(Clone, Debug)]
-pub(crate) struct Inputs<F> {
-    pub(crate) features: F,
+pub struct Inputs<F> {
+    /// What `x_t` alone says.
+    pub features: F,
     /// `[batch, condition]`
-    pub(crate) condition: Option<Tensor<2>>,
+    pub condition: Option<Tensor<2>>,
     /// Standard normal, `[batch, latent]`.
-    pub(crate) noise: Tensor<2>,
+    pub noise: Tensor<2>,
 }
 
 impl<F> Inputs<F> {
@@ -182,19 +195,23 @@ impl<F: Bundle> Bundle for Inputs<F> {
 
 /// What the time loop gives for the calls after it: one step, or more as rows.
 #[derive(Clone, Debug)]
-pub(crate) struct Steps {
+pub struct Steps {
     /// See [`FilteringModel::prior_input`].
-    pub(crate) prior_input: Tensor<2>,
-    pub(crate) posterior: DiagonalGaussian,
+    pub prior_input: Tensor<2>,
+    /// The beliefs.
+    pub posterior: DiagonalGaussian,
     /// `[rows, latent]`
-    pub(crate) latent: Tensor<2>,
+    pub latent: Tensor<2>,
     /// See [`FilteringModel::emit`].
-    pub(crate) emission: Tensor<2>,
+    pub emission: Tensor<2>,
 }
 
 impl Steps {
     /// Rows of all in order.
     pub(crate) fn concatenate(steps: Vec<Self>) -> Self {
+        if let [all] = &steps[..] {
+            return all.clone();
+        }
         let rows =
             |part: &dyn Fn(&Self) -> Tensor<2>| Tensor::cat(steps.iter().map(part).collect(), 0);
         Self {
@@ -230,6 +247,9 @@ pub(crate) fn pass<M: FilteringModel>(
     inputs: Vec<Inputs<M::Features>>,
     state: M::State,
 ) -> (Vec<Steps>, Vec<Vec<Attention>>, M::State) {
+    if let Some((steps, state)) = model.at_once(&inputs, None, &state) {
+        return (vec![steps], vec![Vec::new(); inputs.len()], state);
+    }
     run(model, inputs, state, |_, features, context, noise| {
         let posterior = model.posterior(features, context);
         let latent = posterior.sample(noise);
