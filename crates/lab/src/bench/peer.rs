@@ -15,7 +15,7 @@ use std::{
 use tempfile::TempDir;
 
 /// Name and text of its files.
-const SOURCES: [(&str, &str); 6] = [
+const SOURCES: [(&str, &str); 7] = [
     ("peer.py", include_str!("../../../../bench/peer.py")),
     ("work.py", include_str!("../../../../bench/work.py")),
     (
@@ -29,6 +29,10 @@ const SOURCES: [(&str, &str); 6] = [
     (
         "pytorch_kernels.py",
         include_str!("../../../../bench/pytorch_kernels.py"),
+    ),
+    (
+        "pytorch_sequences.py",
+        include_str!("../../../../bench/pytorch_sequences.py"),
     ),
     (
         "pytorch_limits.py",
