@@ -182,8 +182,8 @@ fn command(
         .stderr(file)
         .env("PYTHONDONTWRITEBYTECODE", "1")
         // glibc keeps large buffers between steps, as our allocator does.
-        .env("MALLOC_TRIM_THRESHOLD_", "4000000000")
-        .env("MALLOC_MMAP_THRESHOLD_", "33554432")
+        .env("MALLOC_TRIM_THRESHOLD_", "8000000000")
+        .env("MALLOC_MMAP_MAX_", "0")
         .env("TORCHINDUCTOR_CACHE_DIR", folder.join("compiled"))
         .env("OMP_NUM_THREADS", threads.to_string())
         .env("MKL_NUM_THREADS", threads.to_string());
