@@ -162,7 +162,7 @@ impl Loop for Forward<'_> {
 /// Also what is no number.
 #[inline(always)]
 fn is_wide(width: f32) -> bool {
-    !(width < NARROW as f32)
+    width >= NARROW as f32 || width.is_nan()
 }
 
 #[inline(always)]
