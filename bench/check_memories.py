@@ -1,4 +1,5 @@
-"""Checks that the peer's memories are those of `../reference`: the same parameters give the same contexts. Needs PyTorch and NumPy."""
+"""Checks that the peer's memories are those of `../reference`, and so are its stochastic recurrent networks and the inference network: the same
+parameters (and noise) give the same contexts, bounds and beliefs. Needs PyTorch and NumPy."""
 
 import sys
 from pathlib import Path
@@ -6,13 +7,17 @@ from pathlib import Path
 import numpy as np
 import torch
 
+import pytorch_sequences as sequences
 from pytorch_gtmm import Dnc, Introspection, Lstm, Vrnn
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "reference"))
 
+import avf
 import dnc
 import introspection
+import srnn
 import vrnn
+import vrnn_full
 
 STEPS, BATCH, LATENT, FEATURES, HEADS, SLOTS, HIDDEN = 9, 3, 4, 6, 2, 7, 10
 
@@ -59,6 +64,89 @@ def check(name: str, found: np.ndarray, expected: np.ndarray) -> None:
     print(f"{name}: contexts of {STEPS} steps differ by at most {error:.1e}")
 
 
+def set_mlp(mlp: sequences.Mlp, given: dict[str, np.ndarray], name: str) -> None:
+    hidden = name if mlp.output is None else f"{name}.hidden"
+    for index, layer in enumerate(mlp.layers):
+        set_linear(layer, given[f"{hidden}.layers.{index}.weight"], given[f"{hidden}.layers.{index}.bias"])
+    if mlp.output is not None:
+        set_linear(mlp.output, given[f"{name}.output.weight"], given[f"{name}.output.bias"])
+
+
+def set_gates(gates: torch.nn.Linear, given: dict[str, np.ndarray], order: list[int]) -> None:
+    """The reference's gates i, f, g, o in another order."""
+    weight = np.concatenate([given["lstm.weight_input"], given["lstm.weight_hidden"]])
+    weight, bias = (np.concatenate([np.split(a, 4, axis=-1)[i] for i in order], axis=-1) for a in (weight, given["lstm.bias"]))
+    set_linear(gates, weight, bias)
+
+
+def check_terms(name: str, model: torch.nn.Module, expected: dict[str, np.ndarray], x: np.ndarray, noise: np.ndarray) -> None:
+    reconstruction, kl = model(*(torch.tensor(array, dtype=torch.float32) for array in (x, noise)))
+    for what, found in ("reconstruction", reconstruction), ("kl", kl):
+        error = np.abs(found.detach().numpy() - expected[what]) / np.maximum(1.0, np.abs(expected[what]))
+        assert error.max() < 1e-4, f"{name}: {what} differs by {error.max()} from the reference"
+    print(f"{name}: reconstruction and KL of {STEPS} steps are those of the reference")
+
+
+def check_sequences(generator: np.random.Generator) -> None:
+    """Stochastic recurrent networks in all their forms, and the inference network."""
+    observation, wide, units = 5, 8, 7
+    in_order, joined = [0, 1, 2, 3], [0, 1, 3, 2]
+    noise = generator.standard_normal((STEPS, BATCH, LATENT))
+
+    given = parameters(vrnn_full.parameter_shapes(observation, LATENT, HIDDEN, wide, units), generator)
+    x = generator.standard_normal((STEPS, BATCH, observation))
+    expected = vrnn_full.filter_sequence(given, x, noise)
+    for cell, order in ("joined product", joined), ("torch.lstm_cell", in_order):
+        model = sequences.Vrnn(observation, LATENT, HIDDEN, 2, wide, units, score=sequences.log_normal, cell=cell)
+        for name in "observations", "latents", "prior", "posterior", "decoder":
+            set_mlp(getattr(model, name), given, name)
+        set_gates(model.lstm.gates, given, order)
+        model.first_state.data = torch.tensor(given["first_state"], dtype=torch.float32)
+        check_terms(f"VRNN, {cell}", model, expected, x, noise)
+
+    given = parameters(srnn.parameter_shapes(observation, LATENT, HIDDEN, units), generator)
+    x = (x > 0.5).astype(float)
+    expected = srnn.filter_sequence(given, x, noise)
+    sizes = {"observation": observation, "latent": LATENT, "hidden": HIDDEN, "units": units, "layers": 1}
+    for form in *sequences.LSTMS, "step by step":
+        model = sequences.LoopedSrnn(**sizes) if form == "step by step" else sequences.Srnn(**sizes, lstm=form)
+        for name in "prior", "posterior", "decoder":
+            set_mlp(getattr(model, name), given, name)
+        if form == "nn.LSTM":
+            for own, name in ("weight_ih_l0", "weight_input"), ("weight_hh_l0", "weight_hidden"), ("bias_ih_l0", "bias"):
+                getattr(model.lstm, own).data = torch.tensor(given[f"lstm.{name}"].T, dtype=torch.float32).contiguous()
+        else:
+            set_gates(model.lstm.gates, given, in_order if form == "torch.lstm_cell" else joined)
+        model.first_latent.data = torch.tensor(given["first_latent"], dtype=torch.float32)
+        check_terms(f"SRNN, {form}", model, expected, x, noise)
+
+    given = parameters(avf.parameter_shapes(LATENT, 0, HIDDEN), generator)
+    belief, gradient = (avf.Belief(*generator.standard_normal((2, BATCH, LATENT))) for _ in range(2))
+    expected = avf.iterate(given, belief, gradient, None, False)
+    net = sequences.InferenceNet(LATENT, HIDDEN)
+    for name in "first", "second", "heads":
+        set_linear(getattr(net, name), given[f"{name}.weight"], given[f"{name}.bias"])
+    tensors = (tuple(torch.tensor(array, dtype=torch.float32) for array in pair) for pair in (belief, gradient))
+    for found, part in zip(net(*tensors), expected):
+        error = float(np.abs(found.detach().numpy() - part).max())
+        assert error < 1e-4, f"inference network: a belief differs by {error} from the reference"
+    print("inference network: beliefs are those of the reference")
+
+    # Bins, beside their definition in double precision.
+    log_std = torch.tensor([-4.9, -4.0, -3.0, 0.0, 1.0], dtype=torch.float64)
+    for offset in 0.0, 0.001, 0.02, -0.3, 1.0:
+        low, high = ((offset + side * sequences.BIN / 2) * (-log_std).exp() for side in (-1, 1))
+        near, far = (torch.special.log_ndtr(-u) for u in ((low, high) if offset >= 0 else (-high, -low)))
+        expected = near + (-(far - near).exp()).log1p()
+        output = torch.cat([torch.zeros(5, 1), log_std.float().unsqueeze(1)], dim=1)
+        found = sequences.log_bins(torch.full((5, 1), offset), output)
+        one_by_one = torch.cat([sequences.log_bins(torch.full((1, 1), offset), row.unsqueeze(0)) for row in output])
+        for one in found, one_by_one:
+            error = ((one - expected).abs() / expected.abs().clamp(min=1.0)).max()
+            assert error < 1e-4, f"bins: {offset} has {one}, by definition {expected}"
+    print("bins: log probabilities are those of the definition")
+
+
 def main() -> int:
     generator = np.random.default_rng(1)
     latents = generator.standard_normal((STEPS, BATCH, LATENT))
@@ -88,6 +176,8 @@ def main() -> int:
     memory = Vrnn(LATENT, FEATURES, SLOTS, hidden=HIDDEN)
     set_lstm(memory.lstm, given, memory.features)
     check("vrnn", contexts(memory, latents, features), vrnn.run(given, features, latents, None))
+
+    check_sequences(generator)
     return 0
 
 

@@ -76,10 +76,11 @@ def main() -> int:
         import pytorch_kernels
         import pytorch_limits
         import pytorch_lstm
+        import pytorch_sequences
     except Exception as error:
         say({"error": describe(error)})
         return 1
-    works = pytorch_limits.WORKS | pytorch_gtmm.WORKS | pytorch_lstm.WORKS | pytorch_kernels.WORKS
+    works = pytorch_limits.WORKS | pytorch_gtmm.WORKS | pytorch_lstm.WORKS | pytorch_sequences.WORKS | pytorch_kernels.WORKS
     say({"torch": torch.__version__, "python": platform.python_version(), "works": list(works)})
     peer = Peer(works)
     for line in sys.stdin:

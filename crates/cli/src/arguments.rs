@@ -204,6 +204,9 @@ pub struct Bench {
     /// Time a step of each memory alone, at 100, 1,000 and 10,000 slots, instead (needs 12 GB)
     #[arg(long, conflicts_with_all = ["peer", "rounds", "only", "compiled", "threads"])]
     pub slots: bool,
+    /// Time variational filtering of sequences of 20 to 500 steps instead
+    #[arg(long, conflicts_with_all = ["slots", "length", "peer", "rounds", "only", "compiled", "threads"])]
+    pub inference: bool,
     /// Time a training step of small models, and measure its memory, on sequences of 25 to 1,000
     /// steps, whole and by segments, instead
     #[arg(long, conflicts_with_all = ["slots", "peer", "rounds", "only", "compiled", "threads"])]

@@ -139,6 +139,14 @@ fn bench_command(arguments: &Bench) -> Result<u8, LabError> {
     if arguments.length {
         return bench_length(steps, arguments.out.as_deref(), arguments.json);
     }
+    if arguments.inference {
+        let rows = bench::bench_inference(steps)?;
+        match arguments.json {
+            true => say_lines(&rows)?,
+            false => say(bench::inference_table(&rows).trim_end())?,
+        }
+        return Ok(0);
+    }
     if arguments.slots {
         let rows = bench::bench_slots(arguments.steps as usize)?;
         match arguments.json {

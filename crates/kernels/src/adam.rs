@@ -20,6 +20,15 @@ pub struct Rates {
     pub correction: f64,
 }
 
+/// The squared length of a gradient, `[1]`; not on an autodiff device.
+pub fn sum_of_squares(x: Tensor<1>) -> Tensor<1> {
+    #[cfg(feature = "flex")]
+    if crate::flex::fused(&x.device()) {
+        return crate::flex::sum_of_squares(x);
+    }
+    x.powi_scalar(2).sum()
+}
+
 /// Updates a parameter and its moments by a gradient; all of one length, not on an autodiff
 /// device. Returns value, first and second moment.
 ///
@@ -146,5 +155,27 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn squares_are_summed() {
+        let device = Device::default();
+        for count in [1, 15, 16, 37, 70_001, 200_000] {
+            let x = numbers(count, 5);
+            let expected: f64 = x.iter().map(|x| f64::from(*x).powi(2)).sum();
+            for way in [Way::Straight, Way::Turned] {
+                let tensor = Tensor::from_floats(x.as_slice(), &device);
+                let found = sum_of_squares(arranged(tensor, [count], way));
+                let found = f64::from(values(found)[0]);
+                assert!(
+                    (found - expected).abs() <= 1e-5 * expected,
+                    "{count}: {found} {expected}"
+                );
+            }
+        }
+        let mut bad = numbers(100, 5);
+        bad[37] = f32::NAN;
+        let found = sum_of_squares(Tensor::from_floats(bad.as_slice(), &device));
+        assert!(values(found)[0].is_nan());
     }
 }

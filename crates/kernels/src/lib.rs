@@ -5,6 +5,7 @@
 //! oracle, and `MNEMORA_KERNELS=plain` in the environment brings it back.
 //!
 //! - [`adam`]: the arithmetic of the optimiser.
+//! - [`linear`]: an affine map and its nonlinearity.
 //! - [`lstm`]: the gates of one LSTM step.
 //! - [`attention`]: softplus-normalised attention and the read it weighs.
 //! - [`conv`]: convolutions and transposed convolutions.
@@ -32,6 +33,7 @@ pub mod dnc;
 #[cfg(feature = "flex")]
 mod flex;
 pub mod gaussian;
+pub mod linear;
 pub mod lstm;
 pub mod split;
 pub mod works;

@@ -85,9 +85,7 @@ pub fn lstm_step(
         }
         #[cfg(feature = "flex")]
         Prepared::Fused { node, uses } => {
-            let size = cell.dims()[1];
-            let both = crate::flex::lstm_step(x, hidden, cell, node.clone(), uses.clone());
-            (both.clone().narrow(1, 0, size), both.narrow(1, size, size))
+            crate::flex::lstm_step(x, hidden, cell, node.clone(), uses.clone())
         }
     }
 }

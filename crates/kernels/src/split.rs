@@ -1,4 +1,4 @@
-//! Splitting a sequence into its steps.
+//! Splitting a sequence into its steps, and a Gaussian's parameters.
 
 use burn::tensor::Tensor;
 
@@ -22,6 +22,25 @@ pub fn split_rows<const D: usize>(whole: Tensor<D>, parts: usize) -> Vec<Tensor<
     let mut split = Vec::with_capacity(parts);
     halve(whole, parts, &mut split);
     split
+}
+
+/// Mean and log standard deviation from a map's output: its first half, and its second within
+/// `bounds`.
+///
+/// # Shapes
+/// `[rows, 2 * size]` to `[rows, size]` twice
+pub fn halves(whole: Tensor<2>, bounds: [f64; 2]) -> (Tensor<2>, Tensor<2>) {
+    #[cfg(feature = "flex")]
+    if crate::flex::fused(&whole.device()) {
+        return crate::flex::halves(whole, bounds.map(|bound| bound as f32));
+    }
+    plain_halves(whole, bounds)
+}
+
+fn plain_halves(whole: Tensor<2>, [low, high]: [f64; 2]) -> (Tensor<2>, Tensor<2>) {
+    let size = whole.dims()[1] / 2;
+    let second = whole.clone().narrow(1, size, size).clamp(low, high);
+    (whole.narrow(1, 0, size), second)
 }
 
 fn halve<const D: usize>(whole: Tensor<D>, parts: usize, split: &mut Vec<Tensor<D>>) {
@@ -70,6 +89,46 @@ mod tests {
             let gradient = gradient.try_into_vec::<f32>().unwrap();
             for (index, gradient) in gradient.into_iter().enumerate() {
                 assert_eq!(gradient, (index / (2 * rows)) as f32 + 1.0);
+            }
+        }
+    }
+}
+
+#[cfg(all(test, feature = "flex"))]
+mod kernel {
+    use super::*;
+    use crate::check::{Way, arranged, assert_same, assert_spreads, numbers};
+
+    const BOUNDS: [f64; 2] = [-0.5, 0.75];
+
+    /// Both halves, or one of them, as one output.
+    fn of(
+        [rows, size]: [usize; 2],
+        which: usize,
+        f: impl Fn(Tensor<2>) -> (Tensor<2>, Tensor<2>),
+    ) -> impl Fn(Vec<Tensor<1>>, Way) -> Tensor<2> {
+        move |inputs, way| {
+            let whole = arranged(inputs[0].clone(), [rows, 2 * size], way);
+            let (first, second) = f(whole);
+            match which {
+                0 => first,
+                1 => second,
+                _ => Tensor::cat(vec![first * 2.0, second], 1),
+            }
+        }
+    }
+
+    #[test]
+    fn halves_agree_with_the_plain_composition() {
+        for shape in [[1, 1], [7, 1], [1, 17], [5, 16], [31, 37], [300, 200]] {
+            for which in 0..3 {
+                let inputs = [numbers(2 * shape[0] * shape[1], 1)];
+                let name = format!("{shape:?}, {which}");
+                let kernel = |whole| crate::flex::halves(whole, BOUNDS.map(|bound| bound as f32));
+                let kernel = of(shape, which, kernel);
+                let plain = of(shape, which, |whole| plain_halves(whole, BOUNDS));
+                assert_same(&inputs, 1e-6, &name, &kernel, &plain);
+                assert_spreads(&inputs, &[f32::NAN], &name, kernel, plain);
             }
         }
     }

@@ -8,7 +8,7 @@ use burn::{
     module::{Module, ModuleMapper, ModuleVisitor, Param},
     tensor::{Bool, Device, Gradients, Tensor, TensorData},
 };
-use mnemora_kernels::adam::{BETA_1, BETA_2, Rates, step};
+use mnemora_kernels::adam::{BETA_1, BETA_2, Rates, step, sum_of_squares};
 use std::{collections::BTreeMap, path::Path};
 
 /// Adam (Kingma and Ba 2014, Algorithm 1), its moments held by the path of the parameter.
@@ -58,7 +58,7 @@ impl ParameterGradients {
         let squares: Vec<Tensor<1>> = self
             .0
             .values()
-            .map(|gradient| gradient.clone().powi_scalar(2).sum())
+            .map(|gradient| sum_of_squares(gradient.clone()))
             .collect();
         (!squares.is_empty()).then(|| Tensor::cat(squares, 0))
     }
@@ -176,6 +176,23 @@ impl Adam {
                 problem: format!("tensor '{key}' has no counterpart"),
             }),
         }
+    }
+}
+
+/// Takes a module out of its place, which keeps one of the same make without numbers until the module
+/// is put back: an update works in place only on what nothing else holds.
+pub(crate) fn take<M: Module>(place: &mut M) -> M {
+    let husk = place.clone().map(&mut Husk);
+    std::mem::replace(place, husk)
+}
+
+struct Husk;
+
+impl ModuleMapper for Husk {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let (id, tensor, mapper) = param.consume();
+        let empty = Tensor::empty([0; D], &tensor.device());
+        Param::from_mapped_value(id, empty, mapper)
     }
 }
 

@@ -1,6 +1,6 @@
 //! How an inference network learns while it is at work (Marino et al. 2018, avf).
 
-use crate::adam::{Adam, ParameterGradients};
+use crate::adam::{Adam, ParameterGradients, take};
 use burn::tensor::{Gradients, Tensor};
 use mnemora_models::{Improver, IterativeNet, inference::Belief};
 
@@ -75,7 +75,7 @@ impl Improver for Amortizer {
         }
         self.updates += 1;
         let scale = 1.0 / (self.batch * self.iterations) as f64;
-        let before = self.net.clone();
+        let before = take(&mut self.net);
         self.net = self
             .adam
             .step(before, gradients, scale, self.learning_rate, self.updates);

@@ -1,26 +1,31 @@
 //! Timing beside PyTorch: kernels, LSTM, convolution blocks, training steps, the machine's limits;
-//! a memory's step by its slots, a training step by the length of sequences.
+//! a memory's step by its slots, a training step and variational filtering by the length of
+//! sequences.
 //!
 //! | file | what it holds |
 //! | --- | --- |
-//! | `works.rs` | what is timed |
+//! | `works.rs`, `sequences.rs` | what is timed |
 //! | `work.rs` | a piece of work, and the clock |
 //! | `peer.rs` | PyTorch as a child process |
 //! | `limits.rs`, `count.rs` | what the machine can do, what a work costs at least |
 //! | `table.rs`, `progress.rs` | what is printed |
 //! | `slots.rs` | a memory's step by its slots |
 //! | `length.rs` | a training step by the length of sequences |
+//! | `inference.rs` | variational filtering by the same |
 
 mod count;
+mod inference;
 mod length;
 mod limits;
 mod peer;
 mod progress;
+mod sequences;
 mod slots;
 mod table;
 mod work;
 mod works;
 
+pub use inference::{InferenceRow, bench_inference, inference_table};
 pub use length::{
     LengthGrowth, LengthRow, bench_length, draw_length, length_growth, length_table, one_length,
 };
@@ -178,6 +183,10 @@ fn measure(
         }
         progress.done();
     }
+    let peer_forms_ms = forms
+        .iter()
+        .map(|(form, rounds)| (form.clone(), median(rounds.clone())))
+        .collect();
     let fastest = forms
         .into_iter()
         .min_by(|(_, a), (_, b)| median(a.clone()).total_cmp(&median(b.clone())));
@@ -189,6 +198,7 @@ fn measure(
         ours_rounds_ms: ours,
         peer_ms: peer_rounds_ms.clone().map(median),
         peer_form,
+        peer_forms_ms,
         peer_rounds_ms: peer_rounds_ms.unwrap_or_default(),
         peer_compiled_ms: (!compiled.is_empty()).then(|| median(compiled)),
     })

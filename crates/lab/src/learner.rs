@@ -3,7 +3,7 @@
 
 use crate::{
     Evaluation, Experiment, LabError,
-    adam::{Adam, ParameterGradients},
+    adam::{Adam, ParameterGradients, take},
     checkpoint::HeldOut,
     config::Schedule,
     device::is_processor,
@@ -219,8 +219,6 @@ impl Updates {
     ) -> Result<(), StepFailure> {
         let rate = learning_rate(experiment, step);
         let clip = experiment.training.clip;
-        // A module is moved through its update; a clone of the handles stands in meanwhile.
-        let before = model.clone();
         *model = match self.deferred {
             false => {
                 let update = look(step, rate, &gradients, names, terms)?;
@@ -230,7 +228,7 @@ impl Updates {
                     false => 1.0,
                 };
                 self.last = Some(update);
-                self.adam.step(before, gradients, scale, rate, step)
+                self.adam.step(take(model), gradients, scale, rate, step)
             }
             true => {
                 let pending = Pending {
@@ -246,7 +244,7 @@ impl Updates {
                     false => norm.ones_like(),
                 };
                 self.adam
-                    .step_if(finite, before, gradients, scale, rate, step)
+                    .step_if(finite, take(model), gradients, scale, rate, step)
             }
         };
         Ok(())

@@ -53,11 +53,12 @@ mod weights;
 pub use amortize::Amortizer;
 pub use burn::tensor::Device;
 pub use config::{
-    DataSettings, DncSettings, EvaluationSettings, Experiment, FilteringSettings, GateName, HybridSettings,
-    IntrospectionSettings, LikelihoodName, LruSettings, LstmSettings, MemoryName, MemorySettings,
-    ModelName, ModelSettings, NetworkSettings, NtmSettings, RmcSettings, Schedule, SrnnNetworkSettings,
-    StrategyName, SvgNetworkName, SvgNetworkSettings, SvgPriorName, SvgSkipsName, TaskKind,
-    TaskName, TaskSettings, TrainingSettings, VisualName, VrnnNetworkSettings, VrnnSettings,
+    DataSettings, DncSettings, EvaluationSettings, Experiment, FilteringSettings, GateName,
+    HybridSettings, IntrospectionSettings, LikelihoodName, LruSettings, LstmSettings, MemoryName,
+    MemorySettings, ModelName, ModelSettings, NetworkSettings, NtmSettings, RmcSettings, Schedule,
+    SrnnNetworkSettings, StrategyName, SvgNetworkName, SvgNetworkSettings, SvgPriorName,
+    SvgSkipsName, TaskKind, TaskName, TaskSettings, TrainingSettings, VisualName,
+    VrnnNetworkSettings, VrnnSettings,
 };
 pub use device::{DEVICE_VARIABLE, DeviceName, device_words, find_device};
 pub use digit_classifier::{DigitClassifier, DigitTraining, box_blur};

@@ -114,7 +114,7 @@ impl ConvLstm {
         let images = inputs.reshape([time * batch, channels, self.height, self.width]);
         let gates = self.convolve(images, self.weight_input.val(), self.bias.val());
         let shape = [batch, 4 * self.channels(), self.height, self.width];
-        let steps = split_rows(gates.flatten(1, 3), time).into_iter();
+        let steps = split_rows(gates.flatten::<2>(1, 3), time).into_iter();
         steps.map(|gates| gates.reshape(shape)).collect()
     }
 

@@ -1,7 +1,7 @@
 //! Diagonal Gaussians over latents and likelihoods over frames.
 
 use burn::tensor::{Tensor, activation};
-use mnemora_kernels::{bernoulli, bins, gaussian};
+use mnemora_kernels::{bernoulli, bins, gaussian, split::halves};
 use serde::{Deserialize, Serialize};
 
 /// Smallest log standard deviation: a standard deviation of `1e-4`.
@@ -24,13 +24,8 @@ pub struct DiagonalGaussian {
 impl DiagonalGaussian {
     /// From a map's output `[rows, 2 * latent]`: mean, then log standard deviation (gtmm, B.1).
     pub fn from_parameters(parameters: Tensor<2>) -> Self {
-        let latent = parameters.dims()[1] / 2;
-        Self {
-            mean: parameters.clone().narrow(1, 0, latent),
-            log_std: parameters
-                .narrow(1, latent, latent)
-                .clamp(LOG_STD_MIN, LOG_STD_MAX),
-        }
+        let (mean, log_std) = halves(parameters, [LOG_STD_MIN, LOG_STD_MAX]);
+        Self { mean, log_std }
     }
 
     /// `z = mean + std * noise` with `noise` `[rows, latent]` standard normal.
@@ -137,16 +132,14 @@ impl Likelihood {
                 std,
             },
             LikelihoodConfig::Normal { bin, squashed } => {
-                let size = output.dims()[1] / 2;
-                let mean = output.clone().narrow(1, 0, size);
-                let [low, high] = OBSERVED_LOG_STD;
+                let (mean, log_std) = halves(output, OBSERVED_LOG_STD);
                 Self::Normal {
                     mean: if squashed {
                         activation::sigmoid(mean)
                     } else {
                         mean
                     },
-                    log_std: output.narrow(1, size, size).clamp(low, high),
+                    log_std,
                     bin,
                 }
             }

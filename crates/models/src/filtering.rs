@@ -68,6 +68,18 @@ pub trait FilteringModel {
 
     /// Attention of the memory at this step, for looking at.
     fn attention<'a>(&self, context: &'a Self::Context) -> &'a [Attention];
+
+    /// The whole time loop in one go, for a model whose context needs no latents; `None`: step by
+    /// step. `given` are beliefs and their samples, as rows of all steps, in place of its own. Only a
+    /// model whose [`attention`](Self::attention) is empty may have it.
+    fn at_once(
+        &self,
+        _inputs: &[Inputs<Self::Features>],
+        _given: Option<(&DiagonalGaussian, &Tensor<2>)>,
+        _state: &Self::State,
+    ) -> Option<(Steps<Self::Emission>, Self::State)> {
+        None
+    }
 }
 
 /// What a filtering pass gives. Rows are time-major.
@@ -152,12 +164,13 @@ pub fn filter<M: FilteringModel>(
 
 /// What a step of the time loop is given.
 #[derive(Clone, Debug)]
-pub(crate) struct Inputs<F> {
-    pub(crate) features: F,
+pub struct Inputs<F> {
+    /// What `x_t` alone says.
+    pub features: F,
     /// `[batch, condition]`
-    pub(crate) condition: Option<Tensor<2>>,
+    pub condition: Option<Tensor<2>>,
     /// Standard normal, `[batch, latent]`.
-    pub(crate) noise: Tensor<2>,
+    pub noise: Tensor<2>,
 }
 
 impl<F> Inputs<F> {
@@ -193,14 +206,15 @@ impl<F: Bundle> Bundle for Inputs<F> {
 
 /// What the time loop gives for the calls after it: one step, or more as rows.
 #[derive(Clone, Debug)]
-pub(crate) struct Steps<E> {
+pub struct Steps<E> {
     /// See [`FilteringModel::prior_input`].
-    pub(crate) prior_input: Tensor<2>,
-    pub(crate) posterior: DiagonalGaussian,
+    pub prior_input: Tensor<2>,
+    /// The beliefs.
+    pub posterior: DiagonalGaussian,
     /// `[rows, latent]`
-    pub(crate) latent: Tensor<2>,
+    pub latent: Tensor<2>,
     /// See [`FilteringModel::emit`].
-    pub(crate) emission: E,
+    pub emission: E,
 }
 
 impl<E: Bundle> Bundle for Steps<E> {
@@ -231,6 +245,9 @@ pub(crate) fn pass<M: FilteringModel>(
     inputs: Vec<Inputs<M::Features>>,
     state: M::State,
 ) -> Passed<M> {
+    if let Some((steps, state)) = model.at_once(&inputs, None, &state) {
+        return (vec![steps], vec![Vec::new(); inputs.len()], state);
+    }
     run(model, inputs, state, |_, features, context, noise| {
         let posterior = model.posterior(features, context);
         let latent = posterior.sample(noise);

@@ -332,6 +332,10 @@ pub fn filter_given<M: FilteringModel, S>(
     let latents = inferred.latents.clone().reshape([time, batch, latent]);
     let inputs = Inputs::of_steps(features, conditions, latents);
     let state = state.unwrap_or_else(|| model.initial_state(batch));
+    let given = Some((&inferred.posteriors, &inferred.latents));
+    if let Some((steps, state)) = model.at_once(&inputs, given, &state) {
+        return score(model, observations, steps, vec![Vec::new(); time], state);
+    }
     let (steps, attention, state) = run(model, inputs, state, |t, _, _, latent| {
         let rows = |of: &Tensor<2>| of.clone().narrow(0, t * batch, batch);
         let posterior = DiagonalGaussian {

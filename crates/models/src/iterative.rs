@@ -4,12 +4,14 @@
 use crate::{
     ModelError,
     inference::{Belief, Improver, LOG_VARIANCE},
+    mlp::apply,
 };
 use burn::{
     module::Module,
     nn::Linear,
     tensor::{Tensor, activation},
 };
+use mnemora_kernels::linear::Activation::Identity;
 use mnemora_memory::Initializer;
 
 /// Keeps the normalisation of constant vectors finite.
@@ -84,17 +86,17 @@ impl IterativeNet {
         let hidden = self.hidden;
         let part =
             |all: &Tensor<2>, index: usize, size: usize| all.clone().narrow(1, index * size, size);
-        let first = self.first.forward(Tensor::cat(e, 1));
+        let first = apply(&self.first, Tensor::cat(e, 1), Identity);
         let gate = activation::sigmoid(part(&first, 2, hidden));
         let h = mix(
             gate,
             part(&first, 0, hidden),
             activation::elu(part(&first, 1, hidden), 1.0),
         );
-        let second = self.second.forward(h.clone());
+        let second = apply(&self.second, h.clone(), Identity);
         let gate = activation::sigmoid(part(&second, 1, hidden));
         let h = mix(gate, h, activation::elu(part(&second, 0, hidden), 1.0));
-        let heads = self.heads.forward(h);
+        let heads = apply(&self.heads, h, Identity);
         let head = |index: usize| part(&heads, index, self.latent);
         let mean = mix(activation::sigmoid(head(1)), belief.mean.clone(), head(0));
         let log_variance = mix(

@@ -1,10 +1,7 @@
 //! Fully connected networks.
 
-use burn::{
-    module::Module,
-    nn::Linear,
-    tensor::{Tensor, activation},
-};
+use burn::{module::Module, nn::Linear, tensor::Tensor};
+use mnemora_kernels::linear::{self, linear};
 use mnemora_memory::Initializer;
 use serde::{Deserialize, Serialize};
 
@@ -19,11 +16,19 @@ pub enum Activation {
 }
 
 impl Activation {
-    fn of(self, u: Tensor<2>) -> Tensor<2> {
+    fn behind_a_map(self) -> linear::Activation {
         match self {
-            Self::Relu => activation::relu(u),
-            Self::ClippedLeakyRelu => activation::leaky_relu(u, 1.0 / 3.0).clamp(-3.0, 3.0),
+            Self::Relu => linear::Activation::Relu,
+            Self::ClippedLeakyRelu => linear::Activation::ClippedLeakyRelu,
         }
+    }
+}
+
+/// `activation(x weight + bias)`
+pub(crate) fn apply(layer: &Linear, x: Tensor<2>, activation: linear::Activation) -> Tensor<2> {
+    match &layer.bias {
+        Some(bias) => linear(x, layer.weight.val(), bias.val(), activation),
+        None => unreachable!("layers are made with a bias"),
     }
 }
 
@@ -54,9 +59,9 @@ impl Mlp {
 
     /// `[rows, inputs]` to `[rows, units]`.
     pub fn forward(&self, input: Tensor<2>) -> Tensor<2> {
-        self.layers
-            .iter()
-            .fold(input, |x, layer| self.activation.of(layer.forward(x)))
+        let activation = self.activation.behind_a_map();
+        let layers = self.layers.iter();
+        layers.fold(input, |x, layer| apply(layer, x, activation))
     }
 }
 
@@ -86,6 +91,10 @@ impl Head {
 
     /// `[rows, inputs]` to `[rows, outputs]`.
     pub fn forward(&self, input: Tensor<2>) -> Tensor<2> {
-        self.output.forward(self.hidden.forward(input))
+        apply(
+            &self.output,
+            self.hidden.forward(input),
+            linear::Activation::Identity,
+        )
     }
 }

@@ -10,7 +10,7 @@
 
 use crate::{
     DiagonalGaussian, FilteringModel, Likelihood, LikelihoodConfig, ModelError,
-    filtering::frames_of_steps,
+    filtering::{Inputs, Steps, frames_of_steps},
     mlp::{Activation, Head},
 };
 use burn::{
@@ -189,5 +189,142 @@ impl FilteringModel for Srnn {
 
     fn attention<'a>(&self, _: &'a SrnnContext) -> &'a [Attention] {
         &[]
+    }
+
+    /// The deterministic layer goes through the steps alone; all else is for all of them.
+    fn at_once(
+        &self,
+        inputs: &[Inputs<Tensor<2>>],
+        given: Option<(&DiagonalGaussian, &Tensor<2>)>,
+        state: &SrnnState,
+    ) -> Option<(Steps<Tensor<2>>, SrnnState)> {
+        let rows = |parts: &dyn Fn(&Inputs<Tensor<2>>) -> Tensor<2>| {
+            Tensor::cat(inputs.iter().map(parts).collect(), 0)
+        };
+        let mut lstm = state.lstm.clone();
+        let mut observation = &state.observation;
+        let mut hidden = Vec::with_capacity(inputs.len());
+        for input in inputs {
+            lstm = self.lstm.step(observation.clone(), lstm);
+            hidden.push(lstm.hidden.clone());
+            observation = &input.features;
+        }
+        let hidden = Tensor::cat(hidden, 0);
+        let (posterior, latent) = match given {
+            Some((posterior, latent)) => (posterior.clone(), latent.clone()),
+            None => {
+                let input = vec![rows(&|input| input.features.clone()), hidden.clone()];
+                let parameters = self.posterior.forward(Tensor::cat(input, 1));
+                let posterior = DiagonalGaussian::from_parameters(parameters);
+                let latent = posterior.sample(rows(&|input| input.noise.clone()));
+                (posterior, latent)
+            }
+        };
+        let (batch, count) = (state.latent.dims()[0], latent.dims()[0]);
+        let last = latent.clone().narrow(0, count - batch, batch);
+        let before = match count == batch {
+            true => state.latent.clone(),
+            false => {
+                let rest = latent.clone().narrow(0, 0, count - batch);
+                Tensor::cat(vec![state.latent.clone(), rest], 0)
+            }
+        };
+        let steps = Steps {
+            prior_input: Tensor::cat(vec![hidden.clone(), before], 1),
+            posterior,
+            emission: Tensor::cat(vec![hidden, latent.clone()], 1),
+            latent,
+        };
+        let state = SrnnState {
+            lstm,
+            latent: last,
+            observation: observation.clone(),
+        };
+        Some((steps, state))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filtering::{pass, run};
+    use burn::tensor::TensorData;
+    use mnemora_memory::TensorMapper;
+    use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+
+    const BATCH: usize = 3;
+
+    fn numbers(shape: [usize; 2], seed: u32, device: &Device) -> Tensor<2> {
+        let values = (0..shape[0] * shape[1]).map(|i| ((i as f32 + 1.0) * seed as f32).sin());
+        Tensor::from_data(TensorData::new(values.collect::<Vec<f32>>(), shape), device)
+    }
+
+    /// All numbers of a bundle.
+    struct Numbers(Vec<f32>);
+
+    impl TensorMapper for Numbers {
+        fn float<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
+            self.0
+                .extend(tensor.clone().into_data().try_into_vec::<f32>().unwrap());
+            tensor
+        }
+    }
+
+    fn all(bundle: impl Bundle) -> Vec<f32> {
+        let mut numbers = Numbers(Vec::new());
+        bundle.map_tensors(&mut numbers);
+        numbers.0
+    }
+
+    /// Gradients are those of the golden vectors.
+    #[test]
+    fn at_once_is_step_by_step() {
+        let device = Device::default();
+        let mut init = Initializer::new(ChaCha8Rng::seed_from_u64(1), device.clone());
+        let config = SrnnConfig {
+            observation: 5,
+            latent: 4,
+            hidden: 7,
+            units: 6,
+            layers: 1,
+            decoder_layers: 2,
+            likelihood: LikelihoodConfig::Bernoulli,
+        };
+        let model = config.init(&mut init).unwrap();
+        let inputs = |time: u32, seed: u32| -> Vec<Inputs<Tensor<2>>> {
+            let step = |t: u32| Inputs {
+                features: numbers([BATCH, 5], seed + t, &device),
+                condition: None,
+                noise: numbers([BATCH, 4], seed + 50 + t, &device),
+            };
+            (0..time).map(step).collect()
+        };
+        let (_, _, later) = pass(&model, inputs(2, 1), model.initial_state(BATCH));
+        for state in [model.initial_state(BATCH), later] {
+            for time in [1, 4] {
+                let inputs = inputs(time, 10);
+                let found = model.at_once(&inputs, None, &state).unwrap();
+                let own = |_: usize, x: &Tensor<2>, context: &mut SrnnContext, noise| {
+                    let posterior = model.posterior(x, context);
+                    let latent = posterior.sample(noise);
+                    (posterior, latent)
+                };
+                let (steps, _, end) = run(&model, inputs.clone(), state.clone(), own);
+                let expected = Steps::concatenate(steps);
+                let given = Some((&expected.posterior, &expected.latent));
+                let again = model.at_once(&inputs, given, &state).unwrap();
+                let end = all(end);
+                let expected = all(expected.clone());
+                for (steps, state) in [found, again] {
+                    let pairs = [(all(steps), &expected), (all(state), &end)];
+                    for (found, expected) in pairs {
+                        assert_eq!(found.len(), expected.len());
+                        for (found, expected) in found.iter().zip(expected) {
+                            assert!((found - expected).abs() < 1e-5, "{found} {expected}");
+                        }
+                    }
+                }
+            }
+        }
     }
 }

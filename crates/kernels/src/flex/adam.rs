@@ -1,6 +1,6 @@
 //! One pass of Adam over a parameter's memory.
 
-use super::{Loop, Raw, contiguous, exact, run, slice};
+use super::{Loop, Raw, content::total, contiguous, exact, raw, run, slice};
 use crate::adam::{BETA_1, BETA_2, EPSILON};
 use rayon::prelude::*;
 
@@ -62,4 +62,37 @@ pub(super) fn step(
             });
         });
     (value, first, second)
+}
+
+const LANES: usize = 16;
+
+struct Squares<'a>(&'a [f32]);
+
+impl Loop for Squares<'_> {
+    type Output = f32;
+
+    #[inline(always)]
+    fn run(self) -> f32 {
+        let mut sums = [0.0_f32; LANES];
+        let (lanes, rest) = self.0.as_chunks::<LANES>();
+        for values in lanes {
+            for lane in 0..LANES {
+                sums[lane] += values[lane] * values[lane];
+            }
+        }
+        for (sum, value) in sums.iter_mut().zip(rest) {
+            *sum += value * value;
+        }
+        total(sums)
+    }
+}
+
+/// By shares whose number does not depend on the threads.
+pub(super) fn sum_of_squares(x: &Raw) -> Raw {
+    let x = contiguous(x);
+    let shares: Vec<f32> = slice(&x)
+        .par_chunks(SHARE)
+        .map(|share| run(Squares(share)))
+        .collect();
+    raw(vec![shares.iter().sum()], [1])
 }

@@ -7,8 +7,8 @@ struct Forward<'a> {
     gates: &'a [f32],
     cell: &'a [f32],
     hidden: usize,
-    /// `[batch, 2, hidden]`: hidden state, cell.
-    output: &'a mut [f32],
+    /// Hidden state and cell, each `[batch, hidden]`.
+    outputs: [&'a mut [f32]; 2],
     /// `[batch, 5, hidden]`: `sig(i)`, `sig(f)`, `tanh(g)`, `sig(o)`, `tanh(c')`.
     saved: &'a mut [f32],
 }
@@ -21,9 +21,11 @@ impl Loop for Forward<'_> {
         let size = self.hidden;
         let rows = self.gates.chunks_exact(4 * size);
         let rows = rows.zip(self.cell.chunks_exact(size));
-        let outputs = self.output.chunks_exact_mut(2 * size);
+        let [hidden, cell] = self.outputs;
+        let outputs = hidden.chunks_exact_mut(size);
+        let outputs = outputs.zip(cell.chunks_exact_mut(size));
         let outputs = outputs.zip(self.saved.chunks_exact_mut(5 * size));
-        for ((gates, cell), (output, saved)) in rows.zip(outputs) {
+        for ((gates, cell), ((hidden_out, cell_out), saved)) in rows.zip(outputs) {
             for (saved, gate) in saved[..2 * size].iter_mut().zip(&gates[..2 * size]) {
                 *saved = math::sigmoid(*gate);
             }
@@ -40,7 +42,6 @@ impl Loop for Forward<'_> {
             let (forget, saved) = saved.split_at_mut(size);
             let (candidate, saved) = saved.split_at_mut(size);
             let (open, squashed) = saved.split_at_mut(size);
-            let (hidden_out, cell_out) = output.split_at_mut(size);
             // Equal lengths that the compiler can see.
             let (cell, squashed, cell_out) =
                 (&cell[..size], &mut squashed[..size], &mut cell_out[..size]);
@@ -57,8 +58,8 @@ impl Loop for Forward<'_> {
 struct Gradient<'a> {
     cell: &'a [f32],
     saved: &'a [f32],
-    /// Of the output, `[batch, 2, hidden]`.
-    gradient: &'a [f32],
+    /// Of hidden state and cell.
+    gradients: [&'a [f32]; 2],
     hidden: usize,
     gates_out: &'a mut [f32],
     cell_out: &'a mut [f32],
@@ -72,15 +73,16 @@ impl Loop for Gradient<'_> {
         let size = self.hidden;
         let rows = self.cell.chunks_exact(size);
         let rows = rows.zip(self.saved.chunks_exact(5 * size));
-        let rows = rows.zip(self.gradient.chunks_exact(2 * size));
+        let [to_hidden, to_cell] = self.gradients;
+        let gradients = to_hidden.chunks_exact(size).zip(to_cell.chunks_exact(size));
+        let rows = rows.zip(gradients);
         let outputs = self.gates_out.chunks_exact_mut(4 * size);
         let outputs = outputs.zip(self.cell_out.chunks_exact_mut(size));
-        for (((cell, saved), gradient), (gates_out, cell_out)) in rows.zip(outputs) {
+        for (((cell, saved), (to_hidden, to_cell)), (gates_out, cell_out)) in rows.zip(outputs) {
             let (input, saved) = saved.split_at(size);
             let (forget, saved) = saved.split_at(size);
             let (candidate, saved) = saved.split_at(size);
             let (open, squashed) = saved.split_at(size);
-            let (to_hidden, to_cell) = gradient.split_at(size);
             let (input_out, gates_out) = gates_out.split_at_mut(size);
             let (forget_out, gates_out) = gates_out.split_at_mut(size);
             let (candidate_out, open_out) = gates_out.split_at_mut(size);
@@ -100,34 +102,36 @@ impl Loop for Gradient<'_> {
     }
 }
 
-/// Hidden state and cell side by side, and what the gradient needs.
-pub(super) fn forward(gates: &[f32], cell: &Raw) -> (Raw, Raw) {
+/// Hidden state and cell, and what the gradient needs.
+pub(super) fn forward(gates: &[f32], cell: &Raw) -> ([Raw; 2], Raw) {
     let cell = contiguous(cell);
     let [batch, hidden] = cell.layout().shape().dims();
-    let mut output = vec![0.0; batch * 2 * hidden];
+    let mut outputs = [(); 2].map(|()| vec![0.0; batch * hidden]);
     let mut saved = vec![0.0; batch * 5 * hidden];
     run(Forward {
         gates,
         cell: slice(&cell),
         hidden,
-        output: &mut output,
+        outputs: outputs.each_mut().map(Vec::as_mut_slice),
         saved: &mut saved,
     });
     (
-        raw(output, [batch, 2 * hidden]),
+        outputs.map(|output| raw(output, [batch, hidden])),
         raw(saved, [batch, 5 * hidden]),
     )
 }
 
-/// Gradients of gates and cell, from that of hidden state and cell side by side.
-pub(super) fn gradients(cell: &Raw, saved: &Raw, outer: &Raw) -> (Vec<f32>, Vec<f32>) {
+/// Gradients of gates and cell, from those of hidden state and cell; nothing may depend on one of these.
+pub(super) fn gradients(cell: &Raw, saved: &Raw, outer: [Option<Raw>; 2]) -> (Vec<f32>, Vec<f32>) {
     let [batch, hidden] = cell.layout().shape().dims();
+    let outer =
+        outer.map(|part| part.unwrap_or_else(|| raw(vec![0.0; batch * hidden], [batch, hidden])));
     let mut gates_out = vec![0.0; batch * 4 * hidden];
     let mut cell_out = vec![0.0; batch * hidden];
     run(Gradient {
         cell: slice(cell),
         saved: slice(saved),
-        gradient: slice(outer),
+        gradients: outer.each_ref().map(slice),
         hidden,
         gates_out: &mut gates_out,
         cell_out: &mut cell_out,

@@ -7,6 +7,7 @@
 mod adam;
 mod batch_norm;
 mod bernoulli;
+mod bins;
 mod chunks;
 mod content;
 mod conv;
@@ -14,6 +15,8 @@ mod correlate;
 mod dnc;
 mod fourier;
 mod gaussian;
+mod halves;
+mod linear;
 mod lstm;
 mod math;
 mod panels;
@@ -26,7 +29,10 @@ pub(crate) use conv::{Kernel, Options};
 pub(crate) use parts::Parts;
 pub(crate) use steps::Uses;
 
-use crate::dnc::{DncMemory, DncStep};
+use crate::{
+    dnc::{DncMemory, DncStep},
+    linear::Activation,
+};
 use burn::{
     backend::{
         Autodiff, Backend, Dispatch, Flex, autodiff::checkpoint::strategy::CheckpointStrategy,
@@ -43,6 +49,22 @@ pub(crate) trait FusedOps: Backend {
     /// `[rows, size]` twice; returns `[rows]`.
     fn bernoulli(x: FloatTensor<Self>, logits: FloatTensor<Self>) -> FloatTensor<Self>;
 
+    /// `[rows, size]` three times: numbers, means, log standard deviations; returns `[rows]`.
+    fn bins(
+        x: FloatTensor<Self>,
+        mean: FloatTensor<Self>,
+        log_std: FloatTensor<Self>,
+        bin: f32,
+    ) -> FloatTensor<Self>;
+
+    /// `[rows, inputs]`, `[inputs, outputs]` and `[outputs]`; returns `[rows, outputs]`.
+    fn linear(
+        x: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        activation: Activation,
+    ) -> FloatTensor<Self>;
+
     /// `[inputs, outputs]`, `[hidden, outputs]` and `[outputs]` for a time loop; the value that is
     /// returned stands for them.
     fn step_weights(
@@ -52,13 +74,14 @@ pub(crate) trait FusedOps: Backend {
         uses: Uses,
     ) -> FloatTensor<Self>;
 
-    /// Input, state and step weights; returns `[batch, 2 * hidden]`: hidden, cell.
+    /// Input, state and step weights; `parts` are hidden state and cell.
     fn lstm_step(
         x: FloatTensor<Self>,
         hidden: FloatTensor<Self>,
         cell: FloatTensor<Self>,
         weights: FloatTensor<Self>,
         uses: Uses,
+        parts: Parts,
     ) -> FloatTensor<Self>;
 
     /// `[batch, heads, width]` and `[batch, slots, width]`; returns `[batch, heads, slots]`.
@@ -99,6 +122,9 @@ pub(crate) trait FusedOps: Backend {
         noise: FloatTensor<Self>,
     ) -> FloatTensor<Self>;
 
+    /// `[rows, 2 * size]`, bounds of the second half.
+    fn halves(whole: FloatTensor<Self>, bounds: [f32; 2], parts: Parts) -> FloatTensor<Self>;
+
     /// One of the outputs of the operation whose node is `whole`.
     fn part(whole: FloatTensor<Self>, parts: Parts, index: usize) -> FloatTensor<Self>;
 
@@ -119,6 +145,9 @@ pub(crate) trait FusedOps: Backend {
         options: conv::Options,
     ) -> FloatTensor<Self>;
 
+    /// Any shape; returns `[1]`.
+    fn sum_of_squares(x: FloatTensor<Self>) -> FloatTensor<Self>;
+
     /// Value, gradient, moments, all of one length; returns value and moments.
     #[allow(clippy::too_many_arguments)]
     fn adam(
@@ -137,12 +166,20 @@ impl FusedOps for Flex {
         bernoulli::forward(&x, &logits)
     }
 
+    fn bins(x: Raw, mean: Raw, log_std: Raw, bin: f32) -> Raw {
+        bins::forward([&x, &mean, &log_std], bin)
+    }
+
+    fn linear(x: Raw, weight: Raw, bias: Raw, activation: Activation) -> Raw {
+        linear::forward(&x, &weight, &bias, activation)
+    }
+
     fn step_weights(input: Raw, hidden: Raw, bias: Raw, uses: Uses) -> Raw {
         steps::pack(&input, &hidden, &bias, &uses)
     }
 
-    fn lstm_step(x: Raw, hidden: Raw, cell: Raw, _: Raw, uses: Uses) -> Raw {
-        steps::forward(&x, &hidden, &cell, uses)
+    fn lstm_step(x: Raw, hidden: Raw, cell: Raw, _: Raw, uses: Uses, parts: Parts) -> Raw {
+        steps::forward(&x, &hidden, &cell, uses, parts)
     }
 
     fn cosine(keys: Raw, memory: Raw) -> Raw {
@@ -183,6 +220,10 @@ impl FusedOps for Flex {
         gaussian::sample(&mean, &log_std, &noise)
     }
 
+    fn halves(whole: Raw, bounds: [f32; 2], parts: Parts) -> Raw {
+        halves::forward(&whole, bounds, &parts)
+    }
+
     fn part(_: Raw, parts: Parts, index: usize) -> Raw {
         parts.take(index)
     }
@@ -199,6 +240,10 @@ impl FusedOps for Flex {
 
     fn convolution(input: Raw, weight: Raw, bias: Raw, options: conv::Options) -> Raw {
         conv::forward(&input, &weight, &bias, &options)
+    }
+
+    fn sum_of_squares(x: Raw) -> Raw {
+        adam::sum_of_squares(&x)
     }
 
     fn adam(
@@ -219,6 +264,24 @@ impl<C: CheckpointStrategy> FusedOps for Autodiff<Flex, C> {
         bernoulli::tracked::<C>(x, logits)
     }
 
+    fn bins(
+        x: FloatTensor<Self>,
+        mean: FloatTensor<Self>,
+        log_std: FloatTensor<Self>,
+        bin: f32,
+    ) -> FloatTensor<Self> {
+        bins::tracked::<C>(x, mean, log_std, bin)
+    }
+
+    fn linear(
+        x: FloatTensor<Self>,
+        weight: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        activation: Activation,
+    ) -> FloatTensor<Self> {
+        linear::tracked::<C>(x, weight, bias, activation)
+    }
+
     fn step_weights(
         input: FloatTensor<Self>,
         hidden: FloatTensor<Self>,
@@ -234,8 +297,9 @@ impl<C: CheckpointStrategy> FusedOps for Autodiff<Flex, C> {
         cell: FloatTensor<Self>,
         weights: FloatTensor<Self>,
         uses: Uses,
+        parts: Parts,
     ) -> FloatTensor<Self> {
-        steps::tracked_step::<C>(x, hidden, cell, weights, uses)
+        steps::tracked_step::<C>(x, hidden, cell, weights, uses, parts)
     }
 
     fn cosine(keys: FloatTensor<Self>, memory: FloatTensor<Self>) -> FloatTensor<Self> {
@@ -289,6 +353,10 @@ impl<C: CheckpointStrategy> FusedOps for Autodiff<Flex, C> {
         gaussian::tracked_sample::<C>(mean, log_std, noise)
     }
 
+    fn halves(whole: FloatTensor<Self>, bounds: [f32; 2], parts: Parts) -> FloatTensor<Self> {
+        halves::tracked::<C>(whole, bounds, parts)
+    }
+
     fn part(whole: FloatTensor<Self>, parts: Parts, index: usize) -> FloatTensor<Self> {
         parts::tracked::<C>(whole, parts, index)
     }
@@ -310,6 +378,10 @@ impl<C: CheckpointStrategy> FusedOps for Autodiff<Flex, C> {
         options: conv::Options,
     ) -> FloatTensor<Self> {
         conv::tracked::<C>(input, weight, bias, options)
+    }
+
+    fn sum_of_squares(_: FloatTensor<Self>) -> FloatTensor<Self> {
+        unreachable!("the norm of a gradient is not differentiated")
     }
 
     fn adam(
@@ -341,6 +413,33 @@ pub(crate) fn bernoulli(x: Tensor<2>, logits: Tensor<2>) -> Tensor<1> {
     Tensor::from_dispatch(output)
 }
 
+/// [`crate::bins::log_probability`]
+pub(crate) fn bins(x: Tensor<2>, mean: Tensor<2>, log_std: Tensor<2>, bin: f32) -> Tensor<1> {
+    let output = <Dispatch as FusedOps>::bins(
+        x.into_dispatch(),
+        mean.into_dispatch(),
+        log_std.into_dispatch(),
+        bin,
+    );
+    Tensor::from_dispatch(output)
+}
+
+/// [`crate::linear::linear`]
+pub(crate) fn linear(
+    x: Tensor<2>,
+    weight: Tensor<2>,
+    bias: Tensor<1>,
+    activation: Activation,
+) -> Tensor<2> {
+    let output = <Dispatch as FusedOps>::linear(
+        x.into_dispatch(),
+        weight.into_dispatch(),
+        bias.into_dispatch(),
+        activation,
+    );
+    Tensor::from_dispatch(output)
+}
+
 /// [`crate::lstm::LstmWeights`]
 pub(crate) fn step_weights(
     input: Tensor<2>,
@@ -357,22 +456,25 @@ pub(crate) fn step_weights(
     Tensor::from_dispatch(output)
 }
 
-/// [`crate::lstm::lstm_step`], hidden and cell side by side.
+/// [`crate::lstm::lstm_step`]
 pub(crate) fn lstm_step(
     x: Tensor<2>,
     hidden: Tensor<2>,
     cell: Tensor<2>,
     weights: Tensor<1>,
     uses: Uses,
-) -> Tensor<2> {
-    let output = <Dispatch as FusedOps>::lstm_step(
+) -> (Tensor<2>, Tensor<2>) {
+    let parts = Parts::default();
+    let whole = <Dispatch as FusedOps>::lstm_step(
         x.into_dispatch(),
         hidden.into_dispatch(),
         cell.into_dispatch(),
         weights.into_dispatch(),
         uses,
+        parts.clone(),
     );
-    Tensor::from_dispatch(output)
+    let whole = Tensor::from_dispatch(whole);
+    (part(&whole, &parts, 0), part(&whole, &parts, 1))
 }
 
 /// [`crate::content::cosine_similarity`]
@@ -424,6 +526,14 @@ fn part<const D: usize>(whole: &Tensor<1>, parts: &Parts, index: usize) -> Tenso
     let whole = whole.clone().into_dispatch();
     let output = <Dispatch as FusedOps>::part(whole, parts.clone(), index);
     Tensor::from_dispatch(output)
+}
+
+/// [`crate::split::halves`]
+pub(crate) fn halves(whole: Tensor<2>, bounds: [f32; 2]) -> (Tensor<2>, Tensor<2>) {
+    let parts = Parts::default();
+    let whole = <Dispatch as FusedOps>::halves(whole.into_dispatch(), bounds, parts.clone());
+    let whole = Tensor::from_dispatch(whole);
+    (part(&whole, &parts, 0), part(&whole, &parts, 1))
 }
 
 /// [`crate::gaussian::kl_divergence`]
@@ -486,6 +596,11 @@ pub(crate) fn conv(
         options,
     );
     Tensor::from_dispatch(output)
+}
+
+/// [`crate::adam::sum_of_squares`]
+pub(crate) fn sum_of_squares(x: Tensor<1>) -> Tensor<1> {
+    Tensor::from_dispatch(<Dispatch as FusedOps>::sum_of_squares(x.into_dispatch()))
 }
 
 /// [`crate::adam::step`]

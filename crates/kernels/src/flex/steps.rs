@@ -5,7 +5,7 @@
 //! nothing. Each use leaves its input and the gradient of its output in a list that the node shares; the
 //! node's own backward step, which comes after those of all uses, multiplies the two.
 
-use super::{Loop, Raw, contiguous, lstm, panels::Panels, raw, run, slice};
+use super::{Loop, Parts, Raw, contiguous, lstm, panels::Panels, raw, run, slice};
 use burn::backend::{
     Autodiff, Flex,
     autodiff::{
@@ -173,10 +173,12 @@ struct Saved {
     /// Of the gates, see [`lstm`].
     gates: Raw,
     uses: Uses,
+    /// Hidden state and cell.
+    parts: Parts,
 }
 
-/// One LSTM step: hidden state and cell side by side, `[batch, 2 * hidden]`.
-fn step(x: &Raw, hidden: &Raw, cell: &Raw, uses: Uses) -> (Raw, Saved) {
+/// One LSTM step, which leaves hidden state and cell with `parts`, and the value of its node.
+fn step(x: &Raw, hidden: &Raw, cell: &Raw, uses: Uses, parts: Parts) -> (Raw, Saved) {
     let [x, hidden, cell] = [x, hidden, cell].map(contiguous);
     let [batch, x_size] = x.layout().shape().dims();
     let [_, hidden_size] = hidden.layout().shape().dims();
@@ -198,18 +200,20 @@ fn step(x: &Raw, hidden: &Raw, cell: &Raw, uses: Uses) -> (Raw, Saved) {
     });
     let gates = uses.packed().forward.multiply(&rows);
     let rows = raw(rows, [batch, width]);
-    let (output, gates) = lstm::forward(&gates, &cell);
+    let (outputs, gates) = lstm::forward(&gates, &cell);
+    let output = parts.put(outputs);
     let saved = Saved {
         rows,
         cell,
         gates,
         uses,
+        parts,
     };
     (output, saved)
 }
 
-pub(super) fn forward(x: &Raw, hidden: &Raw, cell: &Raw, uses: Uses) -> Raw {
-    step(x, hidden, cell, uses).0
+pub(super) fn forward(x: &Raw, hidden: &Raw, cell: &Raw, uses: Uses, parts: Parts) -> Raw {
+    step(x, hidden, cell, uses, parts).0
 }
 
 pub(super) fn tracked_step<C: CheckpointStrategy>(
@@ -218,6 +222,7 @@ pub(super) fn tracked_step<C: CheckpointStrategy>(
     cell: FloatTensor<Autodiff<Flex, C>>,
     weights: FloatTensor<Autodiff<Flex, C>>,
     uses: Uses,
+    parts: Parts,
 ) -> FloatTensor<Autodiff<Flex, C>> {
     #[derive(Debug)]
     struct Step;
@@ -227,10 +232,12 @@ pub(super) fn tracked_step<C: CheckpointStrategy>(
 
         fn backward(self, ops: Ops<Saved, 4>, grads: &mut Gradients, _: &mut Checkpointer) {
             let saved = ops.state;
-            let outer = contiguous(&grads.consume::<Flex>(&ops.node));
+            // What each part registered says only that there was one.
+            let _ = grads.consume::<Flex>(&ops.node);
+            let outer = saved.parts.gradients();
             let [batch, hidden] = saved.cell.layout().shape().dims();
             let [_, width] = saved.rows.layout().shape().dims();
-            let (gates, cell) = lstm::gradients(&saved.cell, &saved.gates, &outer);
+            let (gates, cell) = lstm::gradients(&saved.cell, &saved.gates, outer);
             let [to_x, to_hidden, to_cell, to_weights] = ops.parents;
             if let Some(node) = to_weights {
                 saved.uses.push(slice(&saved.rows), &gates);
@@ -255,7 +262,7 @@ pub(super) fn tracked_step<C: CheckpointStrategy>(
     let (hidden, hidden_guard) = hidden.into_parts();
     let (cell, cell_guard) = cell.into_parts();
     let (_, weights_guard) = weights.into_parts();
-    let (output, saved) = step(&x, &hidden, &cell, uses);
+    let (output, saved) = step(&x, &hidden, &cell, uses, parts);
     let guards = [x_guard, hidden_guard, cell_guard, weights_guard];
     match Step.prepare::<C>(guards).compute_bound().stateful() {
         OpsKind::Tracked(prep) => prep.finish(saved, output),

@@ -15,7 +15,7 @@ use std::{
 use tempfile::TempDir;
 
 /// Name and text of its files.
-const SOURCES: [(&str, &str); 6] = [
+const SOURCES: [(&str, &str); 7] = [
     ("peer.py", include_str!("../../../../bench/peer.py")),
     ("work.py", include_str!("../../../../bench/work.py")),
     (
@@ -29,6 +29,10 @@ const SOURCES: [(&str, &str); 6] = [
     (
         "pytorch_kernels.py",
         include_str!("../../../../bench/pytorch_kernels.py"),
+    ),
+    (
+        "pytorch_sequences.py",
+        include_str!("../../../../bench/pytorch_sequences.py"),
     ),
     (
         "pytorch_limits.py",
@@ -178,8 +182,8 @@ fn command(
         .stderr(file)
         .env("PYTHONDONTWRITEBYTECODE", "1")
         // glibc keeps large buffers between steps, as our allocator does.
-        .env("MALLOC_TRIM_THRESHOLD_", "4000000000")
-        .env("MALLOC_MMAP_THRESHOLD_", "33554432")
+        .env("MALLOC_TRIM_THRESHOLD_", "8000000000")
+        .env("MALLOC_MMAP_MAX_", "0")
         .env("TORCHINDUCTOR_CACHE_DIR", folder.join("compiled"))
         .env("OMP_NUM_THREADS", threads.to_string())
         .env("MKL_NUM_THREADS", threads.to_string());

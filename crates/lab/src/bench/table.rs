@@ -8,6 +8,7 @@ use super::{
 };
 use mnemora_kernels::cost::Cost;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// What both sides of a work took.
 pub struct Measured {
@@ -23,6 +24,8 @@ pub struct Measured {
     pub peer_ms: Option<f64>,
     /// The peer's fastest form of the work.
     pub peer_form: Option<String>,
+    /// Median of the rounds of each of its forms.
+    pub peer_forms_ms: BTreeMap<String, f64>,
     /// Median of each round, of that form.
     pub peer_rounds_ms: Vec<f64>,
     /// The same under `torch.compile`.
@@ -44,6 +47,8 @@ pub struct BenchRow {
     pub share_of_limit: f64,
     /// PyTorch's fastest eager form of the work.
     pub peer_form: Option<String>,
+    /// The times of all of its eager forms.
+    pub peer_forms_ms: BTreeMap<String, f64>,
     /// PyTorch's wall time under `torch.compile`.
     pub peer_compiled_ms: Option<f64>,
     /// Floating-point operations of products.
@@ -116,6 +121,7 @@ impl BenchRow {
             ours_ms: measured.ours_ms,
             peer_ms: measured.peer_ms,
             peer_form: measured.peer_form,
+            peer_forms_ms: measured.peer_forms_ms,
             peer_compiled_ms: measured.peer_compiled_ms,
             flops: measured.cost.flops,
             bytes: measured.cost.bytes,
@@ -233,6 +239,7 @@ mod tests {
             ours_rounds_ms: vec![2.0],
             peer_ms,
             peer_form: None,
+            peer_forms_ms: BTreeMap::new(),
             peer_rounds_ms: Vec::new(),
             peer_compiled_ms: None,
         };

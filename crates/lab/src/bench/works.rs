@@ -2,6 +2,7 @@
 
 use super::{
     count::{self, Parameters},
+    sequences,
     work::{Prepared, Work},
 };
 use crate::{
@@ -36,6 +37,7 @@ pub fn works() -> Vec<Work> {
         lstm("lstm-step", 128),
     ];
     works.extend(["introspection", "dnc", "vrnn", "ntm", "lru", "hybrid"].map(training_step));
+    works.extend(sequences::works());
     works.push(lstm("lstm-sequence", 512));
     works.push(lstm("lstm-sequence", 128));
     works.extend(kernels::works().into_iter().map(kernel));

@@ -1,0 +1,500 @@
+//! An affine map and its nonlinearity as one operation.
+//!
+//! A general matrix product packs the matrix at every call. For a few rows, as of one step of a batch, that
+//! is most of the work: there the matrix is read as it lies, once.
+
+use super::{Loop, Raw, contiguous, exact, for_rows, raw, run, simd, slice};
+use crate::linear::Activation;
+use burn::backend::{
+    Autodiff, Flex,
+    autodiff::{
+        checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
+        grads::Gradients,
+        ops::{Backward, Ops, OpsKind},
+    },
+    ops::FloatTensorOps,
+    tensor::FloatTensor,
+};
+use pulp::{Simd, WithSimd};
+use rayon::prelude::*;
+
+/// Up to so many rows the matrix is not packed.
+const FEW: usize = 32;
+/// Rows, and rows of the matrix, that are worked on together.
+const TILE: usize = 4;
+/// Columns of the matrix that are worked on together: those of few rows stay in the nearest cache.
+const COLUMNS: usize = 256;
+/// Multiplications under which a second thread costs more than it saves.
+const SERIAL: usize = 1 << 21;
+
+#[inline(always)]
+fn activate(activation: Activation, u: f32) -> f32 {
+    match activation {
+        Activation::Identity => u,
+        // `max` would swallow NaN.
+        Activation::Relu => {
+            if u < 0.0 {
+                0.0
+            } else {
+                u
+            }
+        }
+        Activation::ClippedLeakyRelu => {
+            let u = if u < 0.0 { u * (1.0 / 3.0) } else { u };
+            u.clamp(-3.0, 3.0)
+        }
+    }
+}
+
+/// Bias and nonlinearity, in place.
+struct Finish<'a> {
+    bias: &'a [f32],
+    activation: Activation,
+    rows: &'a mut [f32],
+}
+
+impl Loop for Finish<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for row in self.rows.chunks_exact_mut(self.bias.len()) {
+            match self.activation {
+                Activation::Identity => finish(row, self.bias, Activation::Identity),
+                Activation::Relu => finish(row, self.bias, Activation::Relu),
+                Activation::ClippedLeakyRelu => {
+                    finish(row, self.bias, Activation::ClippedLeakyRelu);
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn finish(row: &mut [f32], bias: &[f32], activation: Activation) {
+    for (u, bias) in row.iter_mut().zip(bias) {
+        *u = activate(activation, *u + bias);
+    }
+}
+
+/// The gradient of `u` from that of `activation(u)`, which is `output`.
+struct Slope<'a> {
+    output: &'a [f32],
+    activation: Activation,
+    gradient: &'a mut [f32],
+}
+
+impl Loop for Slope<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let both = self.gradient.iter_mut().zip(self.output);
+        match self.activation {
+            Activation::Identity => {}
+            Activation::Relu => {
+                for (gradient, output) in both {
+                    *gradient = if *output <= 0.0 { 0.0 } else { *gradient };
+                }
+            }
+            Activation::ClippedLeakyRelu => {
+                for (gradient, output) in both {
+                    let slope = if *output < 0.0 { 1.0 / 3.0 } else { 1.0 };
+                    *gradient *= if output.abs() >= 3.0 { 0.0 } else { slope };
+                }
+            }
+        }
+    }
+}
+
+/// Columns of `rows`, which start as they are, plus `x` times the same columns of the matrix.
+struct Ahead<'a, 'b> {
+    /// `[rows, inputs]`
+    x: &'a [f32],
+    inputs: usize,
+    /// `[inputs, width]`
+    weight: &'a [f32],
+    width: usize,
+    first: usize,
+    rows: &'a mut [&'b mut [f32]],
+}
+
+impl WithSimd for Ahead<'_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let columns = self.rows.first().map_or(0, |row| row.len());
+        for start in (0..columns).step_by(COLUMNS) {
+            let end = columns.min(start + COLUMNS);
+            let mut input = 0;
+            while input < self.inputs {
+                let inputs = if input + TILE <= self.inputs { TILE } else { 1 };
+                let mut row = 0;
+                while row < self.rows.len() {
+                    let rows = if row + TILE <= self.rows.len() {
+                        TILE
+                    } else {
+                        1
+                    };
+                    let tile = Place {
+                        x: &self.x[row * self.inputs + input..],
+                        stride: self.inputs,
+                        weight: &self.weight[input * self.width + self.first + start..],
+                        width: self.width,
+                        range: [start, end],
+                    };
+                    let out = &mut self.rows[row..row + rows];
+                    match (rows, inputs) {
+                        (TILE, TILE) => add::<S, TILE, TILE>(simd, &tile, out),
+                        (TILE, _) => add::<S, TILE, 1>(simd, &tile, out),
+                        (_, TILE) => add::<S, 1, TILE>(simd, &tile, out),
+                        _ => add::<S, 1, 1>(simd, &tile, out),
+                    }
+                    row += rows;
+                }
+                input += inputs;
+            }
+        }
+    }
+}
+
+/// Where a tile of a product lies.
+struct Place<'a> {
+    /// Its first factor's rows, so far apart.
+    x: &'a [f32],
+    stride: usize,
+    /// Rows of the matrix, from the first column on, so far apart.
+    weight: &'a [f32],
+    width: usize,
+    /// Columns of the output's rows.
+    range: [usize; 2],
+}
+
+/// `R` rows and `K` rows of the matrix.
+#[inline(always)]
+fn add<S: Simd, const R: usize, const K: usize>(
+    simd: S,
+    place: &Place<'_>,
+    rows: &mut [&mut [f32]],
+) {
+    let [start, end] = place.range;
+    let count = end - start;
+    let mut weights: [&[f32]; K] = [&[]; K];
+    let mut vectors: [&[S::f32s]; K] = [&[]; K];
+    for k in 0..K {
+        weights[k] = &place.weight[k * place.width..][..count];
+        vectors[k] = S::as_simd_f32s(weights[k]).0;
+    }
+    let mut factors = [[simd.splat_f32s(0.0); K]; R];
+    let mut outputs: [&mut [S::f32s]; R] = std::array::from_fn(|_| Default::default());
+    for (r, row) in rows.iter_mut().enumerate() {
+        let (output, rest) = S::as_mut_simd_f32s(&mut row[start..end]);
+        let done = count - rest.len();
+        for k in 0..K {
+            let factor = place.x[r * place.stride + k];
+            factors[r][k] = simd.splat_f32s(factor);
+            for (sum, weight) in rest.iter_mut().zip(&weights[k][done..]) {
+                *sum += factor * weight;
+            }
+        }
+        outputs[r] = output;
+    }
+    for j in 0..count / S::F32_LANES {
+        let mut weight = [simd.splat_f32s(0.0); K];
+        for k in 0..K {
+            weight[k] = vectors[k][j];
+        }
+        for r in 0..R {
+            let mut sum = outputs[r][j];
+            for k in 0..K {
+                sum = simd.mul_add_f32s(factors[r][k], weight[k], sum);
+            }
+            outputs[r][j] = sum;
+        }
+    }
+}
+
+/// `gradient` times the transpose of the matrix, from its row `first` on.
+struct Back<'a, 'b> {
+    /// `[rows, width]`
+    gradient: &'a [f32],
+    weight: &'a [f32],
+    width: usize,
+    first: usize,
+    rows: &'a mut [&'b mut [f32]],
+}
+
+impl WithSimd for Back<'_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let columns = self.rows.first().map_or(0, |row| row.len());
+        let width = self.width;
+        let mut column = 0;
+        while column < columns {
+            let together = if column + TILE <= columns { TILE } else { 1 };
+            let weight = &self.weight[(self.first + column) * width..];
+            let mut row = 0;
+            while row < self.rows.len() {
+                let rows = if row + TILE <= self.rows.len() {
+                    TILE
+                } else {
+                    1
+                };
+                let both = [&self.gradient[row * width..], weight];
+                let out = &mut self.rows[row..row + rows];
+                match (rows, together) {
+                    (TILE, TILE) => dot::<S, TILE, TILE>(simd, both, width, out, column),
+                    (TILE, _) => dot::<S, TILE, 1>(simd, both, width, out, column),
+                    (_, TILE) => dot::<S, 1, TILE>(simd, both, width, out, column),
+                    _ => dot::<S, 1, 1>(simd, both, width, out, column),
+                }
+                row += rows;
+            }
+            column += together;
+        }
+    }
+}
+
+/// Products of `R` rows with `K` rows of the matrix.
+#[inline(always)]
+fn dot<S: Simd, const R: usize, const K: usize>(
+    simd: S,
+    [gradient, weight]: [&[f32]; 2],
+    width: usize,
+    rows: &mut [&mut [f32]],
+    column: usize,
+) {
+    let mut left: [&[S::f32s]; R] = [&[]; R];
+    let mut right: [&[S::f32s]; K] = [&[]; K];
+    let mut rests = [[0.0; K]; R];
+    for r in 0..R {
+        let (vectors, left_rest) = S::as_simd_f32s(&gradient[r * width..][..width]);
+        left[r] = vectors;
+        for k in 0..K {
+            let (vectors, rest) = S::as_simd_f32s(&weight[k * width..][..width]);
+            right[k] = vectors;
+            for (a, b) in left_rest.iter().zip(rest) {
+                rests[r][k] += a * b;
+            }
+        }
+    }
+    let mut sums = [[simd.splat_f32s(0.0); K]; R];
+    for j in 0..width / S::F32_LANES {
+        for r in 0..R {
+            for k in 0..K {
+                sums[r][k] = simd.mul_add_f32s(left[r][j], right[k][j], sums[r][k]);
+            }
+        }
+    }
+    for (r, row) in rows.iter_mut().enumerate() {
+        for k in 0..K {
+            row[column + k] = simd.reduce_sum_f32s(sums[r][k]) + rests[r][k];
+        }
+    }
+}
+
+/// Rows `[rows, width]` filled by `work`, which gets the first of some columns and these columns of each row.
+fn by_columns(
+    output: &mut [f32],
+    width: usize,
+    cost: usize,
+    work: impl Fn(usize, &mut [&mut [f32]]) + Sync,
+) {
+    let threads = match cost < SERIAL {
+        true => 1,
+        false => rayon::current_num_threads(),
+    };
+    // Whole tiles of columns: how they are shared out changes no result.
+    let share = width.div_ceil(threads).next_multiple_of(COLUMNS);
+    let share = if threads == 1 { width } else { share };
+    let mut shares: Vec<Vec<&mut [f32]>> = (0..width.div_ceil(share)).map(|_| Vec::new()).collect();
+    for row in output.chunks_exact_mut(width) {
+        for (part, share) in row.chunks_mut(share).zip(&mut shares) {
+            share.push(part);
+        }
+    }
+    if let [rows] = &mut shares[..] {
+        return work(0, rows);
+    }
+    let shares = shares.into_par_iter().enumerate();
+    shares.for_each(|(index, mut rows)| work(index * share, &mut rows));
+}
+
+/// `x weight`, to which the bias is still to be added.
+fn product(x: &Raw, weight: &Raw) -> Raw {
+    let [rows, inputs] = x.layout().shape().dims();
+    let [_, width] = weight.layout().shape().dims();
+    if rows > FEW {
+        return exact(Flex::float_matmul(x.clone(), weight.clone()));
+    }
+    let (x, weight) = (slice(x), slice(weight));
+    let mut output = vec![0.0; rows * width];
+    by_columns(&mut output, width, x.len() * width, |first, rows| {
+        simd(Ahead {
+            x,
+            inputs,
+            weight,
+            width,
+            first,
+            rows,
+        });
+    });
+    raw(output, [rows, width])
+}
+
+/// `gradient` times the transpose of the matrix.
+fn to_input(gradient: &Raw, weight: &Raw) -> Raw {
+    let [rows, width] = gradient.layout().shape().dims();
+    let [inputs, _] = weight.layout().shape().dims();
+    if rows > FEW {
+        let transposed = Flex::float_transpose(weight.clone());
+        return Flex::float_matmul(gradient.clone(), transposed);
+    }
+    let (gradient, weight) = (slice(gradient), slice(weight));
+    let mut output = vec![0.0; rows * inputs];
+    by_columns(
+        &mut output,
+        inputs,
+        gradient.len() * inputs,
+        |first, rows| {
+            simd(Back {
+                gradient,
+                weight,
+                width,
+                first,
+                rows,
+            });
+        },
+    );
+    raw(output, [rows, inputs])
+}
+
+/// Sums of columns.
+struct Columns<'a> {
+    rows: &'a [f32],
+    output: &'a mut [f32],
+}
+
+impl Loop for Columns<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for row in self.rows.chunks_exact(self.output.len()) {
+            for (sum, value) in self.output.iter_mut().zip(row) {
+                *sum += value;
+            }
+        }
+    }
+}
+
+/// `activation(x weight + bias)`, of contiguous tensors.
+fn affine(x: &Raw, weight: &Raw, bias: &Raw, activation: Activation) -> Raw {
+    let [_, inputs] = x.layout().shape().dims();
+    let [of, width] = weight.layout().shape().dims();
+    let [biases] = bias.layout().shape().dims();
+    assert_eq!([of, biases], [inputs, width], "weight and bias");
+    let mut output = product(x, weight);
+    let bias = slice(bias);
+    for_rows(output.storage_mut(), width, width, |_, rows| {
+        run(Finish {
+            bias,
+            activation,
+            rows,
+        });
+    });
+    output
+}
+
+pub(super) fn forward(x: &Raw, weight: &Raw, bias: &Raw, activation: Activation) -> Raw {
+    let [x, weight, bias] = [x, weight, bias].map(contiguous);
+    affine(&x, &weight, &bias, activation)
+}
+
+/// What the gradient needs.
+#[derive(Clone, Debug)]
+struct Saved {
+    x: Raw,
+    weight: Raw,
+    output: Raw,
+    activation: Activation,
+}
+
+impl Saved {
+    /// The gradient before the nonlinearity.
+    fn before(&self, outer: Raw) -> Raw {
+        let outer = contiguous(&outer);
+        if self.activation == Activation::Identity {
+            return outer;
+        }
+        let mut outer = exact(outer);
+        let [_, width] = outer.layout().shape().dims();
+        let output = slice(&self.output);
+        for_rows(outer.storage_mut(), width, width, |first, gradient| {
+            run(Slope {
+                output: &output[first * width..][..gradient.len()],
+                activation: self.activation,
+                gradient,
+            });
+        });
+        outer
+    }
+}
+
+pub(super) fn tracked<C: CheckpointStrategy>(
+    x: FloatTensor<Autodiff<Flex, C>>,
+    weight: FloatTensor<Autodiff<Flex, C>>,
+    bias: FloatTensor<Autodiff<Flex, C>>,
+    activation: Activation,
+) -> FloatTensor<Autodiff<Flex, C>> {
+    #[derive(Debug)]
+    struct Affine;
+
+    impl Backward<Flex, 3> for Affine {
+        type State = Saved;
+
+        fn backward(self, ops: Ops<Saved, 3>, grads: &mut Gradients, _: &mut Checkpointer) {
+            let saved = ops.state;
+            let outer = saved.before(grads.consume::<Flex>(&ops.node));
+            let [to_x, to_weight, to_bias] = ops.parents;
+            if let Some(node) = to_bias {
+                let [_, width] = outer.layout().shape().dims();
+                let mut sums = vec![0.0; width];
+                run(Columns {
+                    rows: slice(&outer),
+                    output: &mut sums,
+                });
+                grads.register::<Flex>(node.id, raw(sums, [width]));
+            }
+            if let Some(node) = to_x {
+                grads.register::<Flex>(node.id, to_input(&outer, &saved.weight));
+            }
+            if let Some(node) = to_weight {
+                let turned = Flex::float_transpose(saved.x);
+                grads.register::<Flex>(node.id, Flex::float_matmul(turned, outer));
+            }
+        }
+    }
+
+    let (x, x_guard) = x.into_parts();
+    let (weight, weight_guard) = weight.into_parts();
+    let (bias, bias_guard) = bias.into_parts();
+    let [x, weight, bias] = [&x, &weight, &bias].map(contiguous);
+    let output = affine(&x, &weight, &bias, activation);
+    let guards = [x_guard, weight_guard, bias_guard];
+    match Affine.prepare::<C>(guards).compute_bound().stateful() {
+        OpsKind::Tracked(prep) => {
+            let saved = Saved {
+                x,
+                weight,
+                output: output.clone(),
+                activation,
+            };
+            prep.finish(saved, output)
+        }
+        OpsKind::UnTracked(prep) => prep.finish(output),
+    }
+}

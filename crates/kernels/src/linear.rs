@@ -1,0 +1,154 @@
+//! Affine maps with the nonlinearity behind them.
+
+use burn::tensor::{Tensor, activation};
+
+/// What is made of the map's output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activation {
+    /// `u`
+    Identity,
+    /// `max(u, 0)`
+    Relu,
+    /// `u` or `u / 3` below zero, clipped to `[-3, 3]` (Fraccaro et al. 2016).
+    ClippedLeakyRelu,
+}
+
+/// `activation(x weight + bias)`
+///
+/// # Shapes
+/// `x`: `[rows, inputs]`, `weight`: `[inputs, outputs]`, `bias`: `[outputs]`; returns
+/// `[rows, outputs]`
+pub fn linear(
+    x: Tensor<2>,
+    weight: Tensor<2>,
+    bias: Tensor<1>,
+    activation: Activation,
+) -> Tensor<2> {
+    #[cfg(feature = "flex")]
+    if crate::flex::fused(&bias.device()) {
+        return crate::flex::linear(x, weight, bias, activation);
+    }
+    plain(x, weight, bias, activation)
+}
+
+fn plain(x: Tensor<2>, weight: Tensor<2>, bias: Tensor<1>, activation: Activation) -> Tensor<2> {
+    let u = x.matmul(weight) + bias.unsqueeze();
+    match activation {
+        Activation::Identity => u,
+        Activation::Relu => activation::relu(u),
+        Activation::ClippedLeakyRelu => activation::leaky_relu(u, 1.0 / 3.0).clamp(-3.0, 3.0),
+    }
+}
+
+#[cfg(all(test, feature = "flex"))]
+mod tests {
+    use super::*;
+    use crate::check::{
+        Way, arranged, assert_close, assert_same, assert_spreads, differences, gradients, numbers,
+    };
+
+    const ALL: [Activation; 3] = [
+        Activation::Identity,
+        Activation::Relu,
+        Activation::ClippedLeakyRelu,
+    ];
+
+    /// Rows, inputs, outputs.
+    type Shape = [usize; 3];
+
+    /// Input, weights and bias; outputs that reach all pieces of the nonlinearities.
+    fn inputs([rows, size, outputs]: Shape) -> Vec<Vec<f32>> {
+        let scale = 4.0 / (size as f32).sqrt();
+        let weights = numbers(size * outputs, 2);
+        let weights = weights.into_iter().map(|w| scale * w).collect();
+        vec![numbers(rows * size, 1), weights, numbers(outputs, 3)]
+    }
+
+    fn of(
+        [rows, size, outputs]: Shape,
+        activation: Activation,
+        f: fn(Tensor<2>, Tensor<2>, Tensor<1>, Activation) -> Tensor<2>,
+    ) -> impl Fn(Vec<Tensor<1>>, Way) -> Tensor<2> {
+        move |all, way| {
+            let [x, weight, bias]: [_; 3] = all.try_into().unwrap();
+            f(
+                arranged(x, [rows, size], way),
+                arranged(weight, [size, outputs], way),
+                arranged(bias, [outputs], way),
+                activation,
+            )
+        }
+    }
+
+    fn definition(
+        all: &[Vec<f64>],
+        [rows, size, outputs]: Shape,
+        activation: Activation,
+    ) -> Vec<f64> {
+        let one = |row: usize, column: usize| {
+            let terms = (0..size).map(|i| all[0][row * size + i] * all[1][i * outputs + column]);
+            let u = all[2][column] + terms.sum::<f64>();
+            match activation {
+                Activation::Identity => u,
+                Activation::Relu => u.max(0.0),
+                Activation::ClippedLeakyRelu => u.max(u / 3.0).clamp(-3.0, 3.0),
+            }
+        };
+        (0..rows * outputs)
+            .map(|place| one(place / outputs, place % outputs))
+            .collect()
+    }
+
+    #[test]
+    fn the_kernel_agrees_with_the_plain_composition() {
+        // Few rows and many; shares of rows, inputs and outputs that do not come out even.
+        for shape in [
+            [1, 1, 1],
+            [2, 5, 16],
+            [3, 7, 33],
+            [5, 4, 300],
+            [16, 31, 257],
+            [7, 130, 19],
+            [33, 6, 70],
+            [101, 37, 20],
+            [19, 400, 500],
+        ] {
+            for activation in ALL {
+                let name = format!("{shape:?}, {activation:?}");
+                let kernel = of(shape, activation, crate::flex::linear);
+                let plain = of(shape, activation, plain);
+                assert_same(&inputs(shape), 1e-5, &name, kernel, plain);
+            }
+        }
+    }
+
+    #[test]
+    fn the_kernel_agrees_with_the_definition() {
+        for shape in [[1, 1, 1], [2, 5, 17], [6, 3, 33], [40, 2, 5]] {
+            for activation in ALL {
+                let kernel = of(shape, activation, crate::flex::linear);
+                let found = gradients(&inputs(shape), &[], Way::Straight, kernel);
+                let expected =
+                    differences(&inputs(shape), |all| definition(all, shape, activation));
+                assert_close(
+                    &found,
+                    &expected,
+                    1e-5,
+                    &format!("{shape:?}, {activation:?}"),
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_stays_none() {
+        for shape in [[1, 1, 1], [3, 5, 18], [40, 3, 4]] {
+            for activation in [Activation::Identity, Activation::Relu] {
+                let name = format!("{shape:?}, {activation:?}");
+                let kernel = of(shape, activation, crate::flex::linear);
+                let plain = of(shape, activation, plain);
+                assert_spreads(&inputs(shape), &[f32::NAN], &name, kernel, plain);
+            }
+        }
+    }
+}

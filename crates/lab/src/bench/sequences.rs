@@ -1,0 +1,271 @@
+//! Training steps of the stochastic recurrent networks at the sizes of Marino et al. 2018 (avf),
+//! appendix B: by their own posteriors, and by variational filtering.
+
+use super::work::{Prepared, Work};
+use crate::{
+    Amortizer, LabError,
+    adam::{Adam, ParameterGradients, take},
+    weights::parameter_count,
+};
+use burn::{
+    module::Module,
+    tensor::{Device, Gradients, Tensor, TensorData},
+};
+use mnemora_kernels::cost::Cost;
+use mnemora_memory::Initializer;
+use mnemora_models::{
+    FilteringModel, InferenceNoise, IterativeConfig, LikelihoodConfig, Srnn, SrnnConfig,
+    VrnnConfig, filter, filter_given, infer,
+};
+use mnemora_worlds::Stream;
+
+/// Step of 16-bit sound over the standard deviation of speech.
+const BIN: f64 = 0.001_819_074_2;
+const SPEECH: LikelihoodConfig = LikelihoodConfig::Normal {
+    bin: BIN,
+    squashed: false,
+};
+
+/// Of the generative model and of the inference network.
+pub(super) const LEARNING_RATE: f64 = 1e-4;
+
+/// A batch's sequences, their steps, and the numbers of an observation.
+#[derive(Clone, Copy)]
+pub(super) struct Sizes {
+    pub(super) batch: usize,
+    pub(super) time: usize,
+    pub(super) observation: usize,
+}
+
+impl Sizes {
+    fn rows(self) -> usize {
+        self.batch * self.time
+    }
+}
+
+pub(super) const MUSIC_SIZES: Sizes = Sizes {
+    batch: 16,
+    time: 25,
+    observation: 88,
+};
+
+const SPEECH_SIZES: Sizes = Sizes {
+    batch: 64,
+    time: 40,
+    observation: 200,
+};
+
+/// The SRNN of piano rolls.
+pub(super) const MUSIC: SrnnConfig = SrnnConfig {
+    observation: MUSIC_SIZES.observation,
+    latent: 100,
+    hidden: 300,
+    units: 500,
+    layers: 1,
+    decoder_layers: 2,
+    likelihood: LikelihoodConfig::Bernoulli,
+};
+
+const SRNN_SPEECH: SrnnConfig = SrnnConfig {
+    observation: SPEECH_SIZES.observation,
+    latent: 256,
+    hidden: 1024,
+    units: 512,
+    layers: 2,
+    decoder_layers: 2,
+    likelihood: SPEECH,
+};
+
+const VRNN_SPEECH: VrnnConfig = VrnnConfig {
+    observation: SPEECH_SIZES.observation,
+    latent: 200,
+    hidden: 2000,
+    layers: 4,
+    observation_units: 600,
+    latent_units: 500,
+    likelihood: SPEECH,
+};
+
+/// The inference network of piano rolls.
+pub(super) const INFERENCE: IterativeConfig = IterativeConfig {
+    latent: MUSIC.latent,
+    hidden: 1024,
+    observation: 0,
+    normalise_mean: false,
+};
+
+pub(super) fn works() -> Vec<Work> {
+    vec![
+        Work {
+            name: "train-step/vrnn-speech".into(),
+            prepare: Box::new(|device| {
+                let model = VRNN_SPEECH.init(&mut initializer(device))?;
+                let cost = training_step(
+                    SPEECH_SIZES,
+                    parameter_count(&model),
+                    VRNN_SPEECH.observation_units,
+                );
+                Ok(direct(model, SPEECH_SIZES, numbers, cost, device))
+            }),
+        },
+        Work {
+            name: "train-step/srnn-speech".into(),
+            prepare: Box::new(|device| {
+                let model = SRNN_SPEECH.init(&mut initializer(device))?;
+                let cost = srnn_step(&SRNN_SPEECH, SPEECH_SIZES, &model);
+                Ok(direct(model, SPEECH_SIZES, numbers, cost, device))
+            }),
+        },
+        Work {
+            name: "train-step/srnn-music".into(),
+            prepare: Box::new(|device| {
+                let model = MUSIC.init(&mut initializer(device))?;
+                let cost = srnn_step(&MUSIC, MUSIC_SIZES, &model);
+                Ok(direct(model, MUSIC_SIZES, notes, cost, device))
+            }),
+        },
+        Work {
+            name: "avf-step/srnn-music".into(),
+            prepare: Box::new(|device| {
+                let model = MUSIC.init(&mut initializer(device))?;
+                variational(model, MUSIC_SIZES, device)
+            }),
+        },
+    ]
+}
+
+fn initializer(device: &Device) -> Initializer {
+    Initializer::new(Stream::new(1, "parameters").at(0), device.clone())
+}
+
+/// Standard normal numbers.
+pub(super) fn numbers<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
+    let values = Stream::new(1, "benchmark").standard_normal(0, shape.iter().product());
+    Tensor::from_data(TensorData::new(values, shape), device)
+}
+
+/// A key in eight sounds or so.
+pub(super) fn notes<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
+    numbers(shape, device).greater_elem(1.15).float()
+}
+
+/// Every parameter counts one multiplication and addition a row. `fed` units read observations, to
+/// which no gradient flows. Adam reads and writes each parameter and its two moments.
+fn training_step(sizes: Sizes, parameters: usize, fed: usize) -> Cost {
+    let data = sizes.observation * fed;
+    Cost::product(sizes.rows(), parameters - data, 1).with_backward()
+        + Cost::product(sizes.rows(), data, 1).with_backward_to_weights()
+        + Cost::array(6 * parameters + sizes.rows() * sizes.observation)
+}
+
+fn srnn_step(config: &SrnnConfig, sizes: Sizes, model: &Srnn) -> Cost {
+    let fed = 4 * config.hidden + config.units;
+    training_step(sizes, parameter_count(model), fed)
+}
+
+/// A training step along the bound by the model's own posterior; sequences and noise are there
+/// before.
+fn direct<M: FilteringModel + Module + 'static>(
+    model: M,
+    sizes: Sizes,
+    observations: fn([usize; 3], &Device) -> Tensor<3>,
+    cost: Cost,
+    device: &Device,
+) -> Prepared {
+    let Sizes { batch, time, .. } = sizes;
+    let x = observations([batch, time, sizes.observation], device);
+    let noise = numbers([time, batch, model.latent_size()], device);
+    let parameters = parameter_count(&model);
+    let mut learned = Learned::new(model);
+    Prepared::of_model(cost, parameters, move || {
+        learned.step(|model| {
+            let filtered = filter(model, x.clone(), None, noise.clone(), None);
+            filtered.bound(1.0).mean().neg().backward()
+        });
+        Ok(())
+    })
+}
+
+/// A model and its optimiser.
+struct Learned<M> {
+    model: M,
+    adam: Adam,
+    updates: u64,
+}
+
+impl<M: Module> Learned<M> {
+    fn new(model: M) -> Self {
+        Self {
+            model,
+            adam: Adam::default(),
+            updates: 0,
+        }
+    }
+
+    fn step(&mut self, gradients: impl FnOnce(&M) -> Gradients) {
+        let gradients = ParameterGradients::of(&self.model, gradients(&self.model));
+        self.updates += 1;
+        let before = take(&mut self.model);
+        self.model = self
+            .adam
+            .step(before, gradients, 1.0, LEARNING_RATE, self.updates);
+    }
+}
+
+/// A training step by variational filtering with one iteration: beliefs by a network that learns
+/// at every time step, then the model's own update.
+fn variational(model: Srnn, sizes: Sizes, device: &Device) -> Result<Prepared, LabError> {
+    let Sizes { batch, time, .. } = sizes;
+    let x = notes([batch, time, sizes.observation], device);
+    let net = INFERENCE.init(&mut initializer(device))?;
+    let (own, nets) = (parameter_count(&model), parameter_count(&net));
+    let cost = variational_step(sizes, &model, nets);
+    let mut amortizer = Amortizer::new(net, 1, LEARNING_RATE);
+    let noise = inference_noise(sizes, model.latent_size(), device);
+    let mut learned = Learned::new(model);
+    Ok(Prepared::of_model(cost, own + nets, move || {
+        learned.step(|model| {
+            let fixed = model.clone().freeze();
+            let noise = noise.clone();
+            let inferred = infer(&fixed, &mut amortizer, x.clone(), None, noise, 1.0, None);
+            let filtered = filter_given(model, x.clone(), None, &inferred, None);
+            filtered.bound(1.0).mean().neg().backward()
+        });
+        match amortizer.failure() {
+            None => Ok(()),
+            Some(what) => Err(LabError::Configuration(format!(
+                "the benchmark's {what} is not finite"
+            ))),
+        }
+    }))
+}
+
+/// Noise for one iteration.
+pub(super) fn inference_noise(sizes: Sizes, latent: usize, device: &Device) -> InferenceNoise {
+    let shape = [1, sizes.time, sizes.batch, latent];
+    let all = numbers([3, sizes.time, sizes.batch, latent], device);
+    let inner = all.split(1, 0);
+    InferenceNoise {
+        inner: inner[..2]
+            .iter()
+            .map(|one| one.clone().reshape(shape))
+            .collect(),
+        latent: inner[2].clone().squeeze_dim(0),
+    }
+}
+
+/// Inference: the LSTM and the prior forward, the decoder forward and backward to its inputs for two
+/// beliefs, the network forward and backward, its parameters and moments read and written at each
+/// time step. Then the model forward and backward.
+fn variational_step(sizes: Sizes, model: &Srnn, nets: usize) -> Cost {
+    let rows = sizes.rows();
+    let decoder = parameter_count(&model.decoder);
+    let ahead = parameter_count(&model.lstm) + parameter_count(&model.prior);
+    let inference = Cost::product(rows, ahead + 4 * decoder, 1)
+        + Cost::product(rows, nets, 1).with_backward_to_weights();
+    let fed = sizes.observation * 4 * model.lstm.hidden_size();
+    let learning = Cost::product(rows, ahead - fed + decoder, 1).with_backward()
+        + Cost::product(rows, fed, 1).with_backward_to_weights();
+    let model = Cost::array(6 * parameter_count(model) + rows * sizes.observation);
+    inference + learning + model + Cost::array(6 * nets) * sizes.time as f64
+}
