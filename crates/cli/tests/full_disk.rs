@@ -30,16 +30,18 @@ fn run_with_file_limit(command: Command, bytes: u64) -> Ended {
     run(limited)
 }
 
-/// Prolongs a run of 8 updates under the limit that `limit` derives from it. It must stop with
+/// Prolongs a run of `before` updates, to `steps`, under the limit that `limit` derives from it. It must stop with
 /// status 1, one complaint that says `parts` and the intact checkpoint, and all checkpoints as
 /// they were; without the limit it must then end as if nothing had been.
-fn stops_and_goes_on(limit: impl Fn(&Path) -> u64, steps: u64, parts: &[&str]) {
+fn stops_and_goes_on(limit: impl Fn(&Path) -> u64, [before, steps]: [u64; 2], parts: &[&str]) {
     let folder = tempdir().expect("a temporary folder is made");
     let (whole, stopped) = (folder.path().join("whole"), folder.path().join("stopped"));
     let all = format!("training.steps={steps}");
     let every = ["training.checkpoint_every=4", &all];
     succeed(train(&whole, &every));
-    succeed(train(&stopped, &[every[0], "training.steps=8"]));
+    let intact = format!("step-{before} is intact");
+    let before = format!("training.steps={before}");
+    succeed(train(&stopped, &[every[0], &before]));
 
     let checkpoints = stopped.join("checkpoints");
     let before = files_below(&checkpoints);
@@ -54,7 +56,7 @@ fn stops_and_goes_on(limit: impl Fn(&Path) -> u64, steps: u64, parts: &[&str]) {
     let complaints = ended.complaints();
     assert_eq!(complaints.len(), 1, "{}", ended.stderr);
     assert_says(complaints[0], parts);
-    assert_says(complaints[0], &["File too large", "step-8 is intact"]);
+    assert_says(complaints[0], &["File too large", &intact]);
     assert_same_files(&before, &files_below(&checkpoints));
     assert_eq!(names().count(), entries, "half a checkpoint was left");
 
@@ -70,7 +72,7 @@ fn size(run: &Path, name: &str) -> u64 {
 #[test]
 fn no_room_for_the_weights() {
     let limit = |run: &Path| size(run, "weights.safetensors") - 512;
-    stops_and_goes_on(limit, 12, &["checkpoints", "weights.safetensors"]);
+    stops_and_goes_on(limit, [8, 12], &["checkpoints", "weights.safetensors"]);
 }
 
 #[test]
@@ -83,18 +85,21 @@ fn no_room_for_the_moments() {
         assert!(weights + 2048 < moments, "{weights} and {moments} bytes");
         weights + 1024
     };
-    stops_and_goes_on(limit, 12, &["checkpoints", "optimizer.safetensors"]);
+    stops_and_goes_on(limit, [8, 12], &["checkpoints", "optimizer.safetensors"]);
 }
 
-/// Rows come between checkpoints, and the limit cuts one in two.
+/// Rows come between checkpoints, and the limit cuts one in two. There are as many as make the file larger
+/// than the experiment's, which is written before.
 #[test]
 fn no_room_for_metrics() {
     let limit = |run: &Path| {
         let path = run.join("metrics.jsonl");
         let size = path.metadata().expect("the metrics").len();
+        let experiment = run.join("experiment.toml");
+        assert!(size > experiment.metadata().expect("the experiment").len() + 64);
         (size / 512 + 1) * 512
     };
-    stops_and_goes_on(limit, 12, &["metrics.jsonl"]);
+    stops_and_goes_on(limit, [40, 44], &["metrics.jsonl"]);
 }
 
 #[test]

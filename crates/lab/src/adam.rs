@@ -190,6 +190,10 @@ struct Husk;
 
 impl ModuleMapper for Husk {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        // Running statistics are shared between clones.
+        if !param.is_require_grad() {
+            return param;
+        }
         let (id, tensor, mapper) = param.consume();
         let empty = Tensor::empty([0; D], &tensor.device());
         Param::from_mapped_value(id, empty, mapper)

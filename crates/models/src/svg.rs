@@ -762,7 +762,9 @@ mod tests {
         let model = build(&config, device);
         let frames = numbers([BATCH, 3, 3 * 256], 1.0, device);
         let state = filter(&model, frames, None, noise(3, device), None).state;
-        generate(&model, state, None, noise(4, device))
+        generate(&model, state, None, noise(4, device), |_, likelihood| {
+            likelihood.mean()
+        })
     }
 
     /// The first generated frame follows an observed one, later ones do not.
