@@ -39,9 +39,14 @@ const SHIPPED: &[Shipped] = shipped![
     "mnist-map-small",
     "copy",
     "jsb-chorales",
+    "jsb-chorales-small",
     "nottingham",
     "muse-data",
     "piano-midi",
+    "speech",
+    "speech-small",
+    "video-small",
+    "kth",
 ];
 
 /// All of them.
