@@ -147,13 +147,15 @@ pub enum Command {
 /// Filter observations as they come.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "In: a line {\"x\": [..]} an observation, {\"x\": [..], \"c\": [..]} for a model with conditions; or\n\
-    one .npy array [steps, ..], bytes taken as intensities. Notes are 0 or 1, pixels in [0, 1], samples of\n\
-    sound in [-1, 1], other numbers as in training.\n\
-    Out: a line {\"t\", \"mean\", \"std\", \"prediction\", \"surprise\"} an observation: mean and standard deviation of\n\
-    the latents, the next observation as expected, the step's free energy in nats; or {\"t\", \"error\"} for one\n\
-    that is refused, after which the filter goes on as if it had not come.\n\n\
-    Example: mnemora filter runs/mine --state mine.state < observations.jsonl > beliefs.jsonl"
+    after_help = "In: a line {\"x\": [..]} an observation, {\"x\": [..], \"c\": [..]} for a model with\n\
+    conditions; or one .npy array [steps, ..], bytes taken as intensities. Notes are 0 or 1,\n\
+    pixels in [0, 1], samples of sound in [-1, 1], other numbers as in training.\n\n\
+    Out: a line {\"t\", \"mean\", \"std\", \"prediction\", \"surprise\"} an observation: mean and standard\n\
+    deviation of the latents, the next observation as expected, the step's free energy in nats;\n\
+    or {\"t\", \"error\"} for one that is refused, after which the filter goes on as if it had not\n\
+    come.\n\n\
+    Examples: mnemora filter runs/mine --state mine.state < observations.jsonl > beliefs.jsonl\n\
+    mnemora filter runs/chorales --recording 1 --draw chorale.png > beliefs.jsonl"
 )]
 pub struct Filter {
     /// Directory of the run

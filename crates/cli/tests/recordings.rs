@@ -445,6 +445,13 @@ fn what_does_not_go_together_is_refused() {
         "model.name=srnn",
     ]));
     assert_says(&message, &["model.name", "recorded sequences"]);
+    for (setting, key) in [
+        ("task.side=32", "task.side"),
+        ("task.colour=true", "task.colour"),
+    ] {
+        let message = refuse(mnemora(["train", "video-small", "--set", setting]));
+        assert_says(&message, &[key, "64x64 grey", "--data"]);
+    }
     let message = refuse(mnemora(["train", "nottingham"]));
     assert_says(&message, &["nottingham", "--data"]);
     let folder = tempdir().unwrap();

@@ -92,7 +92,25 @@ impl Video {
                     cause: Box::new(cause),
                 })
             }
-            (None, None) => Video::bundled(),
+            (None, None) => {
+                let bundled = FrameSettings::default();
+                let refused = match settings {
+                    _ if settings.side != bundled.side => Some(("task.side", settings.side)),
+                    _ if settings.colour => Some(("task.colour", 1)),
+                    _ => None,
+                };
+                match refused {
+                    None => Video::bundled(),
+                    Some((key, value)) => Err(Error::Setting {
+                        key,
+                        value,
+                        wanted: format!(
+                            "the clips that come with the program have {0}x{0} grey pixels; name a folder of others with --data",
+                            bundled.side
+                        ),
+                    }),
+                }
+            }
         }
     }
 
