@@ -205,7 +205,6 @@ fn what_makes_no_question_is_refused() {
         ("task.admit_at=nan", "between 0 and 1"),
         ("task.curriculum=maybe", "true or false"),
         ("model.head_hidden=0", "at least 1"),
-        ("model.memory=vrnn", "stacked-lstm"),
         ("memory.ent_net.cells=0", "at least 1"),
         ("training.segment=2", "nth-farthest"),
     ] {
@@ -214,6 +213,8 @@ fn what_makes_no_question_is_refused() {
         assert_says(&message, &[key, wanted]);
         assert!(!out.exists(), "{setting}");
     }
+    let message = refuse(train(&out, "vrnn", &[]));
+    assert_says(&message, &["model.memory", "'vrnn'", "stacked-lstm"]);
     let other = folder.path().join("other");
     succeed(train(&out, "rmc", &[]));
     succeed(train(&other, "rmc", &["task.vectors=4"]));
