@@ -5,9 +5,9 @@ use crate::{
     signals::StopSignal,
 };
 use mnemora_lab::{
-    Device, Evaluation, Experiment, LabError, Outcome, ReplicasOutcome, Surroundings, TaskName,
-    bench, compare, export, find_device, load_experiment, open, plan, present, resume, shipped,
-    train, train_replicas,
+    Device, Evaluation, Experiment, LabError, ModelName, Outcome, ReplicasOutcome, StrategyName,
+    Surroundings, TaskName, bench, compare, export, find_device, load_experiment, open, plan,
+    present, resume, shipped, train, train_replicas,
 };
 use std::{
     fmt::Display,
@@ -211,7 +211,11 @@ fn list(json: bool) -> Result<u8, LabError> {
             .iter()
             .map(|memory| memory.as_str())
             .collect();
-        let all = serde_json::json!({"experiments": rows, "memories": memories});
+        let models: Vec<_> = ModelName::ALL.iter().map(|name| name.as_str()).collect();
+        let strategies: Vec<_> = StrategyName::ALL.iter().map(|name| name.as_str()).collect();
+        let all = serde_json::json!({
+            "experiments": rows, "memories": memories, "models": models, "strategies": strategies,
+        });
         say(to_json(&all))?;
         return Ok(0);
     }
@@ -231,6 +235,13 @@ fn list(json: bool) -> Result<u8, LabError> {
         memories(TaskName::PerfectRecall),
         memories(TaskName::Copy),
         memories(TaskName::NthFarthest)
+    ))?;
+    let models: Vec<_> = ModelName::ALL.iter().map(|name| name.as_str()).collect();
+    let strategies: Vec<_> = StrategyName::ALL.iter().map(|name| name.as_str()).collect();
+    say(format_args!(
+        "for recorded sequences: --set model.name={}; latents of all: --set filtering.strategy={}",
+        models.join("|"),
+        strategies.join("|")
     ))?;
     Ok(0)
 }

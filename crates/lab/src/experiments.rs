@@ -41,9 +41,14 @@ const SHIPPED: &[Shipped] = shipped![
     "nth-farthest",
     "nth-farthest-small",
     "jsb-chorales",
+    "jsb-chorales-small",
     "nottingham",
     "muse-data",
     "piano-midi",
+    "speech",
+    "speech-small",
+    "video-small",
+    "kth",
 ];
 
 /// All of them.

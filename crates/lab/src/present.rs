@@ -263,9 +263,9 @@ pub fn write_training_sequences(
     }
     if experiment.task.name.kind() == TaskKind::Recordings {
         let source = Source::find(&mut experiment, data)?;
-        let (picture, files) = training_picture(&experiment, &source)?;
-        write_picture(&picture, out)?;
-        return write_beside(out, &files);
+        let drawn = training_picture(&experiment, &source)?;
+        write_picture(&drawn.picture, out)?;
+        return write_beside(out, &drawn.files);
     }
     let task = resolve_task(&mut experiment, data)?;
     let stream = Stream::new(experiment.seed, "data");

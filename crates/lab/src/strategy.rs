@@ -18,7 +18,6 @@ use mnemora_memory::Initializer;
 use mnemora_models::{
     Amortized, DiagonalGaussian, Filtered, FilteringModel, GradientSteps, Improver, InferenceNoise,
     Inferred, IterativeConfig, IterativeNet, filter, filter_given, infer, infer_step,
-    inference::Belief,
 };
 use mnemora_worlds::Stream;
 use std::path::Path;
@@ -296,7 +295,7 @@ impl<M: FilteringModel + Module> AtWork<M> {
         };
         let inferred = infer(
             frozen,
-            &mut self.improver(),
+            self.improver().as_mut(),
             Tensor::from_inner(observations.clone()),
             conditions.clone().map(Tensor::from_inner),
             noise,
@@ -333,44 +332,15 @@ impl<M: FilteringModel + Module> AtWork<M> {
         let shape = [1, x.dims()[0], self.model.latent_size()];
         let noise = inner_noise(draws, INNER + index, &self.settings, shape, &x.device());
         let noise = |round: usize| noise[round].clone().squeeze_dim::<3>(1);
-        infer_step(frozen, &mut self.improver(), context, x, noise, 1.0).posterior
+        infer_step(frozen, self.improver().as_mut(), context, x, noise, 1.0).posterior
     }
 
-    fn improver(&self) -> AnyImprover<'_> {
+    fn improver(&self) -> Box<dyn Improver + '_> {
         let net = self.frozen.as_ref().and_then(|(_, net)| net.as_ref());
         let iterations = self.settings.iterations;
         match net {
-            Some(net) => AnyImprover::Amortized(Amortized { net, iterations }),
-            None => AnyImprover::Gradient(GradientSteps::new(iterations, self.settings.rate)),
-        }
-    }
-}
-
-/// Either improver that learns nothing.
-enum AnyImprover<'a> {
-    Amortized(Amortized<'a>),
-    Gradient(GradientSteps),
-}
-
-impl Improver for AnyImprover<'_> {
-    fn rounds(&self) -> usize {
-        match self {
-            Self::Amortized(improver) => improver.rounds(),
-            Self::Gradient(improver) => improver.rounds(),
-        }
-    }
-
-    fn begin(&mut self) {
-        match self {
-            Self::Amortized(improver) => improver.begin(),
-            Self::Gradient(improver) => improver.begin(),
-        }
-    }
-
-    fn improve(&mut self, belief: &Belief, gradient: &Belief, x: &Tensor<2>) -> Belief {
-        match self {
-            Self::Amortized(improver) => improver.improve(belief, gradient, x),
-            Self::Gradient(improver) => improver.improve(belief, gradient, x),
+            Some(net) => Box::new(Amortized { net, iterations }),
+            None => Box::new(GradientSteps::new(iterations, self.settings.rate)),
         }
     }
 }

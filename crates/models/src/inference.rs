@@ -182,7 +182,7 @@ pub struct InferenceNoise {
 /// If there is no step (`time` 0) or no inner noise, or shapes do not fit the model.
 pub fn infer<M: FilteringModel>(
     model: &M,
-    improver: &mut impl Improver,
+    improver: &mut (impl Improver + ?Sized),
     observations: Tensor<3>,
     conditions: Option<Tensor<3>>,
     noise: InferenceNoise,
@@ -250,7 +250,7 @@ pub struct InferredStep {
 /// As [`infer`].
 pub fn infer_step<M: FilteringModel>(
     model: &M,
-    improver: &mut impl Improver,
+    improver: &mut (impl Improver + ?Sized),
     context: &M::Context,
     x: &Tensor<2>,
     noise: impl Fn(usize) -> Tensor<3>,

@@ -175,7 +175,7 @@ fn draw_axes(image: &mut Image, map: &HeatMap, layout: &Layout) -> Result<(), Pi
     };
     for row in 0..map.rows {
         let number = map.row_number(row);
-        if number % row_every == 0 {
+        if number.is_multiple_of(row_every) {
             let middle = layout.top as f64 + (row as f64 + 0.5) * pitch;
             let at = (layout.left as f64 - 6.0, middle);
             image.text(&number.to_string(), at, right_aligned)?;
@@ -185,7 +185,7 @@ fn draw_axes(image: &mut Image, map: &HeatMap, layout: &Layout) -> Result<(), Pi
     let column_every = every_nth(text_width(&last, NUMBER.size, false) + 8.0, pitch);
     for column in 0..map.columns {
         let number = map.first_number.saturating_add(column);
-        if number % column_every == 0 {
+        if number.is_multiple_of(column_every) {
             let middle = layout.left as f64 + (column as f64 + 0.5) * pitch;
             image.text(
                 &number.to_string(),

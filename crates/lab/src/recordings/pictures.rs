@@ -241,7 +241,7 @@ fn of_row(values: &[f32], row: usize, batch: usize, numbers: usize, steps: usize
 pub(crate) fn training_picture(
     experiment: &Experiment,
     source: &Source,
-) -> Result<(Image, Vec<(String, Vec<u8>)>), LabError> {
+) -> Result<Drawn, LabError> {
     let stream = Stream::new(experiment.seed, "data");
     let window = experiment.task.window;
     let batch = source.windows(&stream, 0, experiment.evaluation.pictures, window)?;
@@ -262,7 +262,11 @@ pub(crate) fn training_picture(
         files.extend(look.sound(&format!("{}", index + 1), &line.values)?);
     }
     let title = format!("{}: training windows", experiment.name);
-    Ok((look.picture(&title, &lines, &[])?, files))
+    Ok(Drawn {
+        picture: look.picture(&title, &lines, &[])?,
+        time: window,
+        files,
+    })
 }
 
 /// The first steps of some held-out recordings, long enough for a prompt and what follows it.
