@@ -231,9 +231,10 @@ fn list(json: bool) -> Result<u8, LabError> {
         names.collect::<Vec<_>>().join(", ")
     };
     say(format_args!(
-        "\nmemories (--memory NAME): {}; for copy: {}",
+        "\nmemories (--memory NAME): {}; for copy: {}; for nth-farthest: {}",
         memories(TaskName::PerfectRecall),
-        memories(TaskName::Copy)
+        memories(TaskName::Copy),
+        memories(TaskName::NthFarthest)
     ))?;
     let models: Vec<_> = ModelName::ALL.iter().map(|name| name.as_str()).collect();
     let strategies: Vec<_> = StrategyName::ALL.iter().map(|name| name.as_str()).collect();

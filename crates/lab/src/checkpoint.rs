@@ -56,6 +56,9 @@ pub struct HeldOut {
     /// Share of the bits to be answered that are wrong.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bit_error: Option<f64>,
+    /// Share of the sequences whose class was named.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub accuracy: Option<f64>,
 }
 
 /// A checkpoint in memory.
@@ -336,6 +339,7 @@ mod tests {
                 step,
                 bound,
                 bit_error: None,
+                accuracy: None,
             });
             save(
                 run.path(),

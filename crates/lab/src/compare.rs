@@ -4,8 +4,8 @@ use crate::{
     Evaluation, Experiment, LabError, MemoryName,
     chart::{self, Layout, Series},
     checkpoint::{self, HeldOut},
-    config::{TaskKind, TaskName},
-    curves::{bit_error_chart, bound_chart, kl_per_step_chart, last_kl_chart},
+    config::TaskKind,
+    curves::{accuracy_chart, bit_error_chart, bound_chart, kl_per_step_chart, last_kl_chart},
     device::light_device,
     open::{Which, open, resolve_task},
     present::write_png,
@@ -31,7 +31,7 @@ struct Replicas {
     experiment: Experiment,
     metrics: Vec<Vec<Metrics>>,
     evaluations: Vec<Evaluation>,
-    /// Of the copy task, whose training batches vary in length.
+    /// Of tasks whose training batches are not like those held out: other lengths, another curriculum.
     held_out: Vec<Vec<HeldOut>>,
     seeds: Vec<u64>,
 }
@@ -59,6 +59,9 @@ pub struct ModelRow {
     /// Share of the bits to be answered that are wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bit_error: Option<Estimate>,
+    /// Share of the sequences whose class was named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accuracy: Option<Estimate>,
     /// KL of the last frame in nats.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kl_last: Option<Estimate>,
@@ -171,9 +174,9 @@ pub fn compare(paths: &[PathBuf]) -> Result<Comparison, LabError> {
         let experiment = read_experiment(run, &[])?;
         let metrics = read_metrics(run)?;
         let evaluation = evaluation_of(run)?;
-        let held_out = match experiment.task.name {
-            TaskName::Copy => checkpoint::load_latest(run)?.0.state.held_out,
-            _ => Vec::new(),
+        let held_out = match experiment.task.name.kind() {
+            TaskKind::Copy | TaskKind::Classes => checkpoint::load_latest(run)?.0.state.held_out,
+            TaskKind::Frames | TaskKind::Recordings => Vec::new(),
         };
         let same = |replicas: &&mut Replicas| {
             let seedless = |e: &Experiment| Experiment {
@@ -282,6 +285,7 @@ fn row(model: &Replicas) -> ModelRow {
         free_energy_of_recordings: all(&|e| Some(e.recordings.as_ref()?.free_energy_of_recordings)),
         kl_per_step: all(&|e| Some(e.recordings.as_ref()?.kl)),
         bit_error: all(&|e| e.bit_error),
+        accuracy: all(&|e| e.accuracy),
         kl_last: all(&|e| e.kl_last),
         kl_unpredictable: all(&|e| e.kl_unpredictable),
         kl_ratio: all(&|e| e.kl_ratio),
@@ -310,12 +314,13 @@ impl Comparison {
 
     /// The rows as a Markdown table; numbers that no row has are left out.
     pub fn table(&self) -> String {
-        let columns: [(&str, usize, Column); 12] = [
+        let columns: [(&str, usize, Column); 13] = [
             ("free energy a step", 3, |row| row.free_energy),
             ("of recordings", 3, |row| row.free_energy_of_recordings),
             ("KL a step", 3, |row| row.kl_per_step),
             ("bound", 1, |row| Some(row.bound)),
             ("bit error", 4, |row| row.bit_error),
+            ("accuracy", 4, |row| row.accuracy),
             ("last KL", 2, |row| row.kl_last),
             ("KL unpredictable", 2, |row| row.kl_unpredictable),
             ("KL ratio", 3, |row| row.kl_ratio),
@@ -347,7 +352,7 @@ impl Comparison {
     }
 
     /// Draws bound, last-frame KL and KL per step of all models into one picture; for the copy task
-    /// bit error and bound of held-out strings. Bands are standard errors over replicas.
+    /// bit error and bound of held-out strings, for classes accuracy and bound. Bands are standard errors over replicas.
     pub fn draw(&self, out: &Path) -> Result<(), LabError> {
         let over_training = |value: Value| -> Vec<Series> {
             self.models
@@ -388,12 +393,20 @@ impl Comparison {
                 })
                 .collect()
         };
-        let charts = match self.rows.iter().any(|row| row.bit_error.is_some()) {
-            true => vec![
+        let task = self.models.first().map(|model| &model.experiment.task);
+        let charts = match task.map(|task| task.name.kind()) {
+            Some(TaskKind::Copy) => vec![
                 bit_error_chart(held_out(|row| row.bit_error)),
                 bound_chart(held_out(|row| Some(row.bound))),
             ],
-            false => vec![
+            Some(TaskKind::Classes) => {
+                let chance = task.map_or(0.0, |task| 1.0 / task.vectors as f64);
+                vec![
+                    accuracy_chart(held_out(|row| row.accuracy), chance),
+                    bound_chart(held_out(|row| Some(row.bound))),
+                ]
+            }
+            _ => vec![
                 kl_per_step_chart(per_step(), self.recall.clone()),
                 last_kl_chart(over_training(|row| row.kl_last)),
                 bound_chart(over_training(|row| Some(row.bound))),

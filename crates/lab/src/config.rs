@@ -8,8 +8,8 @@ pub use network::{
     SvgNetworkName, SvgNetworkSettings, SvgPriorName, SvgSkipsName, VrnnNetworkSettings,
 };
 pub use sizes::{
-    DncSettings, GateName, HybridSettings, IntrospectionSettings, LruSettings, LstmSettings,
-    MemorySettings, NtmSettings, RmcSettings, VrnnSettings,
+    DncSettings, EntNetSettings, GateName, HybridSettings, IntrospectionSettings, LruSettings,
+    LstmSettings, MemorySettings, NtmSettings, RmcSettings, StackedLstmSettings, VrnnSettings,
 };
 
 use crate::{
@@ -17,10 +17,13 @@ use crate::{
     keys::{apply_override, flatten, merge},
 };
 use mnemora_memory::{
-    ControllerKind, CoreConfig, DncConfig, GateStyle, HybridConfig, IntrospectionConfig, LruConfig,
-    MemoryConfig, MemoryError, NtmConfig, RmcConfig, VrnnConfig,
+    ControllerKind, CoreConfig, DncConfig, EntNetConfig, GateStyle, HybridConfig,
+    IntrospectionConfig, LruConfig, MemoryConfig, MemoryError, NtmConfig, RmcConfig,
+    StackedLstmConfig, VrnnConfig,
 };
-use mnemora_models::{FrameShape, GtmmConfig, LikelihoodConfig, SequenceConfig, VisualConfig};
+use mnemora_models::{
+    ClassifierConfig, FrameShape, GtmmConfig, LikelihoodConfig, SequenceConfig, VisualConfig,
+};
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
@@ -57,7 +60,7 @@ pub struct Experiment {
 #[serde(default)]
 pub struct TaskSettings {
     /// Which task: `perfect-recall`, `parity-recall`, `one-shot-recall`, `dynamic-dependency`,
-    /// `similarity-cued-recall`, `mnist-map` or `copy`; or sequences as they were recorded: music
+    /// `similarity-cued-recall`, `mnist-map`, `copy` or `nth-farthest`; or sequences as they were recorded: music
     /// (`jsb-chorales`, `nottingham`, `muse-data`, `piano-midi`, `midi`), sound (`speech`,
     /// `spoken-digits`, `timit`, `recordings`), clips (`video`, `kth`, `moving-digits`) or `own`.
     pub name: TaskName,
@@ -71,6 +74,15 @@ pub struct TaskSettings {
     pub bits: usize,
     /// Vectors of the longest string that is to be copied.
     pub longest: usize,
+    /// Vectors of a sequence of `nth-farthest`, which reads this key and the next three, and no other.
+    pub vectors: usize,
+    /// Numbers of each of them.
+    pub dimensions: usize,
+    /// Whether training begins with questions of n = 1 alone and admits the next n when the moving
+    /// accuracy is `task.admit_at`.
+    pub curriculum: bool,
+    /// Moving accuracy, over about the last twenty batches, at which the next n is admitted.
+    pub admit_at: f64,
     /// Steps of a training sequence that is cut from a recording.
     pub window: usize,
     /// Rows and columns of the frames of clips and pictures.
@@ -99,6 +111,8 @@ pub enum TaskName {
     MnistMap,
     /// Random bit vectors, to be written out again (Graves et al. 2014, section 4.1).
     Copy,
+    /// Which vector is the n-th farthest from another? (Santoro et al. 2018, section 4.1)
+    NthFarthest,
     /// Four-part chorales as piano-rolls; comes with mnemora.
     JsbChorales,
     /// Folk tunes as piano-rolls.
@@ -129,7 +143,7 @@ pub enum TaskName {
 
 impl TaskName {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::PerfectRecall,
         Self::ParityRecall,
         Self::OneShotRecall,
@@ -137,6 +151,7 @@ impl TaskName {
         Self::SimilarityCuedRecall,
         Self::MnistMap,
         Self::Copy,
+        Self::NthFarthest,
         Self::JsbChorales,
         Self::Nottingham,
         Self::MuseData,
@@ -162,6 +177,7 @@ impl TaskName {
             Self::SimilarityCuedRecall => "similarity-cued-recall",
             Self::MnistMap => "mnist-map",
             Self::Copy => "copy",
+            Self::NthFarthest => "nth-farthest",
             Self::JsbChorales => "jsb-chorales",
             Self::Nottingham => "nottingham",
             Self::MuseData => "muse-data",
@@ -178,7 +194,7 @@ impl TaskName {
         }
     }
 
-    /// Which of the three kinds it is.
+    /// Which of the four kinds it is.
     pub fn kind(self) -> TaskKind {
         match self {
             Self::PerfectRecall
@@ -188,6 +204,7 @@ impl TaskName {
             | Self::SimilarityCuedRecall
             | Self::MnistMap => TaskKind::Frames,
             Self::Copy => TaskKind::Copy,
+            Self::NthFarthest => TaskKind::Classes,
             _ => TaskKind::Recordings,
         }
     }
@@ -200,16 +217,19 @@ impl TaskName {
     /// The models that can be trained on it.
     pub fn models(self) -> &'static [ModelName] {
         match self.kind() {
-            TaskKind::Frames | TaskKind::Copy => &[ModelName::Gtmm],
+            TaskKind::Frames | TaskKind::Copy | TaskKind::Classes => &[ModelName::Gtmm],
             TaskKind::Recordings => &ModelName::ALL,
         }
     }
 
     /// Memories that can be trained on it.
     pub fn memories(self) -> &'static [MemoryName] {
-        use MemoryName::{Dnc, Hybrid, Introspection, Lru, Lstm, Ntm, Rmc, Vrnn};
+        use MemoryName::{
+            Dnc, EntNet, Hybrid, Introspection, Lru, Lstm, Ntm, Rmc, StackedLstm, Vrnn,
+        };
         match self {
             Self::Copy => &[Lstm, Ntm, Lru, Dnc, Rmc],
+            Self::NthFarthest => &[Lstm, StackedLstm, Ntm, Lru, Dnc, Rmc, EntNet],
             _ => &[Vrnn, Introspection, Ntm, Lru, Dnc, Hybrid, Rmc],
         }
     }
@@ -222,8 +242,17 @@ pub enum TaskKind {
     Frames,
     /// Strings to be copied.
     Copy,
+    /// Sequences that ask a question, which a class answers.
+    Classes,
     /// Sequences of unequal length as they were recorded.
     Recordings,
+}
+
+impl TaskKind {
+    /// Whether its models are recurrent cores alone, which answer and have no latents.
+    pub(crate) fn without_latents(self) -> bool {
+        matches!(self, Self::Copy | Self::Classes)
+    }
 }
 
 /// The generative model.
@@ -231,10 +260,11 @@ pub enum TaskKind {
 #[serde(default)]
 pub struct ModelSettings {
     /// Which model: `gtmm`, the temporal VAE around a memory, or, for recorded sequences, `vrnn`,
-    /// `srnn` or, for clips, `svg`. The task `copy` takes the memory alone.
+    /// `srnn` or, for clips, `svg`. The tasks `copy` and
+    /// `nth-farthest` take the memory alone.
     pub name: ModelName,
     /// Which memory: `vrnn`, `introspection`, `ntm`, `lru`, `dnc`, `hybrid` or `rmc`; for the task
-    /// `copy` `lstm`, `ntm`, `lru`, `dnc` or `rmc`.
+    /// `copy` `lstm`, `ntm`, `lru`, `dnc` or `rmc`; for `nth-farthest` also `stacked-lstm` or `ent-net`.
     pub memory: MemoryName,
     /// Size of `z`.
     pub latent: usize,
@@ -248,6 +278,10 @@ pub struct ModelSettings {
     pub prior_hidden: usize,
     /// Hidden units of the posterior map, 0 for a linear map.
     pub posterior_hidden: usize,
+    /// Hidden layers from the memory onto the classes of `nth-farthest`, 0 for a linear map.
+    pub head_layers: usize,
+    /// Units of each of them.
+    pub head_hidden: usize,
     /// Likelihood of observations: `bernoulli`, `gaussian`, or `normal`, whose standard deviations the
     /// model gives itself: a probability of the bins in which samples of sound and pixels are
     /// measured, a density for other numbers.
@@ -272,15 +306,19 @@ pub enum MemoryName {
     Dnc,
     /// Direct storage with positional and content addressing.
     Hybrid,
-    /// An LSTM without any other memory, for the task `copy`.
+    /// An LSTM without any other memory, for the tasks `copy` and `nth-farthest`.
     Lstm,
     /// Relational Memory Core.
     Rmc,
+    /// An LSTM in layers, for the task `nth-farthest`.
+    StackedLstm,
+    /// Memory of the entity network, for the task `nth-farthest`.
+    EntNet,
 }
 
 impl MemoryName {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Vrnn,
         Self::Introspection,
         Self::Ntm,
@@ -289,6 +327,8 @@ impl MemoryName {
         Self::Hybrid,
         Self::Lstm,
         Self::Rmc,
+        Self::StackedLstm,
+        Self::EntNet,
     ];
 
     /// As in configurations.
@@ -302,6 +342,8 @@ impl MemoryName {
             Self::Hybrid => "hybrid",
             Self::Lstm => "lstm",
             Self::Rmc => "rmc",
+            Self::StackedLstm => "stacked-lstm",
+            Self::EntNet => "ent-net",
         }
     }
 }
@@ -362,7 +404,7 @@ pub struct TrainingSettings {
     pub kl_warmup: u64,
     /// Steps of a sequence whose graph is in memory at a time, 0 for all. With fewer the time loop is
     /// computed twice; gradients are the same. The square root of a sequence's length takes the
-    /// least memory. The task `copy` takes whole sequences only.
+    /// least memory. The tasks `copy` and `nth-farthest` take whole sequences only.
     pub segment: usize,
     /// Steps between rows of metrics.jsonl.
     pub log_every: u64,
@@ -411,6 +453,10 @@ impl TaskSettings {
                 "{name} with {} bits and longest {}",
                 self.bits, self.longest
             ),
+            TaskKind::Classes => format!(
+                "{name} with {} vectors of {} dimensions",
+                self.vectors, self.dimensions
+            ),
             TaskKind::Frames => format!(
                 "{name} with length {} and recall {}",
                 self.length, self.recall
@@ -429,6 +475,10 @@ impl Default for TaskSettings {
             grid: 4,
             bits: 8,
             longest: 20,
+            vectors: 8,
+            dimensions: 16,
+            curriculum: false,
+            admit_at: 0.85,
             window: 25,
             side: 64,
             colour: false,
@@ -448,6 +498,8 @@ impl Default for ModelSettings {
             visual_features: 64,
             prior_hidden: 128,
             posterior_hidden: 128,
+            head_layers: 4,
+            head_hidden: 256,
             likelihood: LikelihoodName::Bernoulli,
             likelihood_std: 0.2,
         }
@@ -565,6 +617,7 @@ impl Experiment {
     pub fn time(&self) -> usize {
         match self.task.name.kind() {
             TaskKind::Copy => 2 * self.task.longest + 2,
+            TaskKind::Classes => self.task.vectors,
             TaskKind::Frames => self.task.length + self.task.recall,
             TaskKind::Recordings => self.task.window,
         }
@@ -658,6 +711,16 @@ impl Experiment {
                     ..RmcConfig::new(input, sizes.slots, sizes.heads, sizes.head_size)
                 })
             }
+            MemoryName::StackedLstm => CoreConfig::StackedLstm(StackedLstmConfig {
+                input,
+                hidden: sizes.stacked_lstm.hidden,
+                layers: sizes.stacked_lstm.layers,
+            }),
+            MemoryName::EntNet => CoreConfig::EntNet(EntNetConfig::new(
+                input,
+                sizes.ent_net.cells,
+                sizes.ent_net.width,
+            )),
             MemoryName::Vrnn | MemoryName::Introspection | MemoryName::Hybrid => return None,
         })
     }
@@ -672,6 +735,24 @@ impl Experiment {
         Ok(SequenceConfig {
             core: core.ok_or_else(|| LabError::Configuration(self.wrong_memory()))?,
             outputs: self.task.bits,
+        })
+    }
+
+    /// The configuration of the core that names one of `classes` classes after inputs of a width.
+    ///
+    /// # Errors
+    /// The memory is no recurrent core.
+    pub fn classifier_config(
+        &self,
+        input: usize,
+        classes: usize,
+    ) -> Result<ClassifierConfig, LabError> {
+        let core = self.core_config(input);
+        Ok(ClassifierConfig {
+            core: core.ok_or_else(|| LabError::Configuration(self.wrong_memory()))?,
+            head_layers: self.model.head_layers,
+            head_hidden: self.model.head_hidden,
+            classes,
         })
     }
 
@@ -761,6 +842,8 @@ impl Experiment {
             ("task.grid", self.task.grid),
             ("task.bits", self.task.bits),
             ("task.longest", self.task.longest),
+            ("task.vectors", self.task.vectors),
+            ("task.dimensions", self.task.dimensions),
             ("task.window", self.task.window),
             ("task.side", self.task.side),
             ("task.digits", self.task.digits),
@@ -770,6 +853,7 @@ impl Experiment {
             ("model.latent", self.model.latent),
             ("model.visual_hidden", self.model.visual_hidden),
             ("model.visual_features", self.model.visual_features),
+            ("model.head_hidden", self.model.head_hidden),
             ("training.batch", training.batch),
             ("training.steps", training.steps as usize),
             ("training.log_every", training.log_every as usize),
@@ -792,6 +876,7 @@ impl Experiment {
         let may_be_zero = [
             ("model.prior_hidden", self.model.prior_hidden),
             ("model.posterior_hidden", self.model.posterior_hidden),
+            ("model.head_layers", self.model.head_layers),
         ];
         let mut sizes = positive
             .iter()
@@ -821,6 +906,12 @@ impl Experiment {
                 return Err(format!("{key} is {value}, it must be a positive number"));
             }
         }
+        let admit_at = self.task.admit_at;
+        if !(admit_at > 0.0 && admit_at < 1.0) {
+            return Err(format!(
+                "task.admit_at is {admit_at}, it must be a share between 0 and 1"
+            ));
+        }
         if !(training.clip.is_finite() && training.clip >= 0.0) {
             return Err(format!(
                 "training.clip is {}, it must be a positive number, or 0 for no clipping",
@@ -847,10 +938,11 @@ impl Experiment {
             return Err(self.wrong_memory());
         }
         let strategy = self.filtering.strategy;
-        if task == TaskName::Copy && strategy != StrategyName::Direct {
+        if task.kind().without_latents() && strategy != StrategyName::Direct {
             return Err(format!(
-                "filtering.strategy is '{}', it must be direct for the task copy, which has no latents",
-                strategy.as_str()
+                "filtering.strategy is '{}', it must be direct for the task {}, which has no latents",
+                strategy.as_str(),
+                task.as_str()
             ));
         }
         if task.kind() == TaskKind::Frames && self.model.likelihood == LikelihoodName::Normal {
@@ -889,9 +981,10 @@ impl Experiment {
                 "training.segment is {segment}, it must be 0 for recorded sequences: choose a shorter \
                  task.window"
             )),
-            TaskName::Copy if segment > 0 => Err(format!(
-                "training.segment is {segment}, it must be 0 for the task copy, which is trained on \
-                 whole sequences"
+            name if segment > 0 && name.kind().without_latents() => Err(format!(
+                "training.segment is {segment}, it must be 0 for the task {}, which is trained on \
+                 whole sequences",
+                name.as_str()
             )),
             _ if segment >= time => Err(format!(
                 "training.segment is {segment}, but a sequence has {time} steps ({}): it must be less, or \
@@ -906,6 +999,7 @@ impl Experiment {
     fn time_words(&self) -> String {
         match self.task.name.kind() {
             TaskKind::Recordings => format!("task.window {}", self.task.window),
+            TaskKind::Classes => format!("task.vectors {}", self.task.vectors),
             _ => format!(
                 "task.length {} and task.recall {}",
                 self.task.length, self.task.recall
@@ -946,7 +1040,9 @@ impl Experiment {
             | MemoryName::Ntm
             | MemoryName::Dnc
             | MemoryName::Lstm
-            | MemoryName::Rmc => return Ok(()),
+            | MemoryName::Rmc
+            | MemoryName::StackedLstm
+            | MemoryName::EntNet => return Ok(()),
         };
         let memory = self.model.memory.as_str();
         match reads {
@@ -1097,6 +1193,16 @@ mod tests {
         assert!(problem(&["training.segment=11"]).contains("a sequence has 11 steps"));
         let copy = ["task.name=copy", "model.memory=lstm", "training.segment=5"];
         assert!(problem(&copy).contains("must be 0 for the task copy"));
+        let farthest = |setting| problem(&["task.name=nth-farthest", "model.memory=rmc", setting]);
+        assert!(farthest("training.segment=5").contains("must be 0 for the task nth-farthest"));
+        assert!(
+            farthest("filtering.strategy=gradient").contains("direct for the task nth-farthest")
+        );
+        assert!(farthest("task.vectors=0").contains("task.vectors is 0"));
+        assert!(farthest("task.dimensions=0").contains("task.dimensions is 0"));
+        assert!(farthest("task.admit_at=1").contains("between 0 and 1"));
+        assert!(farthest("task.curriculum=1").contains("true or false"));
+        assert!(farthest("model.head_hidden=0").contains("model.head_hidden is 0"));
         assert!(problem(&["training.learning_rate=nan"]).contains("positive"));
         assert!(
             problem(&["model.memory=dns"])

@@ -1,5 +1,5 @@
 //! Curves over training: the bound and the last frame's KL (gtmm, section 4), the bit error of the
-//! copy task; and the KL of each step after training.
+//! copy task, the accuracy where classes are named; and the KL of each step after training.
 
 use crate::{
     chart::{self, Chart, Series, Shaded},
@@ -38,6 +38,18 @@ pub(crate) fn bit_error_series(label: &str, metrics: &[Metrics]) -> Series {
         points: metrics
             .iter()
             .filter_map(|row| Some((row.step as f64, f64::from(row.bit_error?))))
+            .collect(),
+        band: None,
+    }
+}
+
+/// The accuracy as logged, for a chart.
+pub(crate) fn accuracy_series(label: &str, metrics: &[Metrics]) -> Series {
+    Series {
+        label: label.into(),
+        points: metrics
+            .iter()
+            .filter_map(|row| Some((row.step as f64, f64::from(row.accuracy?))))
             .collect(),
         band: None,
     }
@@ -83,6 +95,61 @@ pub(crate) fn bit_error_chart(series: Vec<Series>) -> Chart {
         y_label: "share of wrong bits".into(),
         y_range: Some((0.0, 0.5)),
         series,
+        ..Chart::default()
+    }
+}
+
+/// Accuracy over training; `chance` is that of guessing.
+pub(crate) fn accuracy_chart(series: Vec<Series>, chance: f64) -> Chart {
+    Chart {
+        title: "Accuracy".into(),
+        x_label: "update".into(),
+        y_label: "share of right classes".into(),
+        y_range: Some((0.0, 1.0)),
+        series: with_chance(series, chance),
+        ..Chart::default()
+    }
+}
+
+/// Accuracy by the n that is asked for, after training.
+pub(crate) fn accuracy_by_n_chart(series: Vec<Series>, chance: f64) -> Chart {
+    Chart {
+        title: "Accuracy by n".into(),
+        x_label: "n".into(),
+        ..accuracy_chart(series, chance)
+    }
+}
+
+/// Adds the level of guessing, over all that the others go over.
+fn with_chance(mut series: Vec<Series>, chance: f64) -> Vec<Series> {
+    let places = series.iter().flat_map(|s| s.points.iter().map(|p| p.0));
+    let (first, last) = places.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| {
+        (low.min(x), high.max(x))
+    });
+    if first <= last {
+        series.push(Series {
+            label: "chance".into(),
+            points: vec![(first, chance), (last, chance)],
+            band: None,
+        });
+    }
+    series
+}
+
+/// The largest n that a curriculum admits, over training.
+pub(crate) fn admitted_chart(metrics: &[Metrics], classes: usize) -> Chart {
+    let points = metrics.iter();
+    let points = points.filter_map(|row| Some((row.step as f64, row.admitted? as f64)));
+    Chart {
+        title: "Curriculum".into(),
+        x_label: "update".into(),
+        y_label: "largest n admitted".into(),
+        y_range: Some((0.0, classes as f64 + 0.5)),
+        series: vec![Series {
+            label: "admitted".into(),
+            points: points.collect(),
+            band: None,
+        }],
         ..Chart::default()
     }
 }

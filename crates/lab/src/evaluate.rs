@@ -18,13 +18,19 @@ pub struct Evaluation {
     pub step: u64,
     /// Sequences that were scored.
     pub sequences: usize,
-    /// Reconstruction less KL; the log likelihood of the answers for `copy`.
+    /// Reconstruction less KL; the log likelihood of the answers for `copy` and `nth-farthest`.
     pub bound: f64,
     /// Standard error of the bound over sequences.
     pub bound_stderr: f64,
     /// Share of the bits to be answered that are wrong, each read at a probability of 1/2.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bit_error: Option<f64>,
+    /// Share of the sequences whose class was named, which was the most probable.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub accuracy: Option<f64>,
+    /// The same of the sequences that ask for each n, from 1; `None` where there were none.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub accuracy_by_n: Vec<Option<f64>>,
     /// `log p(x | z)`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reconstruction: Option<f64>,

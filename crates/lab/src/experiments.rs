@@ -38,6 +38,8 @@ const SHIPPED: &[Shipped] = shipped![
     "mnist-map",
     "mnist-map-small",
     "copy",
+    "nth-farthest",
+    "nth-farthest-small",
     "jsb-chorales",
     "jsb-chorales-small",
     "nottingham",

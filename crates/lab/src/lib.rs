@@ -11,7 +11,7 @@
 //! | `recordings.rs` | models of recorded sequences: music, sound, clips, a user's own |
 //! | `strategy.rs`, `amortize.rs` | how beliefs are found; how an inference network learns |
 //! | `online.rs` | a trained model as a filter, one observation at a time |
-//! | `copy.rs` | recurrent cores on the copy task |
+//! | `copy.rs`, `nth_farthest.rs` | recurrent cores on the copy task, on the N-th farthest task |
 //! | `run.rs`, `checkpoint.rs`, `weights.rs`, `export.rs` | what lies on disk, what is given away |
 //! | `evaluate.rs`, `digit_classifier.rs`, `compare.rs` | held-out numbers of one run, of several |
 //! | `present.rs`, `curves.rs`, `report.rs`, `chart.rs`, `picture.rs`, `tensorboard.rs` | what is looked at |
@@ -35,6 +35,7 @@ mod export;
 mod keys;
 mod learner;
 mod machine;
+mod nth_farthest;
 mod online;
 mod open;
 pub mod picture;
@@ -53,12 +54,12 @@ mod weights;
 pub use amortize::Amortizer;
 pub use burn::tensor::Device;
 pub use config::{
-    DataSettings, DncSettings, EvaluationSettings, Experiment, FilteringSettings, GateName,
-    HybridSettings, IntrospectionSettings, LikelihoodName, LruSettings, LstmSettings, MemoryName,
-    MemorySettings, ModelName, ModelSettings, NetworkSettings, NtmSettings, RmcSettings, Schedule,
-    SrnnNetworkSettings, StrategyName, SvgNetworkName, SvgNetworkSettings, SvgPriorName,
-    SvgSkipsName, TaskKind, TaskName, TaskSettings, TrainingSettings, VisualName,
-    VrnnNetworkSettings, VrnnSettings,
+    DataSettings, DncSettings, EntNetSettings, EvaluationSettings, Experiment, FilteringSettings,
+    GateName, HybridSettings, IntrospectionSettings, LikelihoodName, LruSettings, LstmSettings,
+    MemoryName, MemorySettings, ModelName, ModelSettings, NetworkSettings, NtmSettings,
+    RmcSettings, Schedule, SrnnNetworkSettings, StackedLstmSettings, StrategyName, SvgNetworkName,
+    SvgNetworkSettings, SvgPriorName, SvgSkipsName, TaskKind, TaskName, TaskSettings,
+    TrainingSettings, VisualName, VrnnNetworkSettings, VrnnSettings,
 };
 pub use device::{DEVICE_VARIABLE, DeviceName, device_words, find_device};
 pub use digit_classifier::{DigitClassifier, DigitTraining, box_blur};

@@ -8,6 +8,7 @@ use crate::{
     device::light_device,
     evaluate::{EVALUATION, Evaluation},
     learner::{FilteredSequence, Learner},
+    nth_farthest::NthFarthestLearner,
     online::OnlineFilter,
     present::write_png,
     recordings::{self, Source},
@@ -79,6 +80,10 @@ pub(crate) fn prepare(
         let learner = CopyLearner::new(experiment, device)?;
         return Ok(("random bits".into(), Box::new(learner)));
     }
+    if experiment.task.name == TaskName::NthFarthest {
+        let learner = NthFarthestLearner::new(experiment, device)?;
+        return Ok(("random vectors".into(), Box::new(learner)));
+    }
     if experiment.task.name.kind() == TaskKind::Recordings {
         let source = Source::find(experiment, data)?;
         let words = source.words();
@@ -145,7 +150,7 @@ impl Trained {
     /// The model as a filter that observations are given to as they come.
     ///
     /// # Errors
-    /// The task is `copy`, which has no latents.
+    /// The task is `copy` or `nth-farthest`, whose models have no latents.
     pub fn online(&self, seed: u64) -> Result<Box<dyn OnlineFilter>, LabError> {
         self.learner.online(seed).ok_or_else(|| {
             LabError::Configuration(format!(

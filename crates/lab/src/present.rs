@@ -12,6 +12,7 @@ use crate::{
     },
     evaluate::generation,
     learner::{Drawn, Learner, Shown},
+    nth_farthest,
     open::resolve_task,
     picture::{
         Group, HeatMap, Image, MapOverlay, MapRow, PictureError, Row, Sequence, Sheet, heat_map,
@@ -42,7 +43,7 @@ pub fn numbers(evaluation: &Evaluation) -> Vec<Number> {
         unit: unit.into(),
         meaning: meaning.into(),
     };
-    let bound = match evaluation.bit_error {
+    let bound = match evaluation.bit_error.or(evaluation.accuracy) {
         None => "reconstruction less KL, higher is better; ± standard error over sequences",
         Some(_) => {
             "log likelihood of the answers, higher is better; ± standard error over sequences"
@@ -64,6 +65,26 @@ pub fn numbers(evaluation: &Evaluation) -> Vec<Number> {
             format!("{:.3}", 100.0 * error),
             "% of bits",
             "of the answers, each read at a probability of 1/2; 50 is chance",
+        ));
+    }
+    if let Some(accuracy) = evaluation.accuracy {
+        let by_n = &evaluation.accuracy_by_n;
+        rows.push(row(
+            "accuracy",
+            format!("{:.2}", 100.0 * accuracy),
+            "% of sequences",
+            &format!(
+                "whose class is the most probable; {:.1} is chance",
+                100.0 / by_n.len().max(1) as f64
+            ),
+        ));
+        let percent =
+            |share: &Option<f64>| share.map_or("-".into(), |s| format!("{:.0}", 100.0 * s));
+        rows.push(row(
+            "accuracy by n",
+            by_n.iter().map(percent).collect::<Vec<String>>().join(" "),
+            "% of sequences",
+            "of those that ask for n = 1, 2, ..",
         ));
     }
     if let Some(reconstruction) = evaluation.reconstruction {
@@ -236,6 +257,9 @@ pub fn write_training_sequences(
 ) -> Result<(), LabError> {
     if experiment.task.name == TaskName::Copy {
         return write_picture(&copy::training_picture(&experiment)?, out);
+    }
+    if experiment.task.name == TaskName::NthFarthest {
+        return write_picture(&nth_farthest::training_picture(&experiment)?, out);
     }
     if experiment.task.name.kind() == TaskKind::Recordings {
         let source = Source::find(&mut experiment, data)?;

@@ -67,6 +67,12 @@ impl Progress {
         if let Some(error) = row.bit_error {
             message.push_str(&format!("  bit error {error:.4}"));
         }
+        if let Some(accuracy) = row.accuracy {
+            message.push_str(&format!("  accuracy {accuracy:.3}"));
+        }
+        if let Some(admitted) = row.admitted {
+            message.push_str(&format!("  n up to {admitted}"));
+        }
         match &self.kind {
             Kind::Quiet => {}
             Kind::Bar(bar) => {
@@ -101,6 +107,9 @@ impl Progress {
         }
         if let Some(error) = held_out.bit_error {
             line.push_str(&format!("  bit error {error:.4}"));
+        }
+        if let Some(accuracy) = held_out.accuracy {
+            line.push_str(&format!("  accuracy {accuracy:.3}"));
         }
         match &self.kind {
             Kind::Quiet => {}

@@ -26,7 +26,8 @@ pub const REPORT_FILE: &str = "report.html";
 pub struct Metrics {
     /// Updates made, this one counted.
     pub step: u64,
-    /// Reconstruction less KL, in nats per sequence; the log likelihood of the answers for `copy`.
+    /// Reconstruction less KL, in nats per sequence; the log likelihood of the answers for `copy` and
+    /// `nth-farthest`.
     pub bound: f32,
     /// `log p(x | z)` in nats per sequence.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -40,6 +41,12 @@ pub struct Metrics {
     /// Share of the bits to be answered that are wrong.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bit_error: Option<f32>,
+    /// Share of the sequences whose class was named.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub accuracy: Option<f32>,
+    /// The largest n that a curriculum admits.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub admitted: Option<usize>,
     /// KL less reconstruction in nats per step, of recorded sequences.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub free_energy: Option<f32>,

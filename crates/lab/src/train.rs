@@ -278,6 +278,7 @@ fn make_steps(
                     step,
                     bound: held_out.bound,
                     bit_error: held_out.bit_error,
+                    accuracy: held_out.accuracy,
                 });
             }
         }
@@ -344,6 +345,8 @@ fn log_events(events: &mut EventWriter, row: &Metrics) -> std::io::Result<()> {
         ("kl", row.kl),
         ("kl_last", row.kl_last),
         ("bit_error", row.bit_error),
+        ("accuracy", row.accuracy),
+        ("admitted", row.admitted.map(|n| n as f32)),
         ("free_energy", row.free_energy),
         ("gradient_norm", Some(row.gradient_norm)),
         ("learning_rate", Some(row.learning_rate as f32)),

@@ -11,10 +11,12 @@
 //! - [`srnn`], [`vrnn`]: stochastic recurrent networks (Fraccaro et al. 2016, Chung et al. 2015).
 //! - [`svg`]: stochastic video generation (Denton and Fergus 2018).
 //! - [`sequence`]: a recurrent core alone, that answers with bits.
+//! - [`classifier`]: a recurrent core alone, that names a class.
 //! - [`visual`]: encoders and decoders of frames; [`maps`], [`mlp`]: maps from vectors to
 //!   vectors.
 //! - [`distributions`]: diagonal Gaussians and likelihoods.
 
+pub mod classifier;
 pub mod distributions;
 mod error;
 pub mod filtering;
@@ -33,6 +35,7 @@ pub mod svg;
 pub mod visual;
 pub mod vrnn;
 
+pub use classifier::{Classified, Classifier, ClassifierConfig};
 pub use distributions::{DiagonalGaussian, Likelihood, LikelihoodConfig};
 pub use error::ModelError;
 pub use filtering::{Filtered, FilteringModel, filter};

@@ -20,8 +20,12 @@ pub struct MemorySettings {
     pub hybrid: HybridSettings,
     /// An LSTM without any other memory.
     pub lstm: LstmSettings,
+    /// An LSTM in layers.
+    pub stacked_lstm: StackedLstmSettings,
     /// Relational Memory Core.
     pub rmc: RmcSettings,
+    /// Memory of the entity network.
+    pub ent_net: EntNetSettings,
 }
 
 /// Sizes of the LSTM core.
@@ -114,6 +118,26 @@ pub struct HybridSettings {
 pub struct LstmSettings {
     /// Size of its state.
     pub hidden: usize,
+}
+
+/// Sizes of the LSTM in layers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StackedLstmSettings {
+    /// Size of each layer's state.
+    pub hidden: usize,
+    /// Layers.
+    pub layers: usize,
+}
+
+/// Sizes of the entity network's memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EntNetSettings {
+    /// Cells.
+    pub cells: usize,
+    /// Width of a cell.
+    pub width: usize,
 }
 
 /// Sizes of the Relational Memory Core. Each of its slots is `heads * head_size` wide.
@@ -217,6 +241,24 @@ impl Default for HybridSettings {
 impl Default for LstmSettings {
     fn default() -> Self {
         Self { hidden: 128 }
+    }
+}
+
+impl Default for StackedLstmSettings {
+    fn default() -> Self {
+        Self {
+            hidden: 128,
+            layers: 2,
+        }
+    }
+}
+
+impl Default for EntNetSettings {
+    fn default() -> Self {
+        Self {
+            cells: 4,
+            width: 128,
+        }
     }
 }
 
