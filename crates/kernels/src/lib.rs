@@ -6,7 +6,7 @@
 //!
 //! - [`adam`]: the arithmetic of the optimiser.
 //! - [`linear`]: an affine map and its nonlinearity.
-//! - [`lstm`]: the gates of one LSTM step.
+//! - [`lstm`]: an LSTM's step, and a whole sequence of them.
 //! - [`attention`]: softplus-normalised attention and the read it weighs.
 //! - [`conv`]: convolutions and transposed convolutions.
 //! - [`batch_norm`]: batch norm over images, with ReLU.

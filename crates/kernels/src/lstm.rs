@@ -1,5 +1,6 @@
-//! LSTM steps.
+//! LSTM steps, and sequences of them.
 
+use crate::split::split_rows;
 use burn::tensor::{Tensor, activation};
 
 /// Weights of an LSTM, prepared for the steps of one sequence.
@@ -88,6 +89,50 @@ pub fn lstm_step(
             crate::flex::lstm_step(x, hidden, cell, node.clone(), uses.clone())
         }
     }
+}
+
+/// All LSTM steps of a sequence whose inputs are known beforehand; the equations are those of [`lstm_step`].
+///
+/// Returns the hidden states of all steps, the last of them, and the last cell. What inputs give to the
+/// gates is one product over all steps.
+///
+/// # Shapes
+/// - `x`: `[steps * batch, inputs]`, step after step; the first result: `[steps * batch, hidden]`
+/// - `state`, `h` and `c`, and the other results: `[batch, hidden]`
+/// - `weights`, of input and state: `[inputs, 4 * hidden]` and `[hidden, 4 * hidden]`; `bias`:
+///   `[4 * hidden]`; gates in the order `i, f, g, o`
+///
+/// # Panics
+/// If there is no step, or shapes do not fit.
+pub fn lstm_sequence(
+    x: Tensor<2>,
+    state: [Tensor<2>; 2],
+    weights: [Tensor<2>; 2],
+    bias: Tensor<1>,
+) -> [Tensor<2>; 3] {
+    let [rows, batch] = [x.dims()[0], state[0].dims()[0]];
+    assert!(rows > 0 && batch > 0, "a step of a sequence at least");
+    #[cfg(feature = "flex")]
+    if crate::flex::fused(&bias.device()) {
+        return crate::flex::lstm_sequence(x, state, weights, bias);
+    }
+    plain_sequence(x, state, weights, bias)
+}
+
+fn plain_sequence(
+    x: Tensor<2>,
+    [mut hidden, mut cell]: [Tensor<2>; 2],
+    [input, recurrent]: [Tensor<2>; 2],
+    bias: Tensor<1>,
+) -> [Tensor<2>; 3] {
+    let steps = x.dims()[0] / hidden.dims()[0];
+    let given = x.matmul(input) + bias.unsqueeze::<2>();
+    let mut all = Vec::with_capacity(steps);
+    for given in split_rows(given, steps) {
+        (hidden, cell) = cell_of(given + hidden.matmul(recurrent.clone()), cell);
+        all.push(hidden.clone());
+    }
+    [Tensor::cat(all, 0), hidden, cell]
 }
 
 /// Hidden and cell state from pre-activations.
@@ -261,6 +306,105 @@ mod kernel {
             let (name, inputs) = (format!("{shape:?}"), inputs(shape));
             let kernel = sequence(shape, LstmWeights::fused);
             let plain = sequence(shape, LstmWeights::plain);
+            assert_spreads(&inputs, &[f32::NAN], &name, kernel, plain);
+        }
+    }
+
+    /// Weights of input and state, bias, input of all steps, first hidden state and cell.
+    fn sequence_inputs(shape: Shape) -> Vec<Vec<f32>> {
+        let [batch, size, _, steps] = shape;
+        let mut all = inputs(shape);
+        all[3] = numbers(steps * batch * size, 7);
+        all
+    }
+
+    type Sequence = fn(Tensor<2>, [Tensor<2>; 2], [Tensor<2>; 2], Tensor<1>) -> [Tensor<2>; 3];
+
+    /// Of the results those in `parts`, as rows.
+    fn whole(
+        [batch, size, hidden, steps]: Shape,
+        parts: &'static [usize],
+        f: Sequence,
+    ) -> impl Fn(Vec<Tensor<1>>, Way) -> Tensor<2> {
+        move |all, way| {
+            let [input, recurrent, bias, x, h, c]: [_; 6] = all.try_into().unwrap();
+            let found = f(
+                arranged(x, [steps * batch, size], way),
+                [h, c].map(|part| arranged(part, [batch, hidden], way)),
+                [(input, size), (recurrent, hidden)]
+                    .map(|(weight, rows)| arranged(weight, [rows, 4 * hidden], way)),
+                arranged(bias, [4 * hidden], way),
+            );
+            let parts = parts.iter().map(|part| found[*part].clone());
+            Tensor::cat(parts.collect(), 0)
+        }
+    }
+
+    #[test]
+    fn a_sequence_agrees_with_the_plain_composition() {
+        // Steps on one thread and on several, shares of the batch that do not come out even.
+        for shape in [
+            [1, 1, 1, 1],
+            [7, 1, 1, 5],
+            [1, 13, 1, 3],
+            [1, 1, 17, 31],
+            [2, 3, 5, 4],
+            [3, 7, 17, 9],
+            [5, 3, 90, 8],
+            [29, 40, 72, 3],
+        ] {
+            let (name, inputs) = (format!("{shape:?}"), sequence_inputs(shape));
+            let kernel = whole(shape, &[0, 1, 2], crate::flex::lstm_sequence);
+            let plain = whole(shape, &[0, 1, 2], plain_sequence);
+            assert_same(&inputs, 1e-5, &name, kernel, plain);
+            for parts in [&[0][..], &[1], &[2], &[1, 2]] {
+                let kernel = whole(shape, parts, crate::flex::lstm_sequence);
+                let plain = whole(shape, parts, plain_sequence);
+                let found = gradients(&inputs, &[], Way::Straight, kernel);
+                let expected = gradients(&inputs, &[], Way::Straight, plain);
+                let name = format!("{name}, results {parts:?}");
+                assert_close(&found, &crate::check::wide(&expected), 1e-5, &name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_sequence_is_its_steps() {
+        fn steps(
+            x: Tensor<2>,
+            [mut hidden, mut cell]: [Tensor<2>; 2],
+            [input, recurrent]: [Tensor<2>; 2],
+            bias: Tensor<1>,
+        ) -> [Tensor<2>; 3] {
+            let weights = LstmWeights::plain(input, recurrent, bias);
+            let mut all = Vec::new();
+            let batch = hidden.dims()[0];
+            for step in 0..x.dims()[0] / batch {
+                let x = x.clone().narrow(0, step * batch, batch);
+                (hidden, cell) = lstm_step(x, hidden, cell, &weights);
+                all.push(hidden.clone());
+            }
+            [Tensor::cat(all, 0), hidden, cell]
+        }
+        for shape in [[1, 1, 1, 1], [2, 3, 5, 4], [3, 7, 17, 9]] {
+            let inputs = sequence_inputs(shape);
+            let expected = whole(shape, &[0, 1, 2], steps);
+            let expected = gradients(&inputs, &[], Way::Straight, expected);
+            for f in [crate::flex::lstm_sequence as Sequence, plain_sequence] {
+                let found = whole(shape, &[0, 1, 2], f);
+                let found = gradients(&inputs, &[], Way::Straight, found);
+                let name = format!("{shape:?}");
+                assert_close(&found, &crate::check::wide(&expected), 1e-5, &name);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_in_a_sequence_stays_none() {
+        for shape in [[1, 1, 1, 1], [3, 2, 5, 3]] {
+            let (name, inputs) = (format!("{shape:?}"), sequence_inputs(shape));
+            let kernel = whole(shape, &[0, 1, 2], crate::flex::lstm_sequence);
+            let plain = whole(shape, &[0, 1, 2], plain_sequence);
             assert_spreads(&inputs, &[f32::NAN], &name, kernel, plain);
         }
     }

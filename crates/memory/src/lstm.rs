@@ -5,7 +5,7 @@ use burn::{
     module::{Module, Param},
     tensor::{Device, Tensor},
 };
-use mnemora_kernels::lstm::{LstmWeights, lstm_step};
+use mnemora_kernels::lstm::{LstmWeights, lstm_sequence, lstm_step};
 
 /// A single-layer LSTM with one bias vector; gates in the order `i, f, g, o`.
 #[derive(Module, Debug)]
@@ -102,5 +102,29 @@ impl Lstm {
             cell,
             weights: Some(weights),
         }
+    }
+
+    /// All steps of a sequence whose inputs are known beforehand: the hidden state of each, `[steps * batch,
+    /// hidden]`, step after step, and the state after the last. It is what [`step`](Self::step) gives,
+    /// in fewer and larger products, by the module's weights as they are.
+    ///
+    /// # Shapes
+    /// `inputs`: `[steps * batch, inputs]`
+    ///
+    /// # Panics
+    /// If there is no step.
+    pub fn steps(&self, inputs: Tensor<2>, state: LstmState) -> (Tensor<2>, LstmState) {
+        let [outputs, hidden, cell] = lstm_sequence(
+            inputs,
+            [state.hidden, state.cell],
+            [self.weight_input.val(), self.weight_hidden.val()],
+            self.bias.val(),
+        );
+        let state = LstmState {
+            hidden,
+            cell,
+            weights: state.weights,
+        };
+        (outputs, state)
     }
 }

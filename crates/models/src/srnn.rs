@@ -201,15 +201,11 @@ impl FilteringModel for Srnn {
         let rows = |parts: &dyn Fn(&Inputs<Tensor<2>>) -> Tensor<2>| {
             Tensor::cat(inputs.iter().map(parts).collect(), 0)
         };
-        let mut lstm = state.lstm.clone();
-        let mut observation = &state.observation;
-        let mut hidden = Vec::with_capacity(inputs.len());
-        for input in inputs {
-            lstm = self.lstm.step(observation.clone(), lstm);
-            hidden.push(lstm.hidden.clone());
-            observation = &input.features;
-        }
-        let hidden = Tensor::cat(hidden, 0);
+        let (last, rest) = inputs.split_last()?;
+        let before = rest.iter().map(|input| &input.features);
+        let before = std::iter::once(&state.observation).chain(before).cloned();
+        let before = Tensor::cat(before.collect(), 0);
+        let (hidden, lstm) = self.lstm.steps(before, state.lstm.clone());
         let (posterior, latent) = match given {
             Some((posterior, latent)) => (posterior.clone(), latent.clone()),
             None => {
@@ -221,7 +217,7 @@ impl FilteringModel for Srnn {
             }
         };
         let (batch, count) = (state.latent.dims()[0], latent.dims()[0]);
-        let last = latent.clone().narrow(0, count - batch, batch);
+        let last_latent = latent.clone().narrow(0, count - batch, batch);
         let before = match count == batch {
             true => state.latent.clone(),
             false => {
@@ -237,8 +233,8 @@ impl FilteringModel for Srnn {
         };
         let state = SrnnState {
             lstm,
-            latent: last,
-            observation: observation.clone(),
+            latent: last_latent,
+            observation: last.features.clone(),
         };
         Some((steps, state))
     }

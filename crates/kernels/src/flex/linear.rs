@@ -372,9 +372,11 @@ fn to_input(gradient: &Raw, weight: &Raw) -> Raw {
     raw(output, [rows, inputs])
 }
 
-/// Sums of columns.
+/// Sums of some columns, from `first` on.
 struct Columns<'a> {
     rows: &'a [f32],
+    width: usize,
+    first: usize,
     output: &'a mut [f32],
 }
 
@@ -383,12 +385,34 @@ impl Loop for Columns<'_> {
 
     #[inline(always)]
     fn run(self) {
-        for row in self.rows.chunks_exact(self.output.len()) {
-            for (sum, value) in self.output.iter_mut().zip(row) {
+        let count = self.output.len();
+        for row in self.rows.chunks_exact(self.width) {
+            for (sum, value) in self.output.iter_mut().zip(&row[self.first..][..count]) {
                 *sum += value;
             }
         }
     }
+}
+
+/// Sums of all columns of `[rows, width]`.
+pub(super) fn column_sums(rows: &[f32], width: usize) -> Vec<f32> {
+    /// Numbers under which a second thread costs more than it saves.
+    const SERIAL: usize = 1 << 18;
+    let mut sums = vec![0.0; width];
+    let share = match rows.len() < SERIAL {
+        true => width,
+        false => width.div_ceil(rayon::current_num_threads()),
+    };
+    let shares = sums.par_chunks_mut(share.max(1)).enumerate();
+    shares.for_each(|(index, output)| {
+        run(Columns {
+            rows,
+            width,
+            first: index * share,
+            output,
+        });
+    });
+    sums
 }
 
 /// `activation(x weight + bias)`, of contiguous tensors.
@@ -462,11 +486,7 @@ pub(super) fn tracked<C: CheckpointStrategy>(
             let [to_x, to_weight, to_bias] = ops.parents;
             if let Some(node) = to_bias {
                 let [_, width] = outer.layout().shape().dims();
-                let mut sums = vec![0.0; width];
-                run(Columns {
-                    rows: slice(&outer),
-                    output: &mut sums,
-                });
+                let sums = column_sums(slice(&outer), width);
                 grads.register::<Flex>(node.id, raw(sums, [width]));
             }
             if let Some(node) = to_x {

@@ -1,5 +1,5 @@
-//! The elementwise part of an LSTM step, forward and backward in one pass each; `steps.rs` has the
-//! rest.
+//! The elementwise part of an LSTM step, forward and backward in one pass each; `steps.rs` and
+//! `sequence.rs` have the rest.
 
 use super::{Loop, Raw, contiguous, math, raw, run, slice};
 
@@ -102,19 +102,49 @@ impl Loop for Gradient<'_> {
     }
 }
 
+/// Rows of a step: their gates and cells before, to hidden states and cells, and what the gradient needs,
+/// `[rows, 5, hidden]`.
+pub(super) fn step_rows(
+    gates: &[f32],
+    cell: &[f32],
+    hidden: usize,
+    outputs: [&mut [f32]; 2],
+    saved: &mut [f32],
+) {
+    run(Forward {
+        gates,
+        cell,
+        hidden,
+        outputs,
+        saved,
+    });
+}
+
+/// Gradients of gates and of cells before, from those of hidden states and cells.
+pub(super) fn gradient_rows(
+    [cell, saved]: [&[f32]; 2],
+    gradients: [&[f32]; 2],
+    hidden: usize,
+    [gates_out, cell_out]: [&mut [f32]; 2],
+) {
+    run(Gradient {
+        cell,
+        saved,
+        gradients,
+        hidden,
+        gates_out,
+        cell_out,
+    });
+}
+
 /// Hidden state and cell, and what the gradient needs.
 pub(super) fn forward(gates: &[f32], cell: &Raw) -> ([Raw; 2], Raw) {
     let cell = contiguous(cell);
     let [batch, hidden] = cell.layout().shape().dims();
     let mut outputs = [(); 2].map(|()| vec![0.0; batch * hidden]);
     let mut saved = vec![0.0; batch * 5 * hidden];
-    run(Forward {
-        gates,
-        cell: slice(&cell),
-        hidden,
-        outputs: outputs.each_mut().map(Vec::as_mut_slice),
-        saved: &mut saved,
-    });
+    let both = outputs.each_mut().map(Vec::as_mut_slice);
+    step_rows(gates, slice(&cell), hidden, both, &mut saved);
     (
         outputs.map(|output| raw(output, [batch, hidden])),
         raw(saved, [batch, 5 * hidden]),
@@ -128,13 +158,11 @@ pub(super) fn gradients(cell: &Raw, saved: &Raw, outer: [Option<Raw>; 2]) -> (Ve
         outer.map(|part| part.unwrap_or_else(|| raw(vec![0.0; batch * hidden], [batch, hidden])));
     let mut gates_out = vec![0.0; batch * 4 * hidden];
     let mut cell_out = vec![0.0; batch * hidden];
-    run(Gradient {
-        cell: slice(cell),
-        saved: slice(saved),
-        gradients: outer.each_ref().map(slice),
+    gradient_rows(
+        [cell, saved].map(slice),
+        outer.each_ref().map(slice),
         hidden,
-        gates_out: &mut gates_out,
-        cell_out: &mut cell_out,
-    });
+        [&mut gates_out, &mut cell_out],
+    );
     (gates_out, cell_out)
 }

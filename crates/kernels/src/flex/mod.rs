@@ -21,6 +21,7 @@ mod lstm;
 mod math;
 mod panels;
 mod parts;
+mod sequence;
 mod spectral;
 mod steps;
 mod transpose;
@@ -81,6 +82,18 @@ pub(crate) trait FusedOps: Backend {
         cell: FloatTensor<Self>,
         weights: FloatTensor<Self>,
         uses: Uses,
+        parts: Parts,
+    ) -> FloatTensor<Self>;
+
+    /// Inputs of all steps, state and cell, weights of inputs and state, bias; `parts` are the hidden states of
+    /// all steps, then the last of them and its cell.
+    fn lstm_sequence(
+        x: FloatTensor<Self>,
+        hidden: FloatTensor<Self>,
+        cell: FloatTensor<Self>,
+        weight_input: FloatTensor<Self>,
+        weight_hidden: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
         parts: Parts,
     ) -> FloatTensor<Self>;
 
@@ -180,6 +193,19 @@ impl FusedOps for Flex {
 
     fn lstm_step(x: Raw, hidden: Raw, cell: Raw, _: Raw, uses: Uses, parts: Parts) -> Raw {
         steps::forward(&x, &hidden, &cell, uses, parts)
+    }
+
+    fn lstm_sequence(
+        x: Raw,
+        hidden: Raw,
+        cell: Raw,
+        weight_input: Raw,
+        weight_hidden: Raw,
+        bias: Raw,
+        parts: Parts,
+    ) -> Raw {
+        let all = [&x, &hidden, &cell, &weight_input, &weight_hidden, &bias];
+        sequence::forward(all, parts)
     }
 
     fn cosine(keys: Raw, memory: Raw) -> Raw {
@@ -300,6 +326,19 @@ impl<C: CheckpointStrategy> FusedOps for Autodiff<Flex, C> {
         parts: Parts,
     ) -> FloatTensor<Self> {
         steps::tracked_step::<C>(x, hidden, cell, weights, uses, parts)
+    }
+
+    fn lstm_sequence(
+        x: FloatTensor<Self>,
+        hidden: FloatTensor<Self>,
+        cell: FloatTensor<Self>,
+        weight_input: FloatTensor<Self>,
+        weight_hidden: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        parts: Parts,
+    ) -> FloatTensor<Self> {
+        let all = [x, hidden, cell, weight_input, weight_hidden, bias];
+        sequence::tracked::<C>(all, parts)
     }
 
     fn cosine(keys: FloatTensor<Self>, memory: FloatTensor<Self>) -> FloatTensor<Self> {
@@ -475,6 +514,29 @@ pub(crate) fn lstm_step(
     );
     let whole = Tensor::from_dispatch(whole);
     (part(&whole, &parts, 0), part(&whole, &parts, 1))
+}
+
+/// [`crate::lstm::lstm_sequence`]
+pub(crate) fn lstm_sequence(
+    x: Tensor<2>,
+    state: [Tensor<2>; 2],
+    weights: [Tensor<2>; 2],
+    bias: Tensor<1>,
+) -> [Tensor<2>; 3] {
+    let parts = Parts::default();
+    let [hidden, cell] = state.map(Tensor::into_dispatch);
+    let [input, recurrent] = weights.map(Tensor::into_dispatch);
+    let whole = <Dispatch as FusedOps>::lstm_sequence(
+        x.into_dispatch(),
+        hidden,
+        cell,
+        input,
+        recurrent,
+        bias.into_dispatch(),
+        parts.clone(),
+    );
+    let whole = Tensor::from_dispatch(whole);
+    [0, 1, 2].map(|index| part(&whole, &parts, index))
 }
 
 /// [`crate::content::cosine_similarity`]

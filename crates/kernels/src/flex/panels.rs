@@ -79,8 +79,7 @@ impl Panels {
         let panels = self.width.div_ceil(PANEL);
         let threads = rayon::current_num_threads().min(panels);
         if threads < 2 || rows.len() * self.width < SERIAL {
-            let mut parts: Vec<&mut [f32]> = output.chunks_exact_mut(self.width).collect();
-            self.multiply_panels(rows, 0..panels, &mut parts);
+            self.multiply_into(rows, &mut output);
             return output;
         }
         let share = panels.div_ceil(threads);
@@ -97,6 +96,13 @@ impl Panels {
             self.multiply_panels(rows, panels, &mut parts);
         });
         output
+    }
+
+    /// The same by one thread, into `output`.
+    pub(super) fn multiply_into(&self, rows: &[f32], output: &mut [f32]) {
+        let panels = self.width.div_ceil(PANEL);
+        let mut parts: Vec<&mut [f32]> = output.chunks_exact_mut(self.width).collect();
+        self.multiply_panels(rows, 0..panels, &mut parts);
     }
 
     /// Some of the panels, whose columns of each row are `output`.

@@ -1,0 +1,294 @@
+//! An LSTM over a sequence whose inputs are all known, as one operation.
+//!
+//! What inputs give to the gates is one product for all steps, and so is the gradient of each weight. In
+//! between only the recurrent product is left for the time loop, with a matrix that is packed once. Threads
+//! share out the sequences of the batch, which do not depend on each other: none waits for another at a step.
+
+use super::{Loop, Raw, contiguous, linear, lstm, panels::Panels, raw, run, slice};
+use crate::{flex::Parts, linear::Activation};
+use burn::backend::{
+    Autodiff, Flex,
+    autodiff::{
+        checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
+        grads::Gradients,
+        ops::{Backward, Ops, OpsKind},
+    },
+    ops::FloatTensorOps,
+    tensor::FloatTensor,
+};
+use rayon::prelude::*;
+
+/// Multiplications of a time loop under which a second thread costs more than it saves.
+const SERIAL: usize = 1 << 20;
+
+/// Sequences of the batch that a thread takes through all steps.
+fn share(batch: usize, multiplications: usize) -> usize {
+    let threads = rayon::current_num_threads();
+    match threads == 1 || batch < threads || multiplications < SERIAL {
+        true => batch,
+        false => batch.div_ceil(threads),
+    }
+}
+
+/// What belongs to each share: of `[steps, batch, width]` its rows of every step.
+fn shared_out(
+    values: &mut [f32],
+    batch: usize,
+    width: usize,
+    share: usize,
+) -> Vec<Vec<&mut [f32]>> {
+    let mut shares: Vec<Vec<&mut [f32]>> = (0..batch.div_ceil(share)).map(|_| Vec::new()).collect();
+    for step in values.chunks_exact_mut(batch * width) {
+        for (rows, share) in step.chunks_mut(share * width).zip(&mut shares) {
+            share.push(rows);
+        }
+    }
+    shares
+}
+
+/// `rows` times the matrix; by columns on several threads where a step is alone.
+fn multiply(panels: &Panels, rows: &[f32], alone: bool, output: &mut [f32]) {
+    match alone {
+        true => output.copy_from_slice(&panels.multiply(rows)),
+        false => panels.multiply_into(rows, output),
+    }
+}
+
+/// Adds numbers to others.
+struct Add<'a>(&'a mut [f32], &'a [f32]);
+
+impl Loop for Add<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for (sum, value) in self.0.iter_mut().zip(self.1) {
+            *sum += value;
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sizes {
+    steps: usize,
+    batch: usize,
+    hidden: usize,
+}
+
+/// What the gradient needs.
+#[derive(Clone, Debug)]
+struct Saved {
+    sizes: Sizes,
+    x: Raw,
+    weight_input: Raw,
+    weight_hidden: Raw,
+    /// Hidden states before each step and after the last, `[(steps + 1) * batch, hidden]`.
+    hidden: Raw,
+    /// The same of cells.
+    cells: Raw,
+    /// Of the gates of all steps, see [`lstm`].
+    gates: Raw,
+    parts: Parts,
+}
+
+fn rows(all: &Raw, range: std::ops::Range<usize>) -> Raw {
+    all.narrow(0, range.start, range.len())
+}
+
+/// The sequence; it leaves its outputs with `parts`.
+fn sequence(all: [&Raw; 6], parts: Parts) -> (Raw, Saved) {
+    let [
+        x,
+        first_hidden,
+        first_cell,
+        weight_input,
+        weight_hidden,
+        bias,
+    ] = all.map(contiguous);
+    let [batch, hidden] = first_hidden.layout().shape().dims();
+    let [count, inputs] = x.layout().shape().dims();
+    let width = 4 * hidden;
+    assert!(batch > 0 && count.is_multiple_of(batch), "whole steps");
+    assert_eq!(first_cell.layout().shape().dims(), [batch, hidden]);
+    assert_eq!(
+        [&weight_input, &weight_hidden].map(|weight| weight.layout().shape().dims()),
+        [[inputs, width], [hidden, width]],
+        "shapes of the weights"
+    );
+    let steps = count / batch;
+    let given = linear::forward(&x, &weight_input, &bias, Activation::Identity);
+    let given = slice(&given);
+    let panels = Panels::stacked(&[slice(&weight_hidden)], width);
+    let size = batch * hidden;
+    let mut states = [&first_hidden, &first_cell].map(|first| {
+        let mut all = Vec::with_capacity((steps + 1) * size);
+        all.extend_from_slice(slice(first));
+        all.resize((steps + 1) * size, 0.0);
+        all
+    });
+    let mut gates = vec![0.0; steps * size * 5];
+    let share = share(batch, count * hidden * width);
+    let alone = share == batch;
+    let [hiddens, cells] = &mut states;
+    let shares = shared_out(hiddens, batch, hidden, share)
+        .into_par_iter()
+        .zip(shared_out(cells, batch, hidden, share))
+        .zip(shared_out(&mut gates, batch, 5 * hidden, share));
+    shares
+        .enumerate()
+        .for_each(|(index, ((mut hiddens, mut cells), mut gates))| {
+            let first = index * share * width;
+            let mut sums = vec![0.0; hiddens[0].len() * 4];
+            for step in 0..steps {
+                let [hidden_before, hidden_after] = pair(&mut hiddens, step);
+                let [cell_before, cell_after] = pair(&mut cells, step);
+                multiply(&panels, hidden_before, alone, &mut sums);
+                let given = &given[step * batch * width + first..][..sums.len()];
+                run(Add(&mut sums, given));
+                let outputs = [hidden_after, cell_after];
+                lstm::step_rows(&sums, cell_before, hidden, outputs, gates[step]);
+            }
+        });
+    let last = states.each_ref().map(|all| all[steps * size..].to_vec());
+    let [hiddens, cells] = states.map(|all| raw(all, [(steps + 1) * batch, hidden]));
+    let [last_hidden, last_cell] = last.map(|last| raw(last, [batch, hidden]));
+    let outputs = rows(&hiddens, batch..(steps + 1) * batch);
+    let output = parts.put([outputs, last_hidden, last_cell]);
+    let saved = Saved {
+        sizes: Sizes {
+            steps,
+            batch,
+            hidden,
+        },
+        x,
+        weight_input,
+        weight_hidden,
+        hidden: hiddens,
+        cells,
+        gates: raw(gates, [steps * batch, 5 * hidden]),
+        parts,
+    };
+    (output, saved)
+}
+
+/// A step's rows and those after it.
+fn pair<'a>(steps: &'a mut [&mut [f32]], step: usize) -> [&'a mut [f32]; 2] {
+    let [before, after] = &mut steps[step..step + 2] else {
+        unreachable!("two of them")
+    };
+    [before, after]
+}
+
+/// Gradients of the gates of all steps before their nonlinearities, of the first hidden state and of the
+/// first cell.
+fn through_time(saved: &Saved, outer: [Option<Raw>; 3]) -> [Vec<f32>; 3] {
+    let Sizes {
+        steps,
+        batch,
+        hidden,
+    } = saved.sizes;
+    let (size, width) = (batch * hidden, 4 * hidden);
+    let panels = Panels::transposed(slice(&saved.weight_hidden), width);
+    let [to_outputs, to_hidden, to_cell] = outer;
+    let to_outputs = to_outputs.as_ref().map(slice);
+    // Of the state behind the step that is next, going backward.
+    let mut to_state = [to_hidden, to_cell].map(|last| match last {
+        Some(last) => slice(&last).to_vec(),
+        None => vec![0.0; size],
+    });
+    let mut gates = vec![0.0; steps * batch * width];
+    let share = share(batch, steps * size * width);
+    let alone = share == batch;
+    let [to_hidden, to_cell] = &mut to_state;
+    let shares = shared_out(&mut gates, batch, width, share)
+        .into_par_iter()
+        .zip(to_hidden.par_chunks_mut(share * hidden))
+        .zip(to_cell.par_chunks_mut(share * hidden));
+    shares
+        .enumerate()
+        .for_each(|(index, ((mut gates, to_hidden), to_cell))| {
+            let (first, count) = (index * share * hidden, to_hidden.len());
+            let mut to_cell_before = vec![0.0; count];
+            for step in (0..steps).rev() {
+                let place = step * size + first;
+                if let Some(to_outputs) = to_outputs {
+                    run(Add(to_hidden, &to_outputs[place..][..count]));
+                }
+                let cell = &slice(&saved.cells)[place..][..count];
+                let kept = &slice(&saved.gates)[5 * place..][..5 * count];
+                lstm::gradient_rows(
+                    [cell, kept],
+                    [&*to_hidden, &*to_cell],
+                    hidden,
+                    [&mut *gates[step], &mut to_cell_before],
+                );
+                to_cell.copy_from_slice(&to_cell_before);
+                multiply(&panels, gates[step], alone, to_hidden);
+            }
+        });
+    let [to_hidden, to_cell] = to_state;
+    [gates, to_hidden, to_cell]
+}
+
+pub(super) fn forward(all: [&Raw; 6], parts: Parts) -> Raw {
+    sequence(all, parts).0
+}
+
+pub(super) fn tracked<C: CheckpointStrategy>(
+    all: [FloatTensor<Autodiff<Flex, C>>; 6],
+    parts: Parts,
+) -> FloatTensor<Autodiff<Flex, C>> {
+    #[derive(Debug)]
+    struct Sequence;
+
+    impl Backward<Flex, 6> for Sequence {
+        type State = Saved;
+
+        fn backward(self, ops: Ops<Saved, 6>, grads: &mut Gradients, _: &mut Checkpointer) {
+            let saved = ops.state;
+            // What each part registered says only that there was one.
+            let _ = grads.consume::<Flex>(&ops.node);
+            let Sizes {
+                steps,
+                batch,
+                hidden,
+            } = saved.sizes;
+            let (count, width) = (steps * batch, 4 * hidden);
+            let [gates, to_first_hidden, to_first_cell] =
+                through_time(&saved, saved.parts.gradients());
+            let [to_x, to_hidden, to_cell, to_input, to_recurrent, to_bias] = ops.parents;
+            if let Some(node) = to_bias {
+                let sums = linear::column_sums(&gates, width);
+                grads.register::<Flex>(node.id, raw(sums, [width]));
+            }
+            if let Some(node) = to_hidden {
+                grads.register::<Flex>(node.id, raw(to_first_hidden, [batch, hidden]));
+            }
+            if let Some(node) = to_cell {
+                grads.register::<Flex>(node.id, raw(to_first_cell, [batch, hidden]));
+            }
+            let gates = raw(gates, [count, width]);
+            if let Some(node) = to_recurrent {
+                let before = Flex::float_transpose(rows(&saved.hidden, 0..count));
+                grads.register::<Flex>(node.id, Flex::float_matmul(before, gates.clone()));
+            }
+            if let Some(node) = to_input {
+                let turned = Flex::float_transpose(saved.x);
+                grads.register::<Flex>(node.id, Flex::float_matmul(turned, gates.clone()));
+            }
+            if let Some(node) = to_x {
+                let turned = Flex::float_transpose(saved.weight_input);
+                grads.register::<Flex>(node.id, Flex::float_matmul(gates, turned));
+            }
+        }
+    }
+
+    let parted = all.map(|tensor| tensor.into_parts());
+    let values = parted.each_ref().map(|(value, _)| value);
+    let (output, saved) = sequence(values, parts);
+    let guards = parted.map(|(_, guard)| guard);
+    match Sequence.prepare::<C>(guards).compute_bound().stateful() {
+        OpsKind::Tracked(prep) => prep.finish(saved, output),
+        OpsKind::UnTracked(prep) => prep.finish(output),
+    }
+}
