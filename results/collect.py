@@ -48,9 +48,12 @@ LATER = {
 
 
 def label(experiment: dict) -> str:
-    """As `Experiment::label` has it: the memory or the model, and how beliefs are found."""
+    """The memory or the model, and how beliefs are found (as `Experiment::label`), or which slots are read."""
     model = experiment["model"]
     base = model["memory"] if model["name"] == "gtmm" else model["name"]
+    nearest = experiment["memory"].get("lru", {}).get("nearest", 0)
+    if base == "lru" and nearest:
+        base += f"-nearest{nearest}"
     filtering = experiment.get("filtering", {"strategy": "direct"})
     match filtering["strategy"]:
         case "iterative":
@@ -69,7 +72,7 @@ def read_run(directory: Path) -> dict:
     for table, keys in LATER.items():
         for key, value in keys.items():
             experiment[table].setdefault(key, value)
-    if experiment["model"]["name"] == "gtmm" and label(experiment) == experiment["model"]["memory"]:
+    if experiment["model"]["name"] == "gtmm" and experiment.get("filtering", {}).get("strategy") in (None, "direct"):
         # Sizes and settings that such a model does not read.
         for table in ("network", "filtering"):
             experiment.pop(table, None)
