@@ -452,6 +452,14 @@ fn what_does_not_go_together_is_refused() {
         let message = refuse(mnemora(["train", "video-small", "--set", setting]));
         assert_says(&message, &[key, "64x64 grey", "--data"]);
     }
+    for (setting, key) in [
+        ("task.side=32", "task.side"),
+        ("task.colour=true", "task.colour"),
+    ] {
+        let digits = ["--set", "task.name=moving-digits", "--set", setting];
+        let message = refuse(mnemora([&["train", "video-small"][..], &digits].concat()));
+        assert_says(&message, &[key, "moving-digits"]);
+    }
     let message = refuse(mnemora(["train", "nottingham"]));
     assert_says(&message, &["nottingham", "--data"]);
     let folder = tempdir().unwrap();

@@ -1,6 +1,9 @@
 //! Where recorded sequences come from, and what kind of numbers they are.
 
-use crate::{Experiment, LabError, config::LikelihoodName, config::TaskName};
+use crate::{
+    Experiment, LabError,
+    config::{LikelihoodName, TaskName, TaskSettings},
+};
 use mnemora_models::LikelihoodConfig;
 use mnemora_worlds::{
     Corpus, DATA_VARIABLE, DataSet, Draw, FrameSettings, FrameShape, KthSplit, MidiSettings, Mnist,
@@ -14,6 +17,25 @@ use std::{
 
 /// Clips of moving digits that stand for a held-out part.
 const HELD_OUT_CLIPS: usize = 256;
+
+/// Refuses keys of frames that a task's own frames do not follow.
+fn refuse_unread(task: &TaskSettings) -> Result<(), LabError> {
+    let refuse = |key: String, wanted: &str| {
+        Err(LabError::Configuration(format!(
+            "{key}: the frames of {} are {wanted}",
+            task.name.as_str()
+        )))
+    };
+    match task.name {
+        TaskName::MovingDigits if task.side != MovingDigits::SIDE => {
+            refuse(format!("task.side is {}", task.side), "64x64 pixels")
+        }
+        TaskName::MovingDigits | TaskName::Kth if task.colour => {
+            refuse("task.colour is true".into(), "grey")
+        }
+        _ => Ok(()),
+    }
+}
 
 /// What the numbers of a step are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +82,7 @@ impl Source {
                 ))
             })
         };
+        refuse_unread(task)?;
         let music = |music| PianoRolls::find(music, path);
         let speech = |set| Speech::find(set, path);
         let source = match task.name {
