@@ -76,11 +76,14 @@ def main() -> int:
         import pytorch_kernels
         import pytorch_limits
         import pytorch_lstm
+        import pytorch_relational
         import pytorch_sequences
+        import pytorch_video
     except Exception as error:
         say({"error": describe(error)})
         return 1
-    works = pytorch_limits.WORKS | pytorch_gtmm.WORKS | pytorch_lstm.WORKS | pytorch_sequences.WORKS | pytorch_kernels.WORKS
+    modules = [pytorch_limits, pytorch_gtmm, pytorch_lstm, pytorch_sequences, pytorch_video, pytorch_relational, pytorch_kernels]
+    works = {name: work for module in modules for name, work in module.WORKS.items()}
     say({"torch": torch.__version__, "python": platform.python_version(), "works": list(works)})
     peer = Peer(works)
     for line in sys.stdin:

@@ -104,6 +104,30 @@ def dnc_step() -> Work:
     return work(function, interface, leaf(BATCH, SLOTS, WIDTH), *others)
 
 
+def relation() -> Work:
+    sequences, rows, queries, heads, size = 64, 9, 8, 8, 32
+    width = 3 * heads * size
+
+    def projections(projected: Tensor, gamma: Tensor, beta: Tensor) -> tuple[Tensor, ...]:
+        normal = F.layer_norm(projected, (width,), gamma, beta).view(sequences, rows, heads, 3 * size).transpose(1, 2)
+        q, k, v = normal.split(size, dim=3)
+        return q[:, :, :queries], k, v
+
+    def joined(read: Tensor) -> Tensor:
+        return read.transpose(1, 2).reshape(sequences * queries, heads * size)
+
+    def written_out(*leaves: Tensor) -> Tensor:
+        q, k, v = projections(*leaves)
+        return joined(torch.softmax(q @ k.transpose(2, 3) * size**-0.5, dim=3) @ v)
+
+    def torch_attention(*leaves: Tensor) -> Tensor:
+        return joined(F.scaled_dot_product_attention(*projections(*leaves)))
+
+    leaves = leaf(sequences * rows, width), leaf(width), leaf(width)
+    works = {"written out": work(written_out, *leaves), "scaled_dot_product_attention": work(torch_attention, *leaves)}
+    return Work(forms={name: next(iter(one.forms.values())) for name, one in works.items()})
+
+
 def bernoulli() -> Work:
     def function(x: Tensor, logits: Tensor) -> Tensor:
         return -F.binary_cross_entropy_with_logits(logits, x, reduction="none").sum(dim=1)
@@ -139,6 +163,7 @@ WORKS = {
     "kernel/content-weights/5-heads-20-slots": content_weights,
     "kernel/attention-read/5-heads-20-slots": attention_read,
     "kernel/dnc-step/5-heads-20-slots": dnc_step,
+    "kernel/relation/8-heads-8-slots-batch-64": relation,
     "kernel/bernoulli/200x784": bernoulli,
     "kernel/gaussian-kl/200x32": kl_divergence,
     "kernel/gaussian-sample/10x32": gaussian_sample,

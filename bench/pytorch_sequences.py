@@ -72,16 +72,17 @@ def log_bernoulli(x: Tensor, logits: Tensor) -> Tensor:
     return -F.binary_cross_entropy_with_logits(logits, x, reduction="none").sum(dim=-1)
 
 
-def log_bins(x: Tensor, parameters: Tensor) -> Tensor:
+def log_bins(x: Tensor, parameters: Tensor, bin: float = BIN, squashed: bool = False) -> Tensor:
     """Log probability of the bins around `x`, summed over the last axis: the density times the width with the next term of its expansion where a bin
-    is narrow, elsewhere the difference of the tails."""
+    is narrow, elsewhere the difference of the tails. `squashed`: the mean is the sigmoid of its parameter."""
     mean, log_std = parameters.chunk(2, dim=-1)
+    mean = mean.sigmoid() if squashed else mean
     log_std = log_std.clamp(*OBSERVED_LOG_STD)
     inverse = (-log_std).exp()
-    z, width = (x - mean) * inverse, inverse * BIN
+    z, width = (x - mean) * inverse, inverse * bin
     squares = z.square()
     bend = ((squares - 1.0) * width.square()).mul(1.0 / 24.0).clamp(-0.5, 0.5).log1p()
-    density = torch.add(bend - log_std, squares, alpha=-0.5) + (math.log(BIN) - HALF_LOG_TWO_PI)
+    density = torch.add(bend - log_std, squares, alpha=-0.5) + (math.log(bin) - HALF_LOG_TWO_PI)
     narrow = width < 0.05
     if bool(narrow.all()):
         return density.sum(dim=-1)

@@ -12,6 +12,7 @@
 //! - [`batch_norm`]: batch norm over images, with ReLU.
 //! - [`content`]: cosine similarity and the weights it gives.
 //! - [`dnc`]: a step of a DNC's memory.
+//! - [`relation`]: rows of a memory that read from each other, and its gates.
 //! - [`split`]: a sequence's steps.
 //! - [`gaussian`]: Kullback-Leibler divergence, samples and density of diagonal Gaussians.
 //! - [`bernoulli`]: log likelihood from logits; [`bins`]: of bins of Gaussians.
@@ -35,6 +36,7 @@ mod flex;
 pub mod gaussian;
 pub mod linear;
 pub mod lstm;
+pub mod relation;
 pub mod split;
 pub mod works;
 

@@ -11,6 +11,7 @@ use crate::{
     cost::Cost,
     dnc::{DncMemory, dnc_step, interface_size},
     gaussian::{kl_divergence, sample},
+    relation::{Relation, relate},
     split::split_rows,
 };
 use burn::tensor::{Device, Tensor, TensorData};
@@ -71,6 +72,7 @@ pub fn works() -> Vec<KernelWork> {
         content("content-weights/5-heads-20-slots"),
         attention("attention-read/5-heads-20-slots"),
         dnc("dnc-step/5-heads-20-slots"),
+        relation("relation/8-heads-8-slots-batch-64"),
         bernoulli_likelihood("bernoulli/200x784"),
         gaussian_kl("gaussian-kl/200x32"),
         gaussian_sample("gaussian-sample/10x32"),
@@ -258,6 +260,35 @@ fn dnc(name: &'static str) -> KernelWork {
                 dnc_step(interface.clone(), memory.clone())
                     .read_vectors
                     .backward();
+            })
+        }),
+    }
+}
+
+/// Eight slots of the Relational Memory Core and a row of input, at the size of Santoro et al. 2018 for the
+/// N-th farthest task.
+fn relation(name: &'static str) -> KernelWork {
+    const SEQUENCES: usize = 64;
+    let sizes = Relation {
+        rows: 9,
+        queries: 8,
+        heads: 8,
+        key: 32,
+        value: 32,
+    };
+    let width = sizes.heads * (2 * sizes.key + sizes.value);
+    let rows = SEQUENCES * sizes.rows;
+    let reads = SEQUENCES * sizes.queries * sizes.heads;
+    let products = Cost::product(reads, sizes.rows, sizes.key + sizes.value).with_backward();
+    KernelWork {
+        name,
+        cost: products + values_and_gradients(rows * width + 2 * width + reads * sizes.value),
+        prepare: Box::new(move |device| {
+            let projected = leaf([rows, width], device);
+            let affine = [leaf([width], device), leaf([width], device)];
+            Box::new(move || {
+                let (read, _) = relate(projected.clone(), affine.clone(), 1e-5, sizes);
+                read.backward();
             })
         }),
     }

@@ -4,7 +4,7 @@
 //!
 //! | file | what it holds |
 //! | --- | --- |
-//! | `works.rs`, `sequences.rs` | what is timed |
+//! | `works.rs`, `sequences.rs`, `relational.rs` | what is timed |
 //! | `work.rs` | a piece of work, and the clock |
 //! | `peer.rs` | PyTorch as a child process |
 //! | `limits.rs`, `count.rs` | what the machine can do, what a work costs at least |
@@ -19,6 +19,7 @@ mod length;
 mod limits;
 mod peer;
 mod progress;
+mod relational;
 mod sequences;
 mod slots;
 mod table;

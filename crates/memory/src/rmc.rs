@@ -44,7 +44,14 @@ use burn::{
     nn::{LayerNorm, LayerNormConfig, Linear},
     tensor::{Device, Tensor, TensorData, activation},
 };
-use mnemora_kernels::split::split_rows;
+use mnemora_kernels::{
+    linear::{Activation, linear},
+    relation::{Relation, gated_memory, normalised_sum, relate, tanh},
+    split::split_rows,
+};
+
+/// Added to variances by layer norms.
+const EPSILON: f64 = 1e-5;
 
 /// How much of an [`Rmc`]'s memory is new after a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -228,7 +235,11 @@ impl RmcConfig {
         };
         let gates = gate_width.map(|width| width * if self.output_gate { 3 } else { 2 });
         let device = init.device().clone();
-        let norm = |width| LayerNormConfig::new(width).init(&device);
+        let norm = |width| {
+            LayerNormConfig::new(width)
+                .with_epsilon(EPSILON)
+                .init(&device)
+        };
         let projected = self.heads * (2 * self.key_size + self.head_size);
         Ok(Rmc {
             input: init.truncated_normal_linear(self.input, width),
@@ -256,6 +267,17 @@ impl RmcConfig {
     }
 }
 
+fn affine(map: &Linear, x: Tensor<2>, activation: Activation) -> Tensor<2> {
+    let bias = map.bias.as_ref().expect("all maps of an RMC have biases");
+    linear(x, map.weight.val(), bias.val(), activation)
+}
+
+/// Scale and shift.
+fn scales(norm: &LayerNorm) -> [Tensor<1>; 2] {
+    let beta = norm.beta.as_ref().expect("layer norms of an RMC shift");
+    [norm.gamma.val(), beta.val()]
+}
+
 impl Rmc {
     /// Width of a memory, `heads * head_size`.
     fn width(&self) -> usize {
@@ -273,9 +295,10 @@ impl Rmc {
         assert_eq!(given, self.input_size(), "width of the inputs");
         let width = self.width();
         let rows = inputs.reshape([time * batch * self.rows, given / self.rows]);
-        let rows = self.input.forward(rows);
+        let rows = affine(&self.input, rows, Activation::Identity);
         let flat = rows.clone().reshape([time * batch, self.rows * width]);
-        let gates = self.gate_input.as_ref().map(|map| map.forward(flat));
+        let gates = self.gate_input.as_ref();
+        let gates = gates.map(|map| affine(map, flat, Activation::Identity));
         let mut gates = gates.map(|gates| split_rows(gates, time).into_iter());
         split_rows(rows, time)
             .into_iter()
@@ -288,18 +311,39 @@ impl Rmc {
 
     /// One step on a projected input, from `M`, `[batch, slots, heads * head_size]`.
     pub fn step(&self, input: RmcInput, memory: Tensor<3>) -> RmcStep {
+        let shape = memory.dims();
+        let [batch, slots, width] = shape;
         let (candidate, attention) = self.relate(input.rows, memory.clone());
-        let Some(from_input) = input.gates else {
+        let (Some(from_input), Some(map)) = (input.gates, &self.gate_memory) else {
+            let memory = candidate.reshape(shape);
             return RmcStep {
-                memory: candidate.clone(),
-                output: candidate,
+                output: memory.clone(),
+                memory,
                 attention,
             };
         };
-        let mut gates = self.gates(from_input, memory.clone()).into_iter();
-        let mut gate = || gates.next().expect("there are an input and a forget gate");
-        let memory = gate() * candidate.tanh() + gate() * memory;
-        let output = match gates.next() {
+        let memory = memory.reshape([batch * slots, width]);
+        let from_memory = affine(map, tanh(memory.clone()), Activation::Identity);
+        // Output gates are behind the others.
+        let gates = from_input.dims()[1];
+        let (both, third) = match self.output_gate {
+            false => (gates, None),
+            true => {
+                let third = gates / 3;
+                let of = |terms: &Tensor<2>| terms.clone().narrow(1, 2 * third, third);
+                let from_memory = of(&from_memory).reshape([batch, slots, third]);
+                let third = from_memory + of(&from_input).unsqueeze_dim::<3>(1);
+                (gates - gates / 3, Some(activation::sigmoid(third)))
+            }
+        };
+        let of = |terms: Tensor<2>| match both == gates {
+            true => terms,
+            false => terms.narrow(1, 0, both),
+        };
+        let biases = [self.input_bias, self.forget_bias];
+        let memory = gated_memory(of(from_memory), of(from_input), candidate, memory, biases);
+        let memory = memory.reshape(shape);
+        let output = match third {
             Some(gate) => gate * memory.clone().tanh(),
             None => memory.clone(),
         };
@@ -310,57 +354,47 @@ impl Rmc {
         }
     }
 
-    /// `M~` from the rows of the input and `M`, and the weights of the last block.
-    fn relate(&self, inputs: Tensor<3>, memory: Tensor<3>) -> (Tensor<3>, Tensor<4>) {
+    /// `M~`, `[batch * slots, heads * head_size]`, from the rows of the input and `M`, and the weights of the
+    /// last block.
+    fn relate(&self, inputs: Tensor<3>, memory: Tensor<3>) -> (Tensor<2>, Tensor<4>) {
         let mut all = Tensor::cat(vec![memory.clone(), inputs], 1);
+        let shape = all.dims();
+        let [batch, rows, width] = shape;
         let (last, others) = self.blocks.split_last().expect("there is a block");
         let mut kept = memory;
         for block in others {
-            all = self.block(block, all.clone(), all).0;
+            let flat = all.clone().reshape([batch * rows, width]);
+            all = self.block(block, all, flat).0.reshape(shape);
             kept = all.clone().narrow(1, 0, self.slots);
         }
         // Of the last block only the memory's rows are wanted; the input's are there to be read.
+        let kept = kept.reshape([batch * self.slots, width]);
         self.block(last, all, kept)
     }
 
-    /// One block: what `rows`, which are the first of `all`, become, and their weights over `all`.
+    /// One block: what `rows`, the first of each sequence in `all`, `[batch * count, width]`, become, and their
+    /// weights over `all`, `[batch, rows, width]`.
     fn block(
         &self,
         block: &AttentionBlock,
         all: Tensor<3>,
-        rows: Tensor<3>,
-    ) -> (Tensor<3>, Tensor<4>) {
-        let shape = rows.dims();
-        let [batch, count, width] = shape;
-        let (read, weights) = self.attend(block, all, count);
-        let rows = rows.reshape([batch * count, width]);
-        let rows = block.attention_norm.forward(rows + read);
-        let rows = block.mlp_norm.forward(rows.clone() + self.mlp(rows));
-        (rows.reshape(shape), weights)
-    }
-
-    /// What each of the first `count` rows of `all`, `[batch, rows, width]`, reads from all of them,
-    /// `[batch * count, width]`, and its weights, `[batch, heads, count, rows]`.
-    fn attend(
-        &self,
-        block: &AttentionBlock,
-        all: Tensor<3>,
-        count: usize,
+        rows: Tensor<2>,
     ) -> (Tensor<2>, Tensor<4>) {
-        let [batch, rows, width] = all.dims();
-        let (key, value) = (self.key_size, width / self.heads);
-        let projected = block.qkv.forward(all.reshape([batch * rows, width]));
-        let projected = block.qkv_norm.forward(projected);
-        let projected = projected
-            .reshape([batch, rows, self.heads, 2 * key + value])
-            .swap_dims(1, 2);
-        let queries = projected.clone().narrow(2, 0, count).narrow(3, 0, key);
-        let keys = projected.clone().narrow(3, key, key);
-        let values = projected.narrow(3, 2 * key, value);
-        let scores = queries.matmul(keys.swap_dims(2, 3)) / (key as f64).sqrt();
-        let weights = activation::softmax(scores, 3);
-        let read = weights.clone().matmul(values).swap_dims(1, 2);
-        (read.reshape([batch * count, width]), weights)
+        let [batch, total, width] = all.dims();
+        let sizes = Relation {
+            rows: total,
+            queries: rows.dims()[0] / batch,
+            heads: self.heads,
+            key: self.key_size,
+            value: width / self.heads,
+        };
+        let all = all.reshape([batch * total, width]);
+        let projected = affine(&block.qkv, all, Activation::Identity);
+        let (read, weights) = relate(projected, scales(&block.qkv_norm), EPSILON, sizes);
+        let rows = normalised_sum(rows, read, scales(&block.attention_norm), EPSILON);
+        let mlp = self.mlp(rows.clone());
+        let rows = normalised_sum(rows, mlp, scales(&block.mlp_norm), EPSILON);
+        (rows, weights)
     }
 
     /// The MLP on rows `[rows, width]`.
@@ -368,27 +402,8 @@ impl Rmc {
         let (last, others) = self.mlp.split_last().expect("the MLP has a layer");
         let hidden = others
             .iter()
-            .fold(rows, |rows, layer| activation::relu(layer.forward(rows)));
-        last.forward(hidden)
-    }
-
-    /// The gates one behind the other, each `[batch, slots, width]`, or 1 for the width: input,
-    /// forget and, where there is one, output gate.
-    fn gates(&self, from_input: Tensor<2>, memory: Tensor<3>) -> Vec<Tensor<3>> {
-        let [batch, slots, width] = memory.dims();
-        let map = self.gate_memory.as_ref();
-        let map = map.expect("with gates for the input come those for the memory");
-        let from_memory = map.forward(memory.reshape([batch * slots, width]).tanh());
-        let all = from_input.dims()[1];
-        let gates = from_memory.reshape([batch, slots, all]) + from_input.unsqueeze_dim(1);
-        let biases = [self.input_bias, self.forget_bias, 0.0];
-        let count = if self.output_gate { 3 } else { 2 };
-        gates
-            .chunk(count, 2)
-            .into_iter()
-            .zip(biases)
-            .map(|(gate, bias)| activation::sigmoid(gate + bias))
-            .collect()
+            .fold(rows, |rows, layer| affine(layer, rows, Activation::Relu));
+        affine(last, hidden, Activation::Identity)
     }
 
     /// Output and state of a step.

@@ -13,7 +13,7 @@ use burn::backend::{
 };
 use rayon::prelude::*;
 
-const LANES: usize = 16;
+pub(super) const LANES: usize = 16;
 
 /// The sum of lanes by halves, which takes few steps where one after the other takes many.
 #[inline(always)]

@@ -14,13 +14,16 @@ mod conv;
 mod correlate;
 mod dnc;
 mod fourier;
+mod gated;
 mod gaussian;
 mod halves;
 mod linear;
 mod lstm;
 mod math;
+mod norm;
 mod panels;
 mod parts;
+mod relation;
 mod sequence;
 mod spectral;
 mod steps;
@@ -33,6 +36,7 @@ pub(crate) use steps::Uses;
 use crate::{
     dnc::{DncMemory, DncStep},
     linear::Activation,
+    relation::Relation,
 };
 use burn::{
     backend::{
@@ -119,6 +123,38 @@ pub(crate) trait FusedOps: Backend {
         write_weights: FloatTensor<Self>,
         parts: Parts,
     ) -> FloatTensor<Self>;
+
+    /// Projections `[batch * rows, width]`, scale and shift `[width]`; `parts` are reads and weights.
+    fn relate(
+        projected: FloatTensor<Self>,
+        gamma: FloatTensor<Self>,
+        beta: FloatTensor<Self>,
+        epsilon: f32,
+        sizes: Relation,
+        parts: Parts,
+    ) -> FloatTensor<Self>;
+
+    /// `[rows, width]` twice, then scale and shift, `[width]`.
+    fn normalised_sum(
+        a: FloatTensor<Self>,
+        b: FloatTensor<Self>,
+        gamma: FloatTensor<Self>,
+        beta: FloatTensor<Self>,
+        epsilon: f32,
+    ) -> FloatTensor<Self>;
+
+    /// Terms of the gates, `[batch * slots, 2 * gate]` and `[batch, 2 * gate]`, candidate and memory,
+    /// `[batch * slots, width]`.
+    fn gated_memory(
+        from_memory: FloatTensor<Self>,
+        from_input: FloatTensor<Self>,
+        candidate: FloatTensor<Self>,
+        memory: FloatTensor<Self>,
+        biases: [f32; 2],
+    ) -> FloatTensor<Self>;
+
+    /// `[rows, width]`
+    fn tanh(x: FloatTensor<Self>) -> FloatTensor<Self>;
 
     /// `[rows, latent]` four times: means and log standard deviations of q, then of p; returns `[rows]`.
     fn kl(
@@ -236,6 +272,35 @@ impl FusedOps for Flex {
             &write_weights,
         ];
         dnc::forward(before, &parts)
+    }
+
+    fn relate(
+        projected: Raw,
+        gamma: Raw,
+        beta: Raw,
+        epsilon: f32,
+        sizes: Relation,
+        parts: Parts,
+    ) -> Raw {
+        relation::forward([&projected, &gamma, &beta], sizes, epsilon, parts)
+    }
+
+    fn normalised_sum(a: Raw, b: Raw, gamma: Raw, beta: Raw, epsilon: f32) -> Raw {
+        norm::forward([&a, &b, &gamma, &beta], epsilon)
+    }
+
+    fn gated_memory(
+        from_memory: Raw,
+        from_input: Raw,
+        candidate: Raw,
+        memory: Raw,
+        biases: [f32; 2],
+    ) -> Raw {
+        gated::forward([&from_memory, &from_input, &candidate, &memory], biases)
+    }
+
+    fn tanh(x: Raw) -> Raw {
+        gated::tanh(&x)
     }
 
     fn kl(mean_q: Raw, log_std_q: Raw, mean_p: Raw, log_std_p: Raw) -> Raw {
@@ -373,6 +438,41 @@ impl<C: CheckpointStrategy> FusedOps for Autodiff<Flex, C> {
             write_weights,
         ];
         dnc::tracked::<C>(before, parts)
+    }
+
+    fn relate(
+        projected: FloatTensor<Self>,
+        gamma: FloatTensor<Self>,
+        beta: FloatTensor<Self>,
+        epsilon: f32,
+        sizes: Relation,
+        parts: Parts,
+    ) -> FloatTensor<Self> {
+        relation::tracked::<C>([projected, gamma, beta], sizes, epsilon, parts)
+    }
+
+    fn normalised_sum(
+        a: FloatTensor<Self>,
+        b: FloatTensor<Self>,
+        gamma: FloatTensor<Self>,
+        beta: FloatTensor<Self>,
+        epsilon: f32,
+    ) -> FloatTensor<Self> {
+        norm::tracked::<C>([a, b, gamma, beta], epsilon)
+    }
+
+    fn gated_memory(
+        from_memory: FloatTensor<Self>,
+        from_input: FloatTensor<Self>,
+        candidate: FloatTensor<Self>,
+        memory: FloatTensor<Self>,
+        biases: [f32; 2],
+    ) -> FloatTensor<Self> {
+        gated::tracked::<C>([from_memory, from_input, candidate, memory], biases)
+    }
+
+    fn tanh(x: FloatTensor<Self>) -> FloatTensor<Self> {
+        gated::tracked_tanh::<C>(x)
     }
 
     fn kl(
@@ -581,6 +681,56 @@ pub(crate) fn dnc_step(interface: Tensor<2>, memory: DncMemory) -> DncStep {
         allocation: part(&whole, &parts, 6),
         read_vectors: part(&whole, &parts, 7),
     }
+}
+
+/// [`crate::relation::relate`]
+pub(crate) fn relate(
+    projected: Tensor<2>,
+    [gamma, beta]: [Tensor<1>; 2],
+    epsilon: f32,
+    sizes: Relation,
+) -> (Tensor<2>, Tensor<4>) {
+    let parts = Parts::default();
+    let whole = <Dispatch as FusedOps>::relate(
+        projected.into_dispatch(),
+        gamma.into_dispatch(),
+        beta.into_dispatch(),
+        epsilon,
+        sizes,
+        parts.clone(),
+    );
+    let whole = Tensor::from_dispatch(whole);
+    (part(&whole, &parts, 0), part(&whole, &parts, 1))
+}
+
+/// [`crate::relation::normalised_sum`]
+pub(crate) fn normalised_sum(
+    a: Tensor<2>,
+    b: Tensor<2>,
+    [gamma, beta]: [Tensor<1>; 2],
+    epsilon: f32,
+) -> Tensor<2> {
+    let output = <Dispatch as FusedOps>::normalised_sum(
+        a.into_dispatch(),
+        b.into_dispatch(),
+        gamma.into_dispatch(),
+        beta.into_dispatch(),
+        epsilon,
+    );
+    Tensor::from_dispatch(output)
+}
+
+/// [`crate::relation::gated_memory`]
+pub(crate) fn gated_memory(all: [Tensor<2>; 4], biases: [f32; 2]) -> Tensor<2> {
+    let [from_memory, from_input, candidate, memory] = all.map(Tensor::into_dispatch);
+    let output =
+        <Dispatch as FusedOps>::gated_memory(from_memory, from_input, candidate, memory, biases);
+    Tensor::from_dispatch(output)
+}
+
+/// [`crate::relation::tanh`]
+pub(crate) fn tanh(x: Tensor<2>) -> Tensor<2> {
+    Tensor::from_dispatch(<Dispatch as FusedOps>::tanh(x.into_dispatch()))
 }
 
 /// An output of an operation with several, once.

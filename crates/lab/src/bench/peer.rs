@@ -15,7 +15,7 @@ use std::{
 use tempfile::TempDir;
 
 /// Name and text of its files.
-const SOURCES: [(&str, &str); 7] = [
+const SOURCES: [(&str, &str); 9] = [
     ("peer.py", include_str!("../../../../bench/peer.py")),
     ("work.py", include_str!("../../../../bench/work.py")),
     (
@@ -33,6 +33,14 @@ const SOURCES: [(&str, &str); 7] = [
     (
         "pytorch_sequences.py",
         include_str!("../../../../bench/pytorch_sequences.py"),
+    ),
+    (
+        "pytorch_video.py",
+        include_str!("../../../../bench/pytorch_video.py"),
+    ),
+    (
+        "pytorch_relational.py",
+        include_str!("../../../../bench/pytorch_relational.py"),
     ),
     (
         "pytorch_limits.py",

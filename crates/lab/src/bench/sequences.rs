@@ -14,8 +14,8 @@ use burn::{
 use mnemora_kernels::cost::Cost;
 use mnemora_memory::Initializer;
 use mnemora_models::{
-    FilteringModel, InferenceNoise, IterativeConfig, LikelihoodConfig, Srnn, SrnnConfig,
-    VrnnConfig, filter, filter_given, infer,
+    FilteringModel, FrameShape, InferenceNoise, IterativeConfig, LikelihoodConfig, Srnn,
+    SrnnConfig, Svg, SvgConfig, SvgNetwork, VrnnConfig, filter, filter_given, infer,
 };
 use mnemora_worlds::Stream;
 
@@ -86,6 +86,18 @@ const VRNN_SPEECH: VrnnConfig = VrnnConfig {
     likelihood: SPEECH,
 };
 
+const VIDEO_SIZES: Sizes = Sizes {
+    batch: 10,
+    time: 20,
+    observation: VIDEO_FRAME.height * VIDEO_FRAME.width,
+};
+
+const VIDEO_FRAME: FrameShape = FrameShape {
+    channels: 1,
+    height: 64,
+    width: 64,
+};
+
 /// The inference network of piano rolls.
 pub(super) const INFERENCE: IterativeConfig = IterativeConfig {
     latent: MUSIC.latent,
@@ -125,6 +137,15 @@ pub(super) fn works() -> Vec<Work> {
             }),
         },
         Work {
+            name: "train-step/svg-dcgan".into(),
+            prepare: Box::new(|device| {
+                let config = SvgConfig::original(VIDEO_FRAME, SvgNetwork::Dcgan);
+                let model = config.init(&mut initializer(device))?;
+                let cost = svg_step(&config, VIDEO_SIZES, &model);
+                Ok(direct(model, VIDEO_SIZES, pixels, cost, device))
+            }),
+        },
+        Work {
             name: "avf-step/srnn-music".into(),
             prepare: Box::new(|device| {
                 let model = MUSIC.init(&mut initializer(device))?;
@@ -149,6 +170,11 @@ pub(super) fn notes<const D: usize>(shape: [usize; D], device: &Device) -> Tenso
     numbers(shape, device).greater_elem(1.15).float()
 }
 
+/// Half of them black.
+fn pixels<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
+    numbers(shape, device).clamp(0.0, 1.0)
+}
+
 /// Every parameter counts one multiplication and addition a row. `fed` units read observations, to
 /// which no gradient flows. Adam reads and writes each parameter and its two moments.
 fn training_step(sizes: Sizes, parameters: usize, fed: usize) -> Cost {
@@ -161,6 +187,37 @@ fn training_step(sizes: Sizes, parameters: usize, fed: usize) -> Cost {
 fn srnn_step(config: &SrnnConfig, sizes: Sizes, model: &Srnn) -> Cost {
     let fed = 4 * config.hidden + config.units;
     training_step(sizes, parameter_count(model), fed)
+}
+
+/// Convolutions of 4x4 between the levels, those of the encoder's first with data; beside them every parameter
+/// of the LSTMs and of their maps counts as in [`training_step`].
+fn svg_step(config: &SvgConfig, sizes: Sizes, model: &Svg) -> Cost {
+    let stacks = [
+        Some(&model.predictor),
+        Some(&model.posterior),
+        model.prior.as_ref(),
+    ];
+    let recurrent: usize = stacks.into_iter().flatten().map(parameter_count).sum();
+    let side = config.frame.height;
+    let channels: Vec<usize> = (0..(side / 4).ilog2())
+        .map(|level| config.width << level.min(3))
+        .collect();
+    let pixels = |level: usize| (side >> (level + 1)).pow(2);
+    let first = Cost::convolution(config.frame.channels, channels[0], 4, pixels(0));
+    let mut both = Cost::default();
+    for (level, pair) in channels.windows(2).enumerate() {
+        // Down; and up again from twice as many channels, at the coarser one's places.
+        both = both
+            + Cost::convolution(pair[0], pair[1], 4, pixels(level + 1))
+            + Cost::convolution(2 * pair[1], pair[0], 4, pixels(level + 1));
+    }
+    let top = Cost::convolution(channels[channels.len() - 1], 2 * config.features, 4, 1);
+    let outputs = config.likelihood.parameters() * config.frame.channels;
+    let last = Cost::convolution(2 * channels[0], outputs, 4, pixels(0));
+    let frames = first.with_backward_to_weights() + (both + top + last).with_backward();
+    frames * sizes.rows() as f64
+        + Cost::product(sizes.rows(), recurrent, 1).with_backward()
+        + Cost::array(6 * parameter_count(model) + sizes.rows() * sizes.observation)
 }
 
 /// A training step along the bound by the model's own posterior; sequences and noise are there

@@ -2,7 +2,7 @@
 
 use super::{
     count::{self, Parameters},
-    sequences,
+    relational, sequences,
     work::{Prepared, Work},
 };
 use crate::{
@@ -38,6 +38,7 @@ pub fn works() -> Vec<Work> {
     ];
     works.extend(["introspection", "dnc", "vrnn", "ntm", "lru", "hybrid"].map(training_step));
     works.extend(sequences::works());
+    works.extend(relational::works());
     works.push(lstm("lstm-sequence", 512));
     works.push(lstm("lstm-sequence", 128));
     works.extend(kernels::works().into_iter().map(kernel));

@@ -1,0 +1,291 @@
+//! Layer norm of a sum, and what other kernels need of layer norm.
+
+use super::{
+    Loop, Raw,
+    content::{LANES, total},
+    contiguous, raw, run, slice,
+};
+use burn::backend::{
+    Autodiff, Flex,
+    autodiff::{
+        checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
+        grads::Gradients,
+        ops::{Backward, Ops, OpsKind},
+    },
+    tensor::FloatTensor,
+};
+use rayon::prelude::*;
+
+/// Rows whose gradients of scale and shift are added up by themselves; the number of threads changes no sum.
+const BLOCK: usize = 64;
+/// Elements under which a second thread costs more than it saves.
+const SERIAL: usize = 1 << 15;
+
+#[inline(always)]
+fn sum(values: impl Fn(usize) -> f32, count: usize) -> f32 {
+    let mut sums = [0.0_f32; LANES];
+    let whole = count / LANES * LANES;
+    for start in (0..whole).step_by(LANES) {
+        for (lane, sum) in sums.iter_mut().enumerate() {
+            *sum += values(start + lane);
+        }
+    }
+    for (place, sum) in (whole..count).zip(&mut sums) {
+        *sum += values(place);
+    }
+    total(sums)
+}
+
+/// Mean, and one over the spread, of a row.
+#[inline(always)]
+pub(super) fn moments(x: &[f32], epsilon: f32) -> [f32; 2] {
+    let count = x.len() as f32;
+    let mean = sum(|place| x[place], x.len()) / count;
+    let variance = sum(|place| (x[place] - mean) * (x[place] - mean), x.len()) / count;
+    [mean, 1.0 / (variance + epsilon).sqrt()]
+}
+
+/// The row, normalised, scaled and shifted.
+#[inline(always)]
+pub(super) fn normalise(
+    x: &[f32],
+    [mean, scale]: [f32; 2],
+    [gamma, beta]: [&[f32]; 2],
+    out: &mut [f32],
+) {
+    let both = gamma.iter().zip(beta);
+    for ((out, x), (gamma, beta)) in out.iter_mut().zip(x).zip(both) {
+        *out = (x - mean) * scale * gamma + beta;
+    }
+}
+
+/// In place, the gradient of a row from that of what [`normalise`] made of it; those of scale and shift are added
+/// to `sums`.
+#[inline(always)]
+pub(super) fn gradient_of_row(
+    x: &[f32],
+    [mean, scale]: [f32; 2],
+    gamma: &[f32],
+    gradient: &mut [f32],
+    [to_gamma, to_beta]: [&mut [f32]; 2],
+) {
+    let size = x.len();
+    let (gamma, gradient) = (&gamma[..size], &mut gradient[..size]);
+    let (to_gamma, to_beta) = (&mut to_gamma[..size], &mut to_beta[..size]);
+    for j in 0..size {
+        to_gamma[j] += gradient[j] * (x[j] - mean) * scale;
+        to_beta[j] += gradient[j];
+        gradient[j] *= gamma[j];
+    }
+    let count = size as f32;
+    let level = sum(|j| gradient[j], size) / count;
+    let along = sum(|j| gradient[j] * (x[j] - mean), size) * scale / count;
+    for j in 0..size {
+        let normal = (x[j] - mean) * scale;
+        gradient[j] = scale * (gradient[j] - level - normal * along);
+    }
+}
+
+/// `LN(a + b)`, and the moments of the sums' rows.
+struct Forward<'a> {
+    terms: [&'a [f32]; 2],
+    affine: [&'a [f32]; 2],
+    epsilon: f32,
+    moments: &'a mut [f32],
+    output: &'a mut [f32],
+}
+
+impl Loop for Forward<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let size = self.affine[0].len();
+        let terms = self.terms.map(|term| term.chunks_exact(size));
+        let [a, b] = terms;
+        let rows = self.output.chunks_exact_mut(size);
+        let rows = rows.zip(self.moments.as_chunks_mut::<2>().0);
+        for ((output, found), (a, b)) in rows.zip(a.zip(b)) {
+            for ((output, a), b) in output.iter_mut().zip(a).zip(b) {
+                *output = a + b;
+            }
+            let of_row = moments(output, self.epsilon);
+            *found = of_row;
+            for ((x, gamma), beta) in output.iter_mut().zip(self.affine[0]).zip(self.affine[1]) {
+                *x = (*x - of_row[0]) * of_row[1] * gamma + beta;
+            }
+        }
+    }
+}
+
+/// Gradients of a block of rows; `output` begins as that of the result.
+struct Gradient<'a> {
+    terms: [&'a [f32]; 2],
+    gamma: &'a [f32],
+    moments: &'a [f32],
+    output: &'a mut [f32],
+    /// Of scale, then of shift.
+    sums: &'a mut [f32],
+}
+
+impl Loop for Gradient<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let size = self.gamma.len();
+        let mut x = vec![0.0; size];
+        let [a, b] = self.terms.map(|term| term.chunks_exact(size));
+        let rows = self.output.chunks_exact_mut(size);
+        let rows = rows.zip(self.moments.as_chunks::<2>().0);
+        let (to_gamma, to_beta) = self.sums.split_at_mut(size);
+        for ((gradient, moments), (a, b)) in rows.zip(a.zip(b)) {
+            for ((x, a), b) in x.iter_mut().zip(a).zip(b) {
+                *x = a + b;
+            }
+            gradient_of_row(
+                &x,
+                *moments,
+                self.gamma,
+                gradient,
+                [&mut *to_gamma, &mut *to_beta],
+            );
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Saved {
+    terms: [Raw; 2],
+    gamma: Raw,
+    moments: Vec<f32>,
+}
+
+fn forward_of(all: [&Raw; 4], epsilon: f32) -> (Raw, Saved) {
+    let [a, b, gamma, beta] = all.map(contiguous);
+    let [rows, size] = a.layout().shape().dims();
+    assert_eq!(b.layout().shape().dims(), [rows, size], "terms of a sum");
+    assert!(slice(&gamma).len() == size && slice(&beta).len() == size);
+    let mut output = vec![0.0; rows * size];
+    let mut found = vec![0.0; 2 * rows];
+    let work = |(index, (output, moments)): (usize, (&mut [f32], &mut [f32]))| {
+        let first = index * BLOCK * size;
+        run(Forward {
+            terms: [&a, &b].map(|term| &slice(term)[first..][..output.len()]),
+            affine: [slice(&gamma), slice(&beta)],
+            epsilon,
+            moments,
+            output,
+        });
+    };
+    match rows * size < SERIAL {
+        true => output
+            .chunks_mut(BLOCK * size)
+            .zip(found.chunks_mut(2 * BLOCK))
+            .enumerate()
+            .for_each(work),
+        false => output
+            .par_chunks_mut(BLOCK * size)
+            .zip(found.par_chunks_mut(2 * BLOCK))
+            .enumerate()
+            .for_each(work),
+    }
+    let saved = Saved {
+        terms: [a, b],
+        gamma,
+        moments: found,
+    };
+    (raw(output, [rows, size]), saved)
+}
+
+/// Gradients of the sum, of scale and of shift.
+fn gradients(saved: &Saved, outer: &Raw) -> [Vec<f32>; 3] {
+    let outer = contiguous(outer);
+    let gamma = slice(&saved.gamma);
+    let size = gamma.len();
+    let mut output = slice(&outer).to_vec();
+    let blocks = output.len().div_ceil(BLOCK * size);
+    let mut sums = vec![0.0; blocks * 2 * size];
+    let work = |(index, (output, sums)): (usize, (&mut [f32], &mut [f32]))| {
+        let first = index * BLOCK * size;
+        let rows = output.len() / size;
+        run(Gradient {
+            terms: saved
+                .terms
+                .each_ref()
+                .map(|term| &slice(term)[first..][..output.len()]),
+            gamma,
+            moments: &saved.moments[2 * index * BLOCK..][..2 * rows],
+            output,
+            sums,
+        });
+    };
+    match output.len() < SERIAL {
+        true => output
+            .chunks_mut(BLOCK * size)
+            .zip(sums.chunks_mut(2 * size))
+            .enumerate()
+            .for_each(work),
+        false => output
+            .par_chunks_mut(BLOCK * size)
+            .zip(sums.par_chunks_mut(2 * size))
+            .enumerate()
+            .for_each(work),
+    }
+    let [to_gamma, to_beta] = added_up(&sums, size);
+    [output, to_gamma, to_beta]
+}
+
+/// Gradients of scale and of shift, from those of all blocks.
+pub(super) fn added_up(sums: &[f32], size: usize) -> [Vec<f32>; 2] {
+    let mut all = vec![0.0; 2 * size];
+    for block in sums.chunks_exact(2 * size) {
+        for (sum, value) in all.iter_mut().zip(block) {
+            *sum += value;
+        }
+    }
+    let to_beta = all.split_off(size);
+    [all, to_beta]
+}
+
+pub(super) fn forward(all: [&Raw; 4], epsilon: f32) -> Raw {
+    forward_of(all, epsilon).0
+}
+
+pub(super) fn tracked<C: CheckpointStrategy>(
+    all: [FloatTensor<Autodiff<Flex, C>>; 4],
+    epsilon: f32,
+) -> FloatTensor<Autodiff<Flex, C>> {
+    #[derive(Debug)]
+    struct Norm;
+
+    impl Backward<Flex, 4> for Norm {
+        type State = Saved;
+
+        fn backward(self, ops: Ops<Saved, 4>, grads: &mut Gradients, _: &mut Checkpointer) {
+            let saved = ops.state;
+            let outer = grads.consume::<Flex>(&ops.node);
+            let shape: [usize; 2] = saved.terms[0].layout().shape().dims();
+            let [to_sum, to_gamma, to_beta] = gradients(&saved, &outer);
+            let [a, b, gamma, beta] = ops.parents;
+            let to_sum = raw(to_sum, shape);
+            for node in [a, b].into_iter().flatten() {
+                grads.register::<Flex>(node.id, to_sum.clone());
+            }
+            if let Some(node) = gamma {
+                grads.register::<Flex>(node.id, raw(to_gamma, [shape[1]]));
+            }
+            if let Some(node) = beta {
+                grads.register::<Flex>(node.id, raw(to_beta, [shape[1]]));
+            }
+        }
+    }
+
+    let parted = all.map(|tensor| tensor.into_parts());
+    let (output, saved) = forward_of(parted.each_ref().map(|(value, _)| value), epsilon);
+    let guards = parted.map(|(_, guard)| guard);
+    match Norm.prepare::<C>(guards).compute_bound().stateful() {
+        OpsKind::Tracked(prep) => prep.finish(saved, output),
+        OpsKind::UnTracked(prep) => prep.finish(output),
+    }
+}
