@@ -334,6 +334,39 @@ mod tests {
         }
     }
 
+    /// So many channels that a convolution is a matrix product; of the last case so many images that there are
+    /// several.
+    #[test]
+    fn many_channels_agree_with_the_plain_composition() {
+        let several = Case {
+            images: 19,
+            channels: 40,
+            outputs: 70,
+            size: [31, 33],
+            kernel: [4, 4],
+            stride: 2,
+            padding: 1,
+            transposed: None,
+        };
+        let small = cases(&[[1, 1], [5, 7], [8, 8]], &[[1, 1], [3, 3], [4, 4], [2, 5]]);
+        for case in small.into_iter().chain([several]) {
+            let (fine, coarse) = (256 / (case.kernel[0] * case.kernel[1]) + 4, 49);
+            let (channels, outputs) = match case.transposed {
+                None => (fine, coarse),
+                Some(_) => (coarse, fine),
+            };
+            let case = Case {
+                channels,
+                outputs,
+                ..case
+            };
+            let inputs = case.inputs();
+            let found = gradients(&inputs, &[], Way::Straight, case.of(fused));
+            let expected = gradients(&inputs, &[], Way::Straight, case.of(plain));
+            assert_close(&found, &wide(&expected), 2e-5, &format!("{case:?}"));
+        }
+    }
+
     #[test]
     fn kernels_agree_however_their_arguments_lie() {
         for case in cases(&[[1, 1], [5, 7], [6, 17]], &[[1, 1], [3, 3], [2, 5]]) {

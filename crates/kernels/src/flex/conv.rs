@@ -16,6 +16,7 @@ use super::{
     chunks::by_chunks,
     contiguous,
     correlate::{Correlate, Field, Positions, TILE, Target, WeightGradient},
+    lowered::Lowered,
     raw, run, simd, slice,
     spectral::{Spectral, Table},
 };
@@ -43,7 +44,7 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    fn taps(&self) -> usize {
+    pub(super) fn taps(&self) -> usize {
         self.size[0] * self.size[1]
     }
 }
@@ -52,10 +53,10 @@ impl Kernel {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Geometry {
     images: usize,
-    fine: [usize; 3],
-    coarse: [usize; 3],
-    kernels: Vec<Kernel>,
-    stride: usize,
+    pub(super) fine: [usize; 3],
+    pub(super) coarse: [usize; 3],
+    pub(super) kernels: Vec<Kernel>,
+    pub(super) stride: usize,
 }
 
 /// A kernel in its bank: its coarse channels, and where its weights begin.
@@ -245,6 +246,9 @@ fn gather(shape: &Geometry, fine: &[f32], weights: &[f32], bias: Option<&[f32]>)
         let spectra = spectral.spectra(&shape.table(&spectral, weights, false));
         return spectral.outputs(&spectra, fine, bias);
     }
+    if let Some(lowered) = Lowered::new(shape) {
+        return lowered.gather(fine, weights, bias);
+    }
     let field = shape.field();
     let kernels: Vec<_> = shape.placed().collect();
     let offsets: Vec<_> = kernels
@@ -381,6 +385,9 @@ fn spread(shape: &Geometry, coarse: &[f32], weights: &[f32], bias: Option<&[f32]
         let spectra = spectral.spectra(&shape.table(&spectral, weights, true));
         return spectral.outputs(&spectra, coarse, bias);
     }
+    if let Some(lowered) = Lowered::new(shape) {
+        return lowered.spread(coarse, weights, bias);
+    }
     let (field, phases) = phases(shape);
     let tiles: Vec<Vec<Tile>> = phases
         .iter()
@@ -446,6 +453,11 @@ fn weight_gradient(shape: &Geometry, fine: &[f32], coarse: &[f32]) -> [Vec<f32>;
         let places = shape.places(&spectral, false).into_iter();
         let weights = places.map(|place| table.values()[place]).collect();
         let [channels, height, width] = shape.coarse;
+        return [weights, bias_gradient(coarse, channels, height * width)];
+    }
+    if let Some(lowered) = Lowered::new(shape) {
+        let [channels, height, width] = shape.coarse;
+        let weights = lowered.weight_gradient(fine, coarse);
         return [weights, bias_gradient(coarse, channels, height * width)];
     }
     let field = shape.field();

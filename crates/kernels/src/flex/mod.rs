@@ -18,6 +18,7 @@ mod gated;
 mod gaussian;
 mod halves;
 mod linear;
+mod lowered;
 mod lstm;
 mod math;
 mod norm;
