@@ -12,6 +12,7 @@
 //! - [`batch_norm`]: batch norm over images, with ReLU.
 //! - [`content`]: cosine similarity and the weights it gives.
 //! - [`dnc`]: a step of a DNC's memory.
+//! - [`softmax`]: probabilities of words and their normaliser, for a loss whose gradient is written by hand.
 //! - [`split`]: a sequence's steps.
 //! - [`gaussian`]: Kullback-Leibler divergence, samples and density of diagonal Gaussians.
 //! - [`bernoulli`]: log likelihood from logits; [`bins`]: of bins of Gaussians.
@@ -35,6 +36,7 @@ mod flex;
 pub mod gaussian;
 pub mod linear;
 pub mod lstm;
+pub mod softmax;
 pub mod split;
 pub mod works;
 

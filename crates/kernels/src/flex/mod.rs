@@ -22,6 +22,7 @@ mod math;
 mod panels;
 mod parts;
 mod sequence;
+mod softmax;
 mod spectral;
 mod steps;
 mod transpose;
@@ -161,6 +162,12 @@ pub(crate) trait FusedOps: Backend {
     /// Any shape; returns `[1]`.
     fn sum_of_squares(x: FloatTensor<Self>) -> FloatTensor<Self>;
 
+    /// `[rows, columns]` and `[columns]`; returns probabilities and log normalisers, `[rows]`.
+    fn softmax(
+        logits: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>);
+
     /// Value, gradient, moments, all of one length; returns value and moments.
     #[allow(clippy::too_many_arguments)]
     fn adam(
@@ -270,6 +277,10 @@ impl FusedOps for Flex {
 
     fn sum_of_squares(x: Raw) -> Raw {
         adam::sum_of_squares(&x)
+    }
+
+    fn softmax(logits: Raw, bias: Raw) -> (Raw, Raw) {
+        softmax::softmax(logits, &bias)
     }
 
     fn adam(
@@ -421,6 +432,13 @@ impl<C: CheckpointStrategy> FusedOps for Autodiff<Flex, C> {
 
     fn sum_of_squares(_: FloatTensor<Self>) -> FloatTensor<Self> {
         unreachable!("the norm of a gradient is not differentiated")
+    }
+
+    fn softmax(
+        _: FloatTensor<Self>,
+        _: FloatTensor<Self>,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
+        unreachable!("the gradient through a softmax with its normaliser is written by hand")
     }
 
     fn adam(
@@ -663,6 +681,16 @@ pub(crate) fn conv(
 /// [`crate::adam::sum_of_squares`]
 pub(crate) fn sum_of_squares(x: Tensor<1>) -> Tensor<1> {
     Tensor::from_dispatch(<Dispatch as FusedOps>::sum_of_squares(x.into_dispatch()))
+}
+
+/// [`crate::softmax::softmax`]
+pub(crate) fn softmax(logits: Tensor<2>, bias: Tensor<1>) -> (Tensor<2>, Tensor<1>) {
+    let (probabilities, normaliser) =
+        <Dispatch as FusedOps>::softmax(logits.into_dispatch(), bias.into_dispatch());
+    (
+        Tensor::from_dispatch(probabilities),
+        Tensor::from_dispatch(normaliser),
+    )
 }
 
 /// [`crate::adam::step`]
