@@ -125,7 +125,8 @@ impl LanguageConfig {
             ("embedding", self.embedding),
         ])?;
         let core = self.core.init(init)?;
-        let projection = init.xavier(core.output_size(), self.embedding, 1);
+        // Small beside a memory of thousands of units, so that a large vocabulary begins about uniform.
+        let projection = init.linear(core.output_size(), self.embedding);
         Ok(LanguageModel {
             embedding: init.uniform([self.vocabulary, self.embedding], EMBEDDING_BOUND),
             projection,

@@ -254,7 +254,7 @@ mod tests {
     fn words_are_drawn_by_their_probabilities() {
         let logits = [0.0_f32, 2.0_f32.ln(), f32::NEG_INFINITY, 1.0_f32.ln()];
         let counts = (0..400).fold([0; 4], |mut counts, i| {
-            counts[drawn(&logits, f64::from(i) / 400.0) as usize] += 1;
+            counts[drawn(&logits, (f64::from(i) + 0.5) / 400.0) as usize] += 1;
             counts
         });
         assert_eq!(counts, [100, 200, 0, 100]);
