@@ -18,8 +18,9 @@ use tempfile::tempdir;
 const MEMORIES: [&str; 3] = ["lstm", "stacked-lstm", "rmc"];
 
 /// Settings under which a training takes a fraction of a second.
-const TINY: [&str; 18] = [
+const TINY: [&str; 19] = [
     "training.steps=12",
+    "training.schedule=constant",
     "training.log_every=1",
     "training.checkpoint_every=4",
     "training.batch=3",
