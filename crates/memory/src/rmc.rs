@@ -44,7 +44,10 @@ use burn::{
     nn::{LayerNorm, LayerNormConfig, Linear},
     tensor::{Device, Tensor, TensorData, activation},
 };
-use mnemora_kernels::split::split_rows;
+use mnemora_kernels::{
+    linear::{Activation, StepMap},
+    split::split_rows,
+};
 
 /// How much of an [`Rmc`]'s memory is new after a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -148,12 +151,26 @@ pub struct AttentionBlock {
 pub struct RmcState {
     /// `M`, `[batch, slots, heads * head_size]`.
     pub memory: Tensor<3>,
+    /// The module's maps as prepared by the first step, for those that follow; one backward pass uses
+    /// them up.
+    maps: Option<RmcMaps>,
+}
+
+/// The maps that an [`Rmc`] uses at every step, prepared for a sequence: the gradient of each is one product
+/// over all of its steps.
+#[derive(Clone, Debug)]
+pub struct RmcMaps {
+    /// Onto query, key and value, of each block.
+    qkv: Vec<StepMap>,
+    mlp: Vec<StepMap>,
+    gate_memory: Option<StepMap>,
 }
 
 impl Bundle for RmcState {
     fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
         Self {
             memory: self.memory.map_tensors(mapper),
+            maps: self.maps.filter(|_| mapper.keeps_graph()),
         }
     }
 }
@@ -286,9 +303,22 @@ impl Rmc {
             .collect()
     }
 
+    /// Prepares what the steps of a sequence share. Parameters that change later do not change it.
+    pub fn maps(&self) -> RmcMaps {
+        let prepare = |map: &Linear| {
+            let bias = map.bias.as_ref().expect("maps are made with a bias");
+            StepMap::new(map.weight.val(), bias.val())
+        };
+        RmcMaps {
+            qkv: self.blocks.iter().map(|b| prepare(&b.qkv)).collect(),
+            mlp: self.mlp.iter().map(prepare).collect(),
+            gate_memory: self.gate_memory.as_ref().map(prepare),
+        }
+    }
+
     /// One step on a projected input, from `M`, `[batch, slots, heads * head_size]`.
-    pub fn step(&self, input: RmcInput, memory: Tensor<3>) -> RmcStep {
-        let (candidate, attention) = self.relate(input.rows, memory.clone());
+    pub fn step(&self, input: RmcInput, memory: Tensor<3>, maps: &RmcMaps) -> RmcStep {
+        let (candidate, attention) = self.relate(input.rows, memory.clone(), maps);
         let Some(from_input) = input.gates else {
             return RmcStep {
                 memory: candidate.clone(),
@@ -296,7 +326,7 @@ impl Rmc {
                 attention,
             };
         };
-        let mut gates = self.gates(from_input, memory.clone()).into_iter();
+        let mut gates = self.gates(from_input, memory.clone(), maps).into_iter();
         let mut gate = || gates.next().expect("there are an input and a forget gate");
         let memory = gate() * candidate.tanh() + gate() * memory;
         let output = match gates.next() {
@@ -311,31 +341,38 @@ impl Rmc {
     }
 
     /// `M~` from the rows of the input and `M`, and the weights of the last block.
-    fn relate(&self, inputs: Tensor<3>, memory: Tensor<3>) -> (Tensor<3>, Tensor<4>) {
+    fn relate(
+        &self,
+        inputs: Tensor<3>,
+        memory: Tensor<3>,
+        maps: &RmcMaps,
+    ) -> (Tensor<3>, Tensor<4>) {
         let mut all = Tensor::cat(vec![memory.clone(), inputs], 1);
-        let (last, others) = self.blocks.split_last().expect("there is a block");
+        let blocks: Vec<_> = self.blocks.iter().zip(&maps.qkv).collect();
+        let (last, others) = blocks.split_last().expect("there is a block");
         let mut kept = memory;
         for block in others {
-            all = self.block(block, all.clone(), all).0;
+            all = self.block(*block, all.clone(), all, maps).0;
             kept = all.clone().narrow(1, 0, self.slots);
         }
         // Of the last block only the memory's rows are wanted; the input's are there to be read.
-        self.block(last, all, kept)
+        self.block(*last, all, kept, maps)
     }
 
     /// One block: what `rows`, which are the first of `all`, become, and their weights over `all`.
     fn block(
         &self,
-        block: &AttentionBlock,
+        (block, qkv): (&AttentionBlock, &StepMap),
         all: Tensor<3>,
         rows: Tensor<3>,
+        maps: &RmcMaps,
     ) -> (Tensor<3>, Tensor<4>) {
         let shape = rows.dims();
         let [batch, count, width] = shape;
-        let (read, weights) = self.attend(block, all, count);
+        let (read, weights) = self.attend(block, qkv, all, count);
         let rows = rows.reshape([batch * count, width]);
         let rows = block.attention_norm.forward(rows + read);
-        let rows = block.mlp_norm.forward(rows.clone() + self.mlp(rows));
+        let rows = block.mlp_norm.forward(rows.clone() + mlp(rows, &maps.mlp));
         (rows.reshape(shape), weights)
     }
 
@@ -344,12 +381,13 @@ impl Rmc {
     fn attend(
         &self,
         block: &AttentionBlock,
+        qkv: &StepMap,
         all: Tensor<3>,
         count: usize,
     ) -> (Tensor<2>, Tensor<4>) {
         let [batch, rows, width] = all.dims();
         let (key, value) = (self.key_size, width / self.heads);
-        let projected = block.qkv.forward(all.reshape([batch * rows, width]));
+        let projected = qkv.forward(all.reshape([batch * rows, width]), Activation::Identity);
         let projected = block.qkv_norm.forward(projected);
         let projected = projected
             .reshape([batch, rows, self.heads, 2 * key + value])
@@ -363,22 +401,14 @@ impl Rmc {
         (read.reshape([batch * count, width]), weights)
     }
 
-    /// The MLP on rows `[rows, width]`.
-    fn mlp(&self, rows: Tensor<2>) -> Tensor<2> {
-        let (last, others) = self.mlp.split_last().expect("the MLP has a layer");
-        let hidden = others
-            .iter()
-            .fold(rows, |rows, layer| activation::relu(layer.forward(rows)));
-        last.forward(hidden)
-    }
-
     /// The gates one behind the other, each `[batch, slots, width]`, or 1 for the width: input,
     /// forget and, where there is one, output gate.
-    fn gates(&self, from_input: Tensor<2>, memory: Tensor<3>) -> Vec<Tensor<3>> {
+    fn gates(&self, from_input: Tensor<2>, memory: Tensor<3>, maps: &RmcMaps) -> Vec<Tensor<3>> {
         let [batch, slots, width] = memory.dims();
-        let map = self.gate_memory.as_ref();
+        let map = maps.gate_memory.as_ref();
         let map = map.expect("with gates for the input come those for the memory");
-        let from_memory = map.forward(memory.reshape([batch * slots, width]).tanh());
+        let rows = memory.reshape([batch * slots, width]).tanh();
+        let from_memory = map.forward(rows, Activation::Identity);
         let all = from_input.dims()[1];
         let gates = from_memory.reshape([batch, slots, all]) + from_input.unsqueeze_dim(1);
         let biases = [self.input_bias, self.forget_bias, 0.0];
@@ -393,18 +423,29 @@ impl Rmc {
 
     /// Output and state of a step.
     fn advance(&self, input: RmcInput, state: RmcState) -> (CoreOutput, RmcState) {
+        let maps = state.maps.unwrap_or_else(|| self.maps());
         let RmcStep {
             memory,
             output,
             attention,
-        } = self.step(input, state.memory);
+        } = self.step(input, state.memory, &maps);
         checks::weights("rmc", "attention", &attention, true);
         let output = CoreOutput {
             output: output.flatten(1, 2),
             attention: vec![Attention::of_rows("read", &attention)],
         };
-        (output, RmcState { memory })
+        let maps = Some(maps);
+        (output, RmcState { memory, maps })
     }
+}
+
+/// The MLP on rows `[rows, width]`: ReLU between layers, none after the last.
+fn mlp(rows: Tensor<2>, layers: &[StepMap]) -> Tensor<2> {
+    let (last, others) = layers.split_last().expect("the MLP has a layer");
+    let hidden = others
+        .iter()
+        .fold(rows, |rows, layer| layer.forward(rows, Activation::Relu));
+    last.forward(hidden, Activation::Identity)
 }
 
 impl RecurrentCore for Rmc {
@@ -429,6 +470,7 @@ impl RecurrentCore for Rmc {
         let identity = Tensor::<3>::from_data(TensorData::new(identity, [1, slots, width]), device);
         RmcState {
             memory: identity.expand([batch, slots, width]),
+            maps: None,
         }
     }
 
@@ -579,17 +621,18 @@ mod tests {
         };
         let core = core(&config);
         let rows = noise([5, 4]);
-        let before = core.mlp(rows.clone());
+        let of = |core: &Rmc, rows: Tensor<2>| mlp(rows, &core.maps().mlp);
+        let before = of(&core, rows.clone());
         for layer in 0..3 {
             let mut changed = core.clone();
             let weight = &mut changed.mlp[layer].weight;
             *weight = Param::from_tensor(weight.val() * 1.5);
-            let change = largest_difference(before.clone(), changed.mlp(rows.clone()));
+            let change = largest_difference(before.clone(), of(&changed, rows.clone()));
             assert!(change > 1e-3, "layer {layer}: {change}");
         }
         let mut exchanged = core.clone();
         exchanged.mlp.swap(0, 2);
-        assert!(largest_difference(before, exchanged.mlp(rows)) > 1e-3);
+        assert!(largest_difference(before, of(&exchanged, rows)) > 1e-3);
     }
 
     #[test]
@@ -599,7 +642,8 @@ mod tests {
                 mlp_layers,
                 ..RmcConfig::new(3, 2, 2, 2)
             };
-            let smallest: f32 = core(&config).mlp(noise([50, 4])).min().into_scalar();
+            let output = mlp(noise([50, 4]), &core(&config).maps().mlp);
+            let smallest: f32 = output.min().into_scalar();
             assert!(smallest < -0.01, "{mlp_layers} layers: {smallest}");
         }
     }
@@ -617,7 +661,7 @@ mod tests {
         let sizes = Tensor::<1>::from_floats([0.1, 1.0, 30.0], &Device::default());
         let memory = noise([2, 3, 16]) * sizes.reshape([1, 3, 1]);
         let input = || core.project(noise([1, 2, 3])).remove(0);
-        let rows = core.step(input(), memory.clone()).memory;
+        let rows = core.step(input(), memory.clone(), &core.maps()).memory;
         for row in values(rows).chunks(16) {
             let mean = row.iter().sum::<f32>() / 16.0;
             let variance = row.iter().map(|x| (x - mean).powi(2)).sum::<f32>() / 16.0;
@@ -629,10 +673,10 @@ mod tests {
         let norm = &mut core.blocks[0].qkv_norm;
         norm.gamma = Param::from_tensor(norm.gamma.val() * 0.0);
         let input = || core.project(noise([1, 2, 3])).remove(0);
-        let before = core.step(input(), memory.clone()).memory;
+        let before = core.step(input(), memory.clone(), &core.maps()).memory;
         let others = memory.clone().narrow(1, 1, 2) * 7.0 + 1.0;
         let changed = Tensor::cat(vec![memory.narrow(1, 0, 1), others], 1);
-        let after = core.step(input(), changed).memory;
+        let after = core.step(input(), changed, &core.maps()).memory;
         let first = |memory: Tensor<3>| memory.narrow(1, 0, 1);
         assert!(largest_difference(first(before), first(after)) < 1e-6);
     }

@@ -24,11 +24,13 @@ mod parts;
 mod sequence;
 mod softmax;
 mod spectral;
+mod step_map;
 mod steps;
 mod transpose;
 
 pub(crate) use conv::{Kernel, Options};
 pub(crate) use parts::Parts;
+pub(crate) use step_map::MapUses;
 pub(crate) use steps::Uses;
 
 use crate::{
@@ -64,6 +66,21 @@ pub(crate) trait FusedOps: Backend {
         x: FloatTensor<Self>,
         weight: FloatTensor<Self>,
         bias: FloatTensor<Self>,
+        activation: Activation,
+    ) -> FloatTensor<Self>;
+
+    /// `[inputs, outputs]` and `[outputs]` for a time loop; the value that is returned stands for them.
+    fn map_weights(
+        weight: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        uses: MapUses,
+    ) -> FloatTensor<Self>;
+
+    /// `[rows, inputs]` and what stands for a map; returns `[rows, outputs]`.
+    fn step_map(
+        x: FloatTensor<Self>,
+        map: FloatTensor<Self>,
+        uses: MapUses,
         activation: Activation,
     ) -> FloatTensor<Self>;
 
@@ -194,6 +211,14 @@ impl FusedOps for Flex {
         linear::forward(&x, &weight, &bias, activation)
     }
 
+    fn map_weights(weight: Raw, bias: Raw, uses: MapUses) -> Raw {
+        step_map::prepare(&weight, &bias, &uses)
+    }
+
+    fn step_map(x: Raw, _: Raw, uses: MapUses, activation: Activation) -> Raw {
+        step_map::forward(&x, &uses, activation)
+    }
+
     fn step_weights(input: Raw, hidden: Raw, bias: Raw, uses: Uses) -> Raw {
         steps::pack(&input, &hidden, &bias, &uses)
     }
@@ -317,6 +342,23 @@ impl<C: CheckpointStrategy> FusedOps for Autodiff<Flex, C> {
         activation: Activation,
     ) -> FloatTensor<Self> {
         linear::tracked::<C>(x, weight, bias, activation)
+    }
+
+    fn map_weights(
+        weight: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        uses: MapUses,
+    ) -> FloatTensor<Self> {
+        step_map::tracked_map::<C>(weight, bias, uses)
+    }
+
+    fn step_map(
+        x: FloatTensor<Self>,
+        map: FloatTensor<Self>,
+        uses: MapUses,
+        activation: Activation,
+    ) -> FloatTensor<Self> {
+        step_map::tracked_use::<C>(x, map, uses, activation)
     }
 
     fn step_weights(
@@ -494,6 +536,25 @@ pub(crate) fn linear(
         bias.into_dispatch(),
         activation,
     );
+    Tensor::from_dispatch(output)
+}
+
+/// [`crate::linear::StepMap::new`]
+pub(crate) fn map_weights(weight: Tensor<2>, bias: Tensor<1>, uses: MapUses) -> Tensor<1> {
+    let output =
+        <Dispatch as FusedOps>::map_weights(weight.into_dispatch(), bias.into_dispatch(), uses);
+    Tensor::from_dispatch(output)
+}
+
+/// [`crate::linear::StepMap::forward`]
+pub(crate) fn step_map(
+    x: Tensor<2>,
+    map: Tensor<1>,
+    uses: MapUses,
+    activation: Activation,
+) -> Tensor<2> {
+    let output =
+        <Dispatch as FusedOps>::step_map(x.into_dispatch(), map.into_dispatch(), uses, activation);
     Tensor::from_dispatch(output)
 }
 
