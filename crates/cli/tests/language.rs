@@ -101,6 +101,7 @@ fn every_core_trains_writes_and_is_compared() {
         let rows = fs::read_to_string(run.join("metrics.jsonl")).expect("metrics");
         assert_eq!(rows.matches("\"perplexity\"").count(), 12);
 
+        assert!(run.join("samples/generated.txt").exists());
         succeed(on(&["generate", "--sequences", "2", "--steps", "9"], &run));
         assert_png(&run.join("samples/generated.png"));
         let written = run.join("samples/generated.txt");

@@ -16,7 +16,7 @@ use crate::{
     evaluate::CHECKPOINT_EVALUATION,
     learner::{Drawn, Learner, Shown, StepFailure, Updates},
     picture::Image,
-    present::{Figures, charted, drawn},
+    present::{Figures, charted, drawn, write_beside},
     run::Metrics,
     weights::{Array, Arrays, collect, host, parameter_count, restore},
 };
@@ -306,6 +306,8 @@ impl Learner for LanguageLearner {
         const WORDS: usize = 60;
         let passages = self.passages(shown.experiment.evaluation.pictures, 1, WORDS)?;
         let generated = pictures::page(&self.text, &passages)?;
+        let picture = shown.samples.join("generated.png");
+        let written = pictures::written(&self.text, &passages);
         let placeholders = match self.text.placeholder_parts() {
             [] => String::new(),
             parts => format!(
@@ -315,12 +317,13 @@ impl Learner for LanguageLearner {
         };
         let pictures = vec![drawn(
             &generated,
-            &shown.samples.join("generated.png"),
+            &picture,
             format!(
                 "Held-out text in grey, and in black what the model goes on to write, each word drawn \
                  from what it predicts.{placeholders}"
             ),
         )?];
+        write_beside(&picture, &[(".txt".into(), written.into_bytes())])?;
         let held_out = Series {
             label: "held-out".into(),
             points: shown
