@@ -74,7 +74,7 @@ pub enum Command {
         json: bool,
     },
     /// Draw sequences generated after a prompt under the truth, or strings copied under their targets;
-    /// music and sound also as files to listen to
+    /// music and sound also as files to listen to, texts as text
     Generate {
         /// Directory of the run
         run: PathBuf,
@@ -84,7 +84,7 @@ pub enum Command {
         /// Sequences to draw
         #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=64))]
         sequences: u64,
-        /// Frames to generate after the prompt [default: as many as in training]
+        /// Frames, or words, to generate after the prompt [default: as many as in training]
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
         steps: Option<u64>,
         /// Seed of prompts and samples

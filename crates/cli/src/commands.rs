@@ -231,10 +231,11 @@ fn list(json: bool) -> Result<u8, LabError> {
         names.collect::<Vec<_>>().join(", ")
     };
     say(format_args!(
-        "\nmemories (--memory NAME): {}; for copy: {}; for nth-farthest: {}",
+        "\nmemories (--memory NAME): {}; for copy: {}; for nth-farthest: {}; for texts: {}",
         memories(TaskName::PerfectRecall),
         memories(TaskName::Copy),
-        memories(TaskName::NthFarthest)
+        memories(TaskName::NthFarthest),
+        memories(TaskName::Books)
     ))?;
     let models: Vec<_> = ModelName::ALL.iter().map(|name| name.as_str()).collect();
     let strategies: Vec<_> = StrategyName::ALL.iter().map(|name| name.as_str()).collect();

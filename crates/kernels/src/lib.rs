@@ -13,6 +13,7 @@
 //! - [`content`]: cosine similarity and the weights it gives.
 //! - [`dnc`]: a step of a DNC's memory.
 //! - [`relation`]: rows of a memory that read from each other, and its gates.
+//! - [`softmax`]: probabilities of words and their normaliser, for a loss whose gradient is written by hand.
 //! - [`split`]: a sequence's steps.
 //! - [`gaussian`]: Kullback-Leibler divergence, samples and density of diagonal Gaussians.
 //! - [`bernoulli`]: log likelihood from logits; [`bins`]: of bins of Gaussians.
@@ -37,6 +38,7 @@ pub mod gaussian;
 pub mod linear;
 pub mod lstm;
 pub mod relation;
+pub mod softmax;
 pub mod split;
 pub mod works;
 

@@ -40,6 +40,53 @@ fn plain(x: Tensor<2>, weight: Tensor<2>, bias: Tensor<1>, activation: Activatio
     }
 }
 
+/// An affine map prepared for the steps of one sequence: the gradient of its weights is one product over
+/// all steps.
+///
+/// One backward pass uses it up: a sequence that goes on after it needs the map prepared again.
+#[derive(Clone, Debug)]
+pub struct StepMap(Prepared);
+
+#[derive(Clone, Debug)]
+enum Prepared {
+    Plain {
+        weight: Tensor<2>,
+        bias: Tensor<1>,
+    },
+    #[cfg(feature = "flex")]
+    Fused {
+        node: Tensor<1>,
+        uses: crate::flex::MapUses,
+    },
+}
+
+impl StepMap {
+    /// Prepares a map.
+    ///
+    /// # Shapes
+    /// `weight`: `[inputs, outputs]`, `bias`: `[outputs]`
+    pub fn new(weight: Tensor<2>, bias: Tensor<1>) -> Self {
+        #[cfg(feature = "flex")]
+        if crate::flex::fused(&bias.device()) {
+            let uses = crate::flex::MapUses::default();
+            let node = crate::flex::map_weights(weight, bias, uses.clone());
+            return Self(Prepared::Fused { node, uses });
+        }
+        Self(Prepared::Plain { weight, bias })
+    }
+
+    /// `activation(x weight + bias)`, `[rows, inputs]` to `[rows, outputs]`.
+    pub fn forward(&self, x: Tensor<2>, activation: Activation) -> Tensor<2> {
+        match &self.0 {
+            Prepared::Plain { weight, bias } => plain(x, weight.clone(), bias.clone(), activation),
+            #[cfg(feature = "flex")]
+            Prepared::Fused { node, uses } => {
+                crate::flex::step_map(x, node.clone(), uses.clone(), activation)
+            }
+        }
+    }
+}
+
 #[cfg(all(test, feature = "flex"))]
 mod tests {
     use super::*;
@@ -136,6 +183,39 @@ mod tests {
                     1e-5,
                     &format!("{shape:?}, {activation:?}"),
                 );
+            }
+        }
+    }
+
+    /// Two steps through one map, the second from what the first gave, are two uses of the map.
+    #[test]
+    fn a_map_of_a_time_loop_agrees_with_its_uses_one_by_one() {
+        for (rows, size) in [(1, 1), (2, 5), (3, 16), (33, 7)] {
+            for activation in ALL {
+                let shape = [rows, size, size];
+                let name = format!("{shape:?}, {activation:?}");
+                let two_steps = |step: &dyn Fn(Tensor<2>) -> Tensor<2>, x: Tensor<2>| {
+                    let first = step(x);
+                    let second = step(first.clone() * 0.7 + 0.1);
+                    Tensor::cat(vec![first, second], 0)
+                };
+                let prepared = move |all: Vec<Tensor<1>>, way: Way| {
+                    let [x, weight, bias]: [_; 3] = all.try_into().unwrap();
+                    let map = StepMap::new(
+                        arranged(weight, [size, size], way),
+                        arranged(bias, [size], way),
+                    );
+                    let step = |x| map.forward(x, activation);
+                    two_steps(&step, arranged(x, [rows, size], way))
+                };
+                let one_by_one = move |all: Vec<Tensor<1>>, way: Way| {
+                    let [x, weight, bias]: [_; 3] = all.try_into().unwrap();
+                    let weight = arranged(weight, [size, size], way);
+                    let bias = arranged(bias, [size], way);
+                    let step = |x| plain(x, weight.clone(), bias.clone(), activation);
+                    two_steps(&step, arranged(x, [rows, size], way))
+                };
+                assert_same(&inputs(shape), 1e-5, &name, prepared, one_by_one);
             }
         }
     }

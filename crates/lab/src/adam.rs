@@ -48,6 +48,12 @@ impl ParameterGradients {
         });
     }
 
+    /// The gradient of the parameter at `path` that no `backward` gave.
+    pub fn insert<const D: usize>(&mut self, path: &str, gradient: Tensor<D>) {
+        let size = gradient.shape().num_elements();
+        self.0.insert(path.to_owned(), gradient.reshape([size]));
+    }
+
     /// The paths.
     pub fn names(&self) -> Vec<String> {
         self.0.keys().cloned().collect()

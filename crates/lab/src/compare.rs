@@ -5,7 +5,10 @@ use crate::{
     chart::{self, Layout, Series},
     checkpoint::{self, HeldOut},
     config::TaskKind,
-    curves::{accuracy_chart, bit_error_chart, bound_chart, kl_per_step_chart, last_kl_chart},
+    curves::{
+        accuracy_chart, bit_error_chart, bound_chart, kl_per_step_chart, last_kl_chart,
+        perplexity_chart,
+    },
     device::light_device,
     open::{Which, open, resolve_task},
     present::write_png,
@@ -47,6 +50,9 @@ pub struct ModelRow {
     pub steps: u64,
     /// Bound in nats per sequence.
     pub bound: Estimate,
+    /// `exp` of the mean nats of a held-out word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub perplexity: Option<Estimate>,
     /// Free energy of recorded sequences in nats per step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free_energy: Option<Estimate>,
@@ -175,7 +181,9 @@ pub fn compare(paths: &[PathBuf]) -> Result<Comparison, LabError> {
         let metrics = read_metrics(run)?;
         let evaluation = evaluation_of(run)?;
         let held_out = match experiment.task.name.kind() {
-            TaskKind::Copy | TaskKind::Classes => checkpoint::load_latest(run)?.0.state.held_out,
+            TaskKind::Copy | TaskKind::Classes | TaskKind::Words => {
+                checkpoint::load_latest(run)?.0.state.held_out
+            }
             TaskKind::Frames | TaskKind::Recordings => Vec::new(),
         };
         let same = |replicas: &&mut Replicas| {
@@ -281,6 +289,7 @@ fn row(model: &Replicas) -> ModelRow {
         seeds: model.seeds.clone(),
         steps: model.evaluations.iter().map(|e| e.step).max().unwrap_or(0),
         bound: of(&|e| e.bound),
+        perplexity: all(&|e| e.perplexity),
         free_energy: all(&|e| Some(e.recordings.as_ref()?.free_energy)),
         free_energy_of_recordings: all(&|e| Some(e.recordings.as_ref()?.free_energy_of_recordings)),
         kl_per_step: all(&|e| Some(e.recordings.as_ref()?.kl)),
@@ -314,11 +323,14 @@ impl Comparison {
 
     /// The rows as a Markdown table; numbers that no row has are left out.
     pub fn table(&self) -> String {
-        let columns: [(&str, usize, Column); 13] = [
+        let columns: [(&str, usize, Column); 14] = [
+            ("perplexity", 2, |row| row.perplexity),
             ("free energy a step", 3, |row| row.free_energy),
             ("of recordings", 3, |row| row.free_energy_of_recordings),
             ("KL a step", 3, |row| row.kl_per_step),
-            ("bound", 1, |row| Some(row.bound)),
+            ("bound", 1, |row| {
+                row.perplexity.is_none().then_some(row.bound)
+            }),
             ("bit error", 4, |row| row.bit_error),
             ("accuracy", 4, |row| row.accuracy),
             ("last KL", 2, |row| row.kl_last),
@@ -352,7 +364,7 @@ impl Comparison {
     }
 
     /// Draws bound, last-frame KL and KL per step of all models into one picture; for the copy task
-    /// bit error and bound of held-out strings, for classes accuracy and bound. Bands are standard errors over replicas.
+    /// bit error and bound of held-out strings, for classes accuracy and bound, for texts perplexity. Bands are standard errors over replicas.
     pub fn draw(&self, out: &Path) -> Result<(), LabError> {
         let over_training = |value: Value| -> Vec<Series> {
             self.models
@@ -399,6 +411,9 @@ impl Comparison {
                 bit_error_chart(held_out(|row| row.bit_error)),
                 bound_chart(held_out(|row| Some(row.bound))),
             ],
+            Some(TaskKind::Words) => {
+                vec![perplexity_chart(held_out(|row| Some((-row.bound).exp())))]
+            }
             Some(TaskKind::Classes) => {
                 let chance = task.map_or(0.0, |task| 1.0 / task.vectors as f64);
                 vec![

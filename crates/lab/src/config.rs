@@ -1,8 +1,10 @@
 //! Experiments as configuration: what a TOML file may say, defaults, overrides, validation.
 
+mod language;
 mod network;
 mod sizes;
 
+pub use language::{LanguageSettings, WordStyleName};
 pub use network::{
     FilteringSettings, ModelName, NetworkSettings, SrnnNetworkSettings, StrategyName,
     SvgNetworkName, SvgNetworkSettings, SvgPriorName, SvgSkipsName, VrnnNetworkSettings,
@@ -53,6 +55,8 @@ pub struct Experiment {
     pub evaluation: EvaluationSettings,
     /// Where the data come from.
     pub data: DataSettings,
+    /// Language models, and which words they know.
+    pub language: LanguageSettings,
 }
 
 /// What sequences look like.
@@ -62,7 +66,8 @@ pub struct TaskSettings {
     /// Which task: `perfect-recall`, `parity-recall`, `one-shot-recall`, `dynamic-dependency`,
     /// `similarity-cued-recall`, `mnist-map`, `copy` or `nth-farthest`; or sequences as they were recorded: music
     /// (`jsb-chorales`, `nottingham`, `muse-data`, `piano-midi`, `midi`), sound (`speech`,
-    /// `spoken-digits`, `timit`, `recordings`), clips (`video`, `kth`, `moving-digits`) or `own`.
+    /// `spoken-digits`, `timit`, `recordings`), clips (`video`, `kth`, `moving-digits`) or `own`; or words:
+    /// `books`, `wikitext-2`, `wikitext-103` or `text`, a folder of one's own.
     pub name: TaskName,
     /// Frames before the recall interval, `l`; steps on the map that a model is shown.
     pub length: usize,
@@ -83,7 +88,8 @@ pub struct TaskSettings {
     pub curriculum: bool,
     /// Moving accuracy, over about the last twenty batches, at which the next n is admitted.
     pub admit_at: f64,
-    /// Steps of a training sequence that is cut from a recording.
+    /// Steps of a training sequence that is cut from a recording or a text, through which gradients go
+    /// back.
     pub window: usize,
     /// Rows and columns of the frames of clips and pictures.
     pub side: usize,
@@ -139,11 +145,21 @@ pub enum TaskName {
     MovingDigits,
     /// A user's own sequences: arrays, a table, folders of pictures.
     Own,
+    /// Books as words; a few come with mnemora.
+    Books,
+    /// WikiText-2: two million words (Merity et al. 2016).
+    #[serde(rename = "wikitext-2")]
+    WikiText2,
+    /// WikiText-103: 103 million words.
+    #[serde(rename = "wikitext-103")]
+    WikiText103,
+    /// A user's own text: a file or a folder of them.
+    Text,
 }
 
 impl TaskName {
     /// All of them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 25] = [
         Self::PerfectRecall,
         Self::ParityRecall,
         Self::OneShotRecall,
@@ -165,6 +181,10 @@ impl TaskName {
         Self::Kth,
         Self::MovingDigits,
         Self::Own,
+        Self::Books,
+        Self::WikiText2,
+        Self::WikiText103,
+        Self::Text,
     ];
 
     /// As in configurations.
@@ -191,10 +211,14 @@ impl TaskName {
             Self::Kth => "kth",
             Self::MovingDigits => "moving-digits",
             Self::Own => "own",
+            Self::Books => "books",
+            Self::WikiText2 => "wikitext-2",
+            Self::WikiText103 => "wikitext-103",
+            Self::Text => "text",
         }
     }
 
-    /// Which of the four kinds it is.
+    /// Which of the kinds it is.
     pub fn kind(self) -> TaskKind {
         match self {
             Self::PerfectRecall
@@ -205,6 +229,7 @@ impl TaskName {
             | Self::MnistMap => TaskKind::Frames,
             Self::Copy => TaskKind::Copy,
             Self::NthFarthest => TaskKind::Classes,
+            Self::Books | Self::WikiText2 | Self::WikiText103 | Self::Text => TaskKind::Words,
             _ => TaskKind::Recordings,
         }
     }
@@ -217,7 +242,9 @@ impl TaskName {
     /// The models that can be trained on it.
     pub fn models(self) -> &'static [ModelName] {
         match self.kind() {
-            TaskKind::Frames | TaskKind::Copy | TaskKind::Classes => &[ModelName::Gtmm],
+            TaskKind::Frames | TaskKind::Copy | TaskKind::Classes | TaskKind::Words => {
+                &[ModelName::Gtmm]
+            }
             TaskKind::Recordings => &ModelName::ALL,
         }
     }
@@ -230,6 +257,7 @@ impl TaskName {
         match self {
             Self::Copy => &[Lstm, Ntm, Lru, Dnc, Rmc],
             Self::NthFarthest => &[Lstm, StackedLstm, Ntm, Lru, Dnc, Rmc, EntNet],
+            _ if self.kind() == TaskKind::Words => &[Lstm, StackedLstm, Rmc],
             _ => &[Vrnn, Introspection, Ntm, Lru, Dnc, Hybrid, Rmc],
         }
     }
@@ -246,12 +274,14 @@ pub enum TaskKind {
     Classes,
     /// Sequences of unequal length as they were recorded.
     Recordings,
+    /// Texts, of which each word is predicted from those before it.
+    Words,
 }
 
 impl TaskKind {
     /// Whether its models are recurrent cores alone, which answer and have no latents.
     pub(crate) fn without_latents(self) -> bool {
-        matches!(self, Self::Copy | Self::Classes)
+        matches!(self, Self::Copy | Self::Classes | Self::Words)
     }
 }
 
@@ -264,7 +294,8 @@ pub struct ModelSettings {
     /// `nth-farthest` take the memory alone.
     pub name: ModelName,
     /// Which memory: `vrnn`, `introspection`, `ntm`, `lru`, `dnc`, `hybrid` or `rmc`; for the task
-    /// `copy` `lstm`, `ntm`, `lru`, `dnc` or `rmc`; for `nth-farthest` also `stacked-lstm` or `ent-net`.
+    /// `copy` `lstm`, `ntm`, `lru`, `dnc` or `rmc`; for `nth-farthest` also `stacked-lstm` or `ent-net`; for
+    /// texts `lstm`, `stacked-lstm` or `rmc`.
     pub memory: MemoryName,
     /// Size of `z`.
     pub latent: usize,
@@ -421,9 +452,10 @@ pub struct TrainingSettings {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EvaluationSettings {
-    /// Batches of the evaluation after training.
+    /// Batches of the evaluation after training; windows of a text at most.
     pub batches: u64,
-    /// Sequences in one of them.
+    /// Sequences in one of them. Streams in which a held-out text is gone through side by side; 1 is the
+    /// one pass that perplexities are published for.
     pub batch: usize,
     /// Batches of the short evaluation at each checkpoint, which decides the best one.
     pub checkpoint_batches: u64,
@@ -432,6 +464,8 @@ pub struct EvaluationSettings {
     /// Particles of the importance-weighted and the particle filter's bound, 0 for neither; for
     /// recorded sequences.
     pub particles: usize,
+    /// Held-out words on which lengths of the past are compared after training, 0 for none; for texts.
+    pub unroll_words: usize,
 }
 
 /// Where the data come from.
@@ -461,7 +495,9 @@ impl TaskSettings {
                 "{name} with length {} and recall {}",
                 self.length, self.recall
             ),
-            TaskKind::Recordings => format!("{name} with windows of {}", self.window),
+            TaskKind::Recordings | TaskKind::Words => {
+                format!("{name} with windows of {}", self.window)
+            }
         }
     }
 }
@@ -543,6 +579,7 @@ impl Default for EvaluationSettings {
             checkpoint_batches: 4,
             pictures: 6,
             particles: 0,
+            unroll_words: 20_000,
         }
     }
 }
@@ -619,7 +656,7 @@ impl Experiment {
             TaskKind::Copy => 2 * self.task.longest + 2,
             TaskKind::Classes => self.task.vectors,
             TaskKind::Frames => self.task.length + self.task.recall,
-            TaskKind::Recordings => self.task.window,
+            TaskKind::Recordings | TaskKind::Words => self.task.window,
         }
     }
 
@@ -889,6 +926,7 @@ impl Experiment {
         }
         self.validate_model()?;
         self.validate_memory()?;
+        self.language.validate()?;
         if training.threads > LARGEST_POOL {
             return Err(format!(
                 "training.threads is {}, it must be at most {LARGEST_POOL}, or 0 for one a core",
@@ -998,7 +1036,7 @@ impl Experiment {
     /// Which keys make the length of a sequence.
     fn time_words(&self) -> String {
         match self.task.name.kind() {
-            TaskKind::Recordings => format!("task.window {}", self.task.window),
+            TaskKind::Recordings | TaskKind::Words => format!("task.window {}", self.task.window),
             TaskKind::Classes => format!("task.vectors {}", self.task.vectors),
             _ => format!(
                 "task.length {} and task.recall {}",

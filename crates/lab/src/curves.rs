@@ -1,7 +1,8 @@
 //! Curves over training: the bound and the last frame's KL (gtmm, section 4), the bit error of the
-//! copy task, the accuracy where classes are named; and the KL of each step after training.
+//! copy task, the accuracy where classes are named, the perplexity of words; and the KL of each step after training.
 
 use crate::{
+    FrequencyScore, UnrollScore,
     chart::{self, Chart, Series, Shaded},
     run::Metrics,
 };
@@ -50,6 +51,18 @@ pub(crate) fn accuracy_series(label: &str, metrics: &[Metrics]) -> Series {
         points: metrics
             .iter()
             .filter_map(|row| Some((row.step as f64, f64::from(row.accuracy?))))
+            .collect(),
+        band: None,
+    }
+}
+
+/// The perplexity as logged, for a chart.
+pub(crate) fn perplexity_series(label: &str, metrics: &[Metrics]) -> Series {
+    Series {
+        label: label.into(),
+        points: metrics
+            .iter()
+            .filter_map(|row| Some((row.step as f64, f64::from(row.perplexity?))))
             .collect(),
         band: None,
     }
@@ -117,6 +130,52 @@ pub(crate) fn accuracy_by_n_chart(series: Vec<Series>, chance: f64) -> Chart {
         title: "Accuracy by n".into(),
         x_label: "n".into(),
         ..accuracy_chart(series, chance)
+    }
+}
+
+/// Perplexity over training.
+pub(crate) fn perplexity_chart(series: Vec<Series>) -> Chart {
+    Chart {
+        title: "Perplexity".into(),
+        x_label: "update".into(),
+        y_label: "exp of nats per word".into(),
+        y_log: true,
+        series,
+        ..Chart::default()
+    }
+}
+
+/// Perplexity by how often the training part has a word (Santoro et al. 2018, table 3).
+pub(crate) fn frequency_chart(buckets: &[FrequencyScore]) -> Chart {
+    let level = |(place, bucket): (f64, &FrequencyScore)| Series {
+        label: format!("{} times: {:.0}", bucket.count, bucket.perplexity),
+        points: vec![(place, bucket.perplexity), (place + 0.8, bucket.perplexity)],
+        band: None,
+    };
+    Chart {
+        title: "Perplexity by frequency".into(),
+        x_label: "bucket, the most frequent words first".into(),
+        y_label: "exp of nats per word".into(),
+        y_log: true,
+        series: (1..).map(f64::from).zip(buckets).map(level).collect(),
+        ..Chart::default()
+    }
+}
+
+/// Perplexity by the words after which the state starts anew (Santoro et al. 2018, figure 12).
+pub(crate) fn unroll_chart(unrolls: &[UnrollScore]) -> Chart {
+    let points = unrolls.iter();
+    Chart {
+        title: "Perplexity by unroll length".into(),
+        x_label: "words".into(),
+        y_label: "perplexity above that without a break".into(),
+        x_log: true,
+        series: vec![Series {
+            label: "held-out".into(),
+            points: points.map(|u| (u.length as f64, u.increase)).collect(),
+            band: None,
+        }],
+        ..Chart::default()
     }
 }
 

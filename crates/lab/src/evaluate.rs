@@ -1,7 +1,7 @@
 //! What a trained model is worth on held-out sequences.
 
 use crate::{
-    DigitClassifier, Experiment, LabError,
+    DigitClassifier, Experiment, LabError, TextScore,
     strategy::AtWork,
     trainer::{BatchTensors, Model, noise},
     weights::host,
@@ -18,10 +18,14 @@ pub struct Evaluation {
     pub step: u64,
     /// Sequences that were scored.
     pub sequences: usize,
-    /// Reconstruction less KL; the log likelihood of the answers for `copy` and `nth-farthest`.
+    /// Reconstruction less KL; the log likelihood of the answers for `copy` and `nth-farthest`; that of a word, in
+    /// the mean, for texts.
     pub bound: f64,
     /// Standard error of the bound over sequences.
     pub bound_stderr: f64,
+    /// `exp` of minus the bound: for texts.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub perplexity: Option<f64>,
     /// Share of the bits to be answered that are wrong, each read at a probability of 1/2.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bit_error: Option<f64>,
@@ -71,6 +75,9 @@ pub struct Evaluation {
     /// Of recorded sequences, which differ in length.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub recordings: Option<RecordingScore>,
+    /// Of texts.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub text: Option<TextScore>,
 }
 
 /// What filtering makes of whole recordings.

@@ -49,6 +49,10 @@ const SHIPPED: &[Shipped] = shipped![
     "speech-small",
     "video-small",
     "kth",
+    "wikitext-103",
+    "wikitext-2",
+    "wikitext-2-small",
+    "books-small",
 ];
 
 /// All of them.

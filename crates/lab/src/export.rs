@@ -77,6 +77,9 @@ pub fn export(run: &Path, which: Which, data: Option<&Path>, out: &Path) -> Resu
             number.name, number.value, number.unit, number.meaning
         );
     }
+    for note in trained.learner.notes() {
+        let _ = write!(card, "\nOf the data: {note}.\n");
+    }
     let _ = write!(
         card,
         "\nThe state of the optimiser is left out: it can be looked at (`mnemora generate`, \

@@ -117,6 +117,7 @@ fn choices(key: &str) -> Option<Vec<&'static str>> {
         "network.svg.prior" => vec!["learned", "fixed"],
         "network.svg.skips" => vec!["observed", "previous", "first", "off"],
         "filtering.strategy" => StrategyName::ALL.iter().map(|name| name.as_str()).collect(),
+        "language.words" => vec!["running", "spaced"],
         "training.schedule" => vec!["constant", "linear", "cosine", "exponential"],
         _ => return None,
     })

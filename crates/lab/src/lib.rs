@@ -11,7 +11,7 @@
 //! | `recordings.rs` | models of recorded sequences: music, sound, clips, a user's own |
 //! | `strategy.rs`, `amortize.rs` | how beliefs are found; how an inference network learns |
 //! | `online.rs` | a trained model as a filter, one observation at a time |
-//! | `copy.rs`, `nth_farthest.rs` | recurrent cores on the copy task, on the N-th farthest task |
+//! | `copy.rs`, `nth_farthest.rs`, `language.rs` | recurrent cores on the copy task, on the N-th farthest task, on texts |
 //! | `run.rs`, `checkpoint.rs`, `weights.rs`, `export.rs` | what lies on disk, what is given away |
 //! | `evaluate.rs`, `digit_classifier.rs`, `compare.rs` | held-out numbers of one run, of several |
 //! | `present.rs`, `curves.rs`, `report.rs`, `chart.rs`, `picture.rs`, `tensorboard.rs` | what is looked at |
@@ -33,6 +33,7 @@ mod evaluate;
 mod experiments;
 mod export;
 mod keys;
+mod language;
 mod learner;
 mod machine;
 mod nth_farthest;
@@ -55,11 +56,11 @@ pub use amortize::Amortizer;
 pub use burn::tensor::Device;
 pub use config::{
     DataSettings, DncSettings, EntNetSettings, EvaluationSettings, Experiment, FilteringSettings,
-    GateName, HybridSettings, IntrospectionSettings, LikelihoodName, LruSettings, LstmSettings,
-    MemoryName, MemorySettings, ModelName, ModelSettings, NetworkSettings, NtmSettings,
-    RmcSettings, Schedule, SrnnNetworkSettings, StackedLstmSettings, StrategyName, SvgNetworkName,
-    SvgNetworkSettings, SvgPriorName, SvgSkipsName, TaskKind, TaskName, TaskSettings,
-    TrainingSettings, VisualName, VrnnNetworkSettings, VrnnSettings,
+    GateName, HybridSettings, IntrospectionSettings, LanguageSettings, LikelihoodName, LruSettings,
+    LstmSettings, MemoryName, MemorySettings, ModelName, ModelSettings, NetworkSettings,
+    NtmSettings, RmcSettings, Schedule, SrnnNetworkSettings, StackedLstmSettings, StrategyName,
+    SvgNetworkName, SvgNetworkSettings, SvgPriorName, SvgSkipsName, TaskKind, TaskName,
+    TaskSettings, TrainingSettings, VisualName, VrnnNetworkSettings, VrnnSettings, WordStyleName,
 };
 pub use device::{DEVICE_VARIABLE, DeviceName, device_words, find_device};
 pub use digit_classifier::{DigitClassifier, DigitTraining, box_blur};
@@ -67,6 +68,7 @@ pub use error::LabError;
 pub use evaluate::{EVALUATION, Evaluation, GeneratedDigits, GeneratedRecall, RecordingScore};
 pub use experiments::{Shipped, load_experiment, shipped};
 pub use export::export;
+pub use language::{FrequencyScore, TextScore, UnrollScore};
 pub use learner::FilteredSequence;
 pub use mnemora_worlds::npy;
 pub use online::{Belief, OnlineFilter, load_filter_state, save_filter_state};

@@ -7,6 +7,7 @@ use crate::{
     copy::CopyLearner,
     device::light_device,
     evaluate::{EVALUATION, Evaluation},
+    language::{self, LanguageLearner},
     learner::{FilteredSequence, Learner},
     nth_farthest::NthFarthestLearner,
     online::OnlineFilter,
@@ -89,6 +90,12 @@ pub(crate) fn prepare(
         let words = source.words();
         return Ok((words, recordings::learner(experiment, source, device)?));
     }
+    if experiment.task.name.kind() == TaskKind::Words {
+        let text = language::find(experiment, data)?;
+        let words = language::words(&text);
+        let learner = LanguageLearner::new(experiment, text, device)?;
+        return Ok((words, Box::new(learner)));
+    }
     let data = resolve_data(experiment, data)?;
     let words = format!("{}: {}", data.name(), data.origin());
     let learner = FrameLearner::new(experiment, data, device)?;
@@ -150,7 +157,7 @@ impl Trained {
     /// The model as a filter that observations are given to as they come.
     ///
     /// # Errors
-    /// The task is `copy` or `nth-farthest`, whose models have no latents.
+    /// The task is `copy`, `nth-farthest` or a text, whose models have no latents.
     pub fn online(&self, seed: u64) -> Result<Box<dyn OnlineFilter>, LabError> {
         self.learner.online(seed).ok_or_else(|| {
             LabError::Configuration(format!(

@@ -1,7 +1,7 @@
 //! Pictures and report of a run.
 
 use crate::{
-    Evaluation, Experiment, LabError, RecordingScore, Trained,
+    Evaluation, Experiment, LabError, RecordingScore, TextScore, Trained,
     chart::{self, Chart, Layout, Series, number},
     checkpoint::State,
     config::{MemoryName, ModelName, TaskKind, TaskName},
@@ -11,6 +11,7 @@ use crate::{
         last_kl_series,
     },
     evaluate::generation,
+    language,
     learner::{Drawn, Learner, Shown},
     nth_farthest,
     open::resolve_task,
@@ -49,6 +50,9 @@ pub fn numbers(evaluation: &Evaluation) -> Vec<Number> {
             "log likelihood of the answers, higher is better; ± standard error over sequences"
         }
     };
+    if let (Some(perplexity), Some(text)) = (evaluation.perplexity, &evaluation.text) {
+        return text_numbers(evaluation, perplexity, text);
+    }
     let mut rows = Vec::new();
     if let Some(recordings) = &evaluation.recordings {
         rows.extend(recording_numbers(recordings, &evaluation.energy_by_round));
@@ -249,6 +253,68 @@ fn recording_numbers(score: &RecordingScore, rounds: &[f64]) -> Vec<Number> {
     rows
 }
 
+/// The rows of a text.
+fn text_numbers(evaluation: &Evaluation, perplexity: f64, score: &TextScore) -> Vec<Number> {
+    let row = |name: String, value: String, unit: &str, meaning: String| Number {
+        name,
+        value,
+        unit: unit.into(),
+        meaning,
+    };
+    let pass = match score.streams {
+        1 => "in one pass".to_owned(),
+        streams => format!("in {streams} streams side by side"),
+    };
+    let words = match score.placeholders {
+        true => "PLACEHOLDER words, so that it means nothing",
+        false => "words",
+    };
+    let mut rows = vec![
+        row(
+            "perplexity".into(),
+            format!("{perplexity:.2}"),
+            "",
+            format!(
+                "of the {} part's {} {words}, {pass}; {:.1}% of them are <unk>; lower is better",
+                score.part,
+                score.words,
+                100.0 * score.unknown
+            ),
+        ),
+        row(
+            "bound".into(),
+            format!("{:.4} ± {:.4}", evaluation.bound, evaluation.bound_stderr),
+            "nats per word",
+            "log likelihood, higher is better; ± standard error over windows".into(),
+        ),
+    ];
+    for bucket in &score.by_frequency {
+        rows.push(row(
+            format!("perplexity {}", bucket.count),
+            format!("{:.1}", bucket.perplexity),
+            "",
+            format!(
+                "of the {} words that the training part has so often",
+                bucket.words
+            ),
+        ));
+    }
+    for unroll in &score.by_unroll {
+        rows.push(row(
+            format!("unroll {}", unroll.length),
+            format!("{:.2}", unroll.perplexity),
+            "",
+            format!(
+                "perplexity of the first {} words with the state begun anew at every so many, {:+.2} above \
+                 that without a break",
+                score.unroll_words.unwrap_or(0),
+                unroll.increase
+            ),
+        ));
+    }
+    rows
+}
+
 /// Draws training sequences of an experiment's task.
 pub fn write_training_sequences(
     mut experiment: Experiment,
@@ -266,6 +332,10 @@ pub fn write_training_sequences(
         let drawn = training_picture(&experiment, &source)?;
         write_picture(&drawn.picture, out)?;
         return write_beside(out, &drawn.files);
+    }
+    if experiment.task.name.kind() == TaskKind::Words {
+        let text = language::find(&mut experiment, data)?;
+        return write_picture(&language::training_picture(&experiment, &text)?, out);
     }
     let task = resolve_task(&mut experiment, data)?;
     let stream = Stream::new(experiment.seed, "data");
@@ -464,10 +534,14 @@ pub(crate) fn write_report(
             .collect(),
         band: None,
     };
-    let mut charts = vec![charted(
-        bound_chart(vec![bound_series("training batch", &metrics), held_out]),
-        "Bound over training.",
-    )?];
+    let mut charts = Vec::new();
+    // Of texts the perplexity says the same.
+    if evaluation.perplexity.is_none() {
+        charts.push(charted(
+            bound_chart(vec![bound_series("training batch", &metrics), held_out]),
+            "Bound over training.",
+        )?);
+    }
     charts.extend(further);
 
     let origin = read_origin(run)?;

@@ -60,7 +60,10 @@ impl Progress {
 
     /// After a step.
     pub fn step(&self, row: &Metrics) {
-        let mut message = format!("bound {:.1}", row.bound);
+        let mut message = match row.perplexity {
+            Some(perplexity) => format!("perplexity {perplexity:.1}"),
+            None => format!("bound {:.1}", row.bound),
+        };
         if let Some(kl) = row.kl_last {
             message.push_str(&format!("  last KL {kl:.2}"));
         }
@@ -101,7 +104,10 @@ impl Progress {
 
     /// After the evaluation at a checkpoint.
     pub fn checkpoint(&self, step: u64, held_out: &Evaluation) {
-        let mut line = format!("step {step}: held-out bound {:.1}", held_out.bound);
+        let mut line = match held_out.perplexity {
+            Some(perplexity) => format!("step {step}: held-out perplexity {perplexity:.2}"),
+            None => format!("step {step}: held-out bound {:.1}", held_out.bound),
+        };
         if let Some(ratio) = held_out.kl_ratio {
             line.push_str(&format!("  KL ratio {ratio:.3}"));
         }

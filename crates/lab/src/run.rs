@@ -27,7 +27,7 @@ pub struct Metrics {
     /// Updates made, this one counted.
     pub step: u64,
     /// Reconstruction less KL, in nats per sequence; the log likelihood of the answers for `copy` and
-    /// `nth-farthest`.
+    /// `nth-farthest`, of a word for texts.
     pub bound: f32,
     /// `log p(x | z)` in nats per sequence.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -50,6 +50,9 @@ pub struct Metrics {
     /// KL less reconstruction in nats per step, of recorded sequences.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub free_energy: Option<f32>,
+    /// `exp` of the mean nats of a word.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub perplexity: Option<f32>,
     /// Euclidean norm of the gradient before clipping.
     pub gradient_norm: f32,
     /// Adam's rate.

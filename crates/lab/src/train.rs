@@ -348,6 +348,7 @@ fn log_events(events: &mut EventWriter, row: &Metrics) -> std::io::Result<()> {
         ("accuracy", row.accuracy),
         ("admitted", row.admitted.map(|n| n as f32)),
         ("free_energy", row.free_energy),
+        ("perplexity", row.perplexity),
         ("gradient_norm", Some(row.gradient_norm)),
         ("learning_rate", Some(row.learning_rate as f32)),
     ] {

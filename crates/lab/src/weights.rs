@@ -5,8 +5,8 @@ use burn::{
     module::{Module, ModuleMapper, ModuleVisitor, Param},
     tensor::{Tensor, TensorData},
 };
-use safetensors::{Dtype, SafeTensors, tensor::TensorView};
-use std::{collections::BTreeMap, path::Path};
+use safetensors::{Dtype, SafeTensors, View};
+use std::{borrow::Cow, collections::BTreeMap, path::Path};
 
 /// Named arrays of f32, row-major.
 pub type Arrays = BTreeMap<String, Array>;
@@ -62,19 +62,30 @@ pub fn restore<M: Module>(module: M, arrays: Arrays, path: &Path) -> Result<M, L
 
 /// The arrays as a safetensors file's bytes.
 pub fn to_safetensors(arrays: &Arrays) -> Vec<u8> {
-    let bytes: Vec<(&String, &Array, Vec<u8>)> = arrays
-        .iter()
-        .map(|(name, array)| {
-            let bytes = array.values.iter().flat_map(|v| v.to_le_bytes()).collect();
-            (name, array, bytes)
-        })
-        .collect();
-    let views = bytes.iter().map(|(name, array, bytes)| {
-        let view = TensorView::new(Dtype::F32, array.shape.clone(), bytes)
-            .expect("an array's shape and its number of elements agree");
-        (name.as_str(), view)
-    });
+    let views = arrays.iter().map(|(name, array)| (name, Bytes(array)));
     safetensors::serialize(views, None).expect("views of whole arrays serialise")
+}
+
+/// An array as the format has it; its bytes are made when they are written.
+struct Bytes<'a>(&'a Array);
+
+impl View for Bytes<'_> {
+    fn dtype(&self) -> Dtype {
+        Dtype::F32
+    }
+
+    fn shape(&self) -> &[usize] {
+        &self.0.shape
+    }
+
+    fn data(&self) -> Cow<'_, [u8]> {
+        let values = self.0.values.iter();
+        values.flat_map(|value| value.to_le_bytes()).collect()
+    }
+
+    fn data_len(&self) -> usize {
+        4 * self.0.values.len()
+    }
 }
 
 /// The arrays of a safetensors file; other types than f32 are refused.

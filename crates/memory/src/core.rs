@@ -84,11 +84,22 @@ impl RecurrentCore for Lstm {
 
     fn forward(&self, input: Tensor<2>, state: LstmState) -> (CoreOutput, LstmState) {
         let state = self.step(input, state);
-        let output = CoreOutput {
-            output: state.hidden.clone(),
-            attention: Vec::new(),
-        };
-        (output, state)
+        (output_of(state.hidden.clone()), state)
+    }
+
+    fn sequence(&self, inputs: Tensor<3>, state: LstmState) -> (Vec<CoreOutput>, LstmState) {
+        let [time, batch, width] = inputs.dims();
+        let (hidden, state) = self.steps(inputs.reshape([time * batch, width]), state);
+        let steps = split_rows(hidden, time).into_iter();
+        (steps.map(output_of).collect(), state)
+    }
+}
+
+/// The output of a core without heads.
+pub(crate) fn output_of(output: Tensor<2>) -> CoreOutput {
+    CoreOutput {
+        output,
+        attention: Vec::new(),
     }
 }
 

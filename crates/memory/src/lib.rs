@@ -52,7 +52,7 @@ pub use introspection::{Introspection, IntrospectionConfig, IntrospectionState};
 pub use lru::{Lru, LruConfig, LruState};
 pub use lstm::{Lstm, LstmState};
 pub use ntm::{Ntm, NtmConfig, NtmState};
-pub use rmc::{GateStyle, Rmc, RmcConfig, RmcInput, RmcState, RmcStep};
+pub use rmc::{GateStyle, Rmc, RmcConfig, RmcInput, RmcMaps, RmcState, RmcStep};
 pub use stacked_lstm::{StackedLstm, StackedLstmConfig, StackedLstmState};
 pub use vrnn::{Vrnn, VrnnConfig};
 

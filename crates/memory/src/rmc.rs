@@ -45,7 +45,7 @@ use burn::{
     tensor::{Device, Tensor, TensorData, activation},
 };
 use mnemora_kernels::{
-    linear::{Activation, linear},
+    linear::{Activation, StepMap, linear},
     relation::{Relation, gated_memory, normalised_sum, relate, tanh},
     split::split_rows,
 };
@@ -155,12 +155,26 @@ pub struct AttentionBlock {
 pub struct RmcState {
     /// `M`, `[batch, slots, heads * head_size]`.
     pub memory: Tensor<3>,
+    /// The module's maps as prepared by the first step, for those that follow; one backward pass uses
+    /// them up.
+    maps: Option<RmcMaps>,
+}
+
+/// The maps that an [`Rmc`] uses at every step, prepared for a sequence: the gradient of each is one product
+/// over all of its steps.
+#[derive(Clone, Debug)]
+pub struct RmcMaps {
+    /// Onto query, key and value, of each block.
+    qkv: Vec<StepMap>,
+    mlp: Vec<StepMap>,
+    gate_memory: Option<StepMap>,
 }
 
 impl Bundle for RmcState {
     fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
         Self {
             memory: self.memory.map_tensors(mapper),
+            maps: self.maps.filter(|_| mapper.keeps_graph()),
         }
     }
 }
@@ -309,12 +323,25 @@ impl Rmc {
             .collect()
     }
 
+    /// Prepares what the steps of a sequence share. Parameters that change later do not change it.
+    pub fn maps(&self) -> RmcMaps {
+        let prepare = |map: &Linear| {
+            let bias = map.bias.as_ref().expect("maps are made with a bias");
+            StepMap::new(map.weight.val(), bias.val())
+        };
+        RmcMaps {
+            qkv: self.blocks.iter().map(|b| prepare(&b.qkv)).collect(),
+            mlp: self.mlp.iter().map(prepare).collect(),
+            gate_memory: self.gate_memory.as_ref().map(prepare),
+        }
+    }
+
     /// One step on a projected input, from `M`, `[batch, slots, heads * head_size]`.
-    pub fn step(&self, input: RmcInput, memory: Tensor<3>) -> RmcStep {
+    pub fn step(&self, input: RmcInput, memory: Tensor<3>, maps: &RmcMaps) -> RmcStep {
         let shape = memory.dims();
         let [batch, slots, width] = shape;
-        let (candidate, attention) = self.relate(input.rows, memory.clone());
-        let (Some(from_input), Some(map)) = (input.gates, &self.gate_memory) else {
+        let (candidate, attention) = self.relate(input.rows, memory.clone(), maps);
+        let (Some(from_input), Some(map)) = (input.gates, &maps.gate_memory) else {
             let memory = candidate.reshape(shape);
             return RmcStep {
                 output: memory.clone(),
@@ -323,7 +350,7 @@ impl Rmc {
             };
         };
         let memory = memory.reshape([batch * slots, width]);
-        let from_memory = affine(map, tanh(memory.clone()), Activation::Identity);
+        let from_memory = map.forward(tanh(memory.clone()), Activation::Identity);
         // Output gates are behind the others.
         let gates = from_input.dims()[1];
         let (both, third) = match self.output_gate {
@@ -356,29 +383,36 @@ impl Rmc {
 
     /// `M~`, `[batch * slots, heads * head_size]`, from the rows of the input and `M`, and the weights of the
     /// last block.
-    fn relate(&self, inputs: Tensor<3>, memory: Tensor<3>) -> (Tensor<2>, Tensor<4>) {
+    fn relate(
+        &self,
+        inputs: Tensor<3>,
+        memory: Tensor<3>,
+        maps: &RmcMaps,
+    ) -> (Tensor<2>, Tensor<4>) {
         let mut all = Tensor::cat(vec![memory.clone(), inputs], 1);
         let shape = all.dims();
         let [batch, rows, width] = shape;
-        let (last, others) = self.blocks.split_last().expect("there is a block");
+        let blocks: Vec<_> = self.blocks.iter().zip(&maps.qkv).collect();
+        let (last, others) = blocks.split_last().expect("there is a block");
         let mut kept = memory;
         for block in others {
             let flat = all.clone().reshape([batch * rows, width]);
-            all = self.block(block, all, flat).0.reshape(shape);
+            all = self.block(*block, all, flat, maps).0.reshape(shape);
             kept = all.clone().narrow(1, 0, self.slots);
         }
         // Of the last block only the memory's rows are wanted; the input's are there to be read.
         let kept = kept.reshape([batch * self.slots, width]);
-        self.block(last, all, kept)
+        self.block(*last, all, kept, maps)
     }
 
     /// One block: what `rows`, the first of each sequence in `all`, `[batch * count, width]`, become, and their
     /// weights over `all`, `[batch, rows, width]`.
     fn block(
         &self,
-        block: &AttentionBlock,
+        (block, qkv): (&AttentionBlock, &StepMap),
         all: Tensor<3>,
         rows: Tensor<2>,
+        maps: &RmcMaps,
     ) -> (Tensor<2>, Tensor<4>) {
         let [batch, total, width] = all.dims();
         let sizes = Relation {
@@ -389,37 +423,39 @@ impl Rmc {
             value: width / self.heads,
         };
         let all = all.reshape([batch * total, width]);
-        let projected = affine(&block.qkv, all, Activation::Identity);
+        let projected = qkv.forward(all, Activation::Identity);
         let (read, weights) = relate(projected, scales(&block.qkv_norm), EPSILON, sizes);
         let rows = normalised_sum(rows, read, scales(&block.attention_norm), EPSILON);
-        let mlp = self.mlp(rows.clone());
-        let rows = normalised_sum(rows, mlp, scales(&block.mlp_norm), EPSILON);
+        let passed = mlp(rows.clone(), &maps.mlp);
+        let rows = normalised_sum(rows, passed, scales(&block.mlp_norm), EPSILON);
         (rows, weights)
-    }
-
-    /// The MLP on rows `[rows, width]`.
-    fn mlp(&self, rows: Tensor<2>) -> Tensor<2> {
-        let (last, others) = self.mlp.split_last().expect("the MLP has a layer");
-        let hidden = others
-            .iter()
-            .fold(rows, |rows, layer| affine(layer, rows, Activation::Relu));
-        affine(last, hidden, Activation::Identity)
     }
 
     /// Output and state of a step.
     fn advance(&self, input: RmcInput, state: RmcState) -> (CoreOutput, RmcState) {
+        let maps = state.maps.unwrap_or_else(|| self.maps());
         let RmcStep {
             memory,
             output,
             attention,
-        } = self.step(input, state.memory);
+        } = self.step(input, state.memory, &maps);
         checks::weights("rmc", "attention", &attention, true);
         let output = CoreOutput {
             output: output.flatten(1, 2),
             attention: vec![Attention::of_rows("read", &attention)],
         };
-        (output, RmcState { memory })
+        let maps = Some(maps);
+        (output, RmcState { memory, maps })
     }
+}
+
+/// The MLP on rows `[rows, width]`: ReLU between layers, none after the last.
+fn mlp(rows: Tensor<2>, layers: &[StepMap]) -> Tensor<2> {
+    let (last, others) = layers.split_last().expect("the MLP has a layer");
+    let hidden = others
+        .iter()
+        .fold(rows, |rows, layer| layer.forward(rows, Activation::Relu));
+    last.forward(hidden, Activation::Identity)
 }
 
 impl RecurrentCore for Rmc {
@@ -444,6 +480,7 @@ impl RecurrentCore for Rmc {
         let identity = Tensor::<3>::from_data(TensorData::new(identity, [1, slots, width]), device);
         RmcState {
             memory: identity.expand([batch, slots, width]),
+            maps: None,
         }
     }
 
@@ -594,17 +631,18 @@ mod tests {
         };
         let core = core(&config);
         let rows = noise([5, 4]);
-        let before = core.mlp(rows.clone());
+        let of = |core: &Rmc, rows: Tensor<2>| mlp(rows, &core.maps().mlp);
+        let before = of(&core, rows.clone());
         for layer in 0..3 {
             let mut changed = core.clone();
             let weight = &mut changed.mlp[layer].weight;
             *weight = Param::from_tensor(weight.val() * 1.5);
-            let change = largest_difference(before.clone(), changed.mlp(rows.clone()));
+            let change = largest_difference(before.clone(), of(&changed, rows.clone()));
             assert!(change > 1e-3, "layer {layer}: {change}");
         }
         let mut exchanged = core.clone();
         exchanged.mlp.swap(0, 2);
-        assert!(largest_difference(before, exchanged.mlp(rows)) > 1e-3);
+        assert!(largest_difference(before, of(&exchanged, rows)) > 1e-3);
     }
 
     #[test]
@@ -614,7 +652,8 @@ mod tests {
                 mlp_layers,
                 ..RmcConfig::new(3, 2, 2, 2)
             };
-            let smallest: f32 = core(&config).mlp(noise([50, 4])).min().into_scalar();
+            let output = mlp(noise([50, 4]), &core(&config).maps().mlp);
+            let smallest: f32 = output.min().into_scalar();
             assert!(smallest < -0.01, "{mlp_layers} layers: {smallest}");
         }
     }
@@ -632,7 +671,7 @@ mod tests {
         let sizes = Tensor::<1>::from_floats([0.1, 1.0, 30.0], &Device::default());
         let memory = noise([2, 3, 16]) * sizes.reshape([1, 3, 1]);
         let input = || core.project(noise([1, 2, 3])).remove(0);
-        let rows = core.step(input(), memory.clone()).memory;
+        let rows = core.step(input(), memory.clone(), &core.maps()).memory;
         for row in values(rows).chunks(16) {
             let mean = row.iter().sum::<f32>() / 16.0;
             let variance = row.iter().map(|x| (x - mean).powi(2)).sum::<f32>() / 16.0;
@@ -644,10 +683,10 @@ mod tests {
         let norm = &mut core.blocks[0].qkv_norm;
         norm.gamma = Param::from_tensor(norm.gamma.val() * 0.0);
         let input = || core.project(noise([1, 2, 3])).remove(0);
-        let before = core.step(input(), memory.clone()).memory;
+        let before = core.step(input(), memory.clone(), &core.maps()).memory;
         let others = memory.clone().narrow(1, 1, 2) * 7.0 + 1.0;
         let changed = Tensor::cat(vec![memory.narrow(1, 0, 1), others], 1);
-        let after = core.step(input(), changed).memory;
+        let after = core.step(input(), changed, &core.maps()).memory;
         let first = |memory: Tensor<3>| memory.narrow(1, 0, 1);
         assert!(largest_difference(first(before), first(after)) < 1e-6);
     }

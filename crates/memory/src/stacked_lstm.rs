@@ -2,12 +2,13 @@
 
 use crate::{
     Bundle, CoreOutput, Initializer, Lstm, LstmState, MemoryError, RecurrentCore, TensorMapper,
-    error::require_positive,
+    core::output_of, error::require_positive,
 };
 use burn::{
     module::Module,
     tensor::{Device, Tensor},
 };
+use mnemora_kernels::split::split_rows;
 
 /// Sizes of a [`StackedLstm`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,10 +96,31 @@ impl RecurrentCore for StackedLstm {
             layers.push(layer.step(input, state));
         }
         let hidden = layers.iter().map(|layer| layer.hidden.clone());
-        let output = CoreOutput {
-            output: Tensor::cat(hidden.collect(), 1),
-            attention: Vec::new(),
-        };
+        let output = output_of(Tensor::cat(hidden.collect(), 1));
         (output, StackedLstmState { layers })
+    }
+
+    /// Layer by layer, each through all steps at once.
+    fn sequence(
+        &self,
+        inputs: Tensor<3>,
+        state: StackedLstmState,
+    ) -> (Vec<CoreOutput>, StackedLstmState) {
+        let [time, batch, width] = inputs.dims();
+        let inputs = inputs.reshape([time * batch, width]);
+        let mut layers = Vec::with_capacity(self.layers.len());
+        let mut hidden: Vec<Tensor<2>> = Vec::with_capacity(self.layers.len());
+        for (layer, state) in self.layers.iter().zip(state.layers) {
+            let input = match hidden.last() {
+                None => inputs.clone(),
+                Some(below) => Tensor::cat(vec![inputs.clone(), below.clone()], 1),
+            };
+            let (steps, state) = layer.steps(input, state);
+            hidden.push(steps);
+            layers.push(state);
+        }
+        let steps = split_rows(Tensor::cat(hidden, 1), time).into_iter();
+        let outputs = steps.map(output_of).collect();
+        (outputs, StackedLstmState { layers })
     }
 }

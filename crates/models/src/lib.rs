@@ -12,6 +12,8 @@
 //! - [`svg`]: stochastic video generation (Denton and Fergus 2018).
 //! - [`sequence`]: a recurrent core alone, that answers with bits.
 //! - [`classifier`]: a recurrent core alone, that names a class.
+//! - [`language`]: a recurrent core alone, that says which word comes next; [`word_loss`]: what words
+//!   cost under a softmax of any size.
 //! - [`visual`]: encoders and decoders of frames; [`maps`], [`mlp`]: maps from vectors to
 //!   vectors.
 //! - [`distributions`]: diagonal Gaussians and likelihoods.
@@ -24,6 +26,7 @@ pub mod generation;
 pub mod gtmm;
 pub mod inference;
 pub mod iterative;
+pub mod language;
 pub mod maps;
 pub mod mlp;
 pub mod online;
@@ -34,6 +37,7 @@ pub mod srnn;
 pub mod svg;
 pub mod visual;
 pub mod vrnn;
+pub mod word_loss;
 
 pub use classifier::{Classified, Classifier, ClassifierConfig};
 pub use distributions::{DiagonalGaussian, Likelihood, LikelihoodConfig};
@@ -46,6 +50,7 @@ pub use inference::{
     infer_step,
 };
 pub use iterative::{Amortized, IterativeConfig, IterativeNet};
+pub use language::{LanguageConfig, LanguageModel, LearnedWords, ReadWords, WordDropout, Words};
 pub use online::{OnlineStep, expect_next, expected, online_step};
 pub use particles::{ParticleBound, Resampling, particle_bound};
 pub use segments::filter_by_segments;
@@ -54,3 +59,4 @@ pub use srnn::{Srnn, SrnnConfig};
 pub use svg::{Svg, SvgConfig, SvgNetwork, SvgPrior, SvgSkips};
 pub use visual::{FrameShape, VisualConfig};
 pub use vrnn::{Vrnn, VrnnConfig};
+pub use word_loss::{Predicted, WordLoss, WordSamples};

@@ -50,6 +50,13 @@ impl Stream {
             .collect()
     }
 
+    /// `count` independent numbers uniform on `[0, 1)`, the same for every call with this `index`; a shorter
+    /// call gives a prefix of a longer one.
+    pub fn uniform_values(&self, index: u64, count: usize) -> Vec<f64> {
+        let mut generator = self.at(index);
+        (0..count).map(|_| generator.random()).collect()
+    }
+
     /// A number uniform on `[0, 1)`, the same for every call with this `index`.
     pub fn uniform(&self, index: u64) -> f64 {
         self.at(index).random()

@@ -19,6 +19,7 @@
 //! ```
 
 mod batches;
+mod placeholders;
 mod vocabulary;
 mod words;
 
@@ -112,6 +113,8 @@ pub struct Text {
     vocabulary: Vocabulary,
     parts: Parts<Vec<u32>>,
     origin: Origin,
+    /// Parts whose words are placeholders.
+    placeholders: Vec<Part>,
 }
 
 /// Fewer files than this are divided by cutting each.
@@ -315,9 +318,15 @@ impl Reading {
             mut parts,
         } = self;
         if let Some(largest) = settings.largest {
-            check("task.vocabulary", largest, 2..=u32::MAX as usize, || {
-                "a vocabulary holds <unk> and <eos> at least, and at most 2^32 - 1 words".to_owned()
-            })?;
+            check(
+                "language.vocabulary",
+                largest,
+                2..=u32::MAX as usize,
+                || {
+                    "a vocabulary holds <unk> and <eos> at least, and at most 2^32 - 1 words"
+                        .to_owned()
+                },
+            )?;
         }
         let words = interner.into_words();
         let vocabulary = match &settings.vocabulary {
@@ -366,6 +375,7 @@ impl Reading {
             vocabulary,
             parts,
             origin,
+            placeholders: Vec::new(),
         })
     }
 }

@@ -346,7 +346,7 @@ fn product(x: &Raw, weight: &Raw) -> Raw {
 }
 
 /// `gradient` times the transpose of the matrix.
-fn to_input(gradient: &Raw, weight: &Raw) -> Raw {
+pub(super) fn to_input(gradient: &Raw, weight: &Raw) -> Raw {
     let [rows, width] = gradient.layout().shape().dims();
     let [inputs, _] = weight.layout().shape().dims();
     if rows > FEW {
@@ -416,7 +416,7 @@ pub(super) fn column_sums(rows: &[f32], width: usize) -> Vec<f32> {
 }
 
 /// `activation(x weight + bias)`, of contiguous tensors.
-fn affine(x: &Raw, weight: &Raw, bias: &Raw, activation: Activation) -> Raw {
+pub(super) fn affine(x: &Raw, weight: &Raw, bias: &Raw, activation: Activation) -> Raw {
     let [_, inputs] = x.layout().shape().dims();
     let [of, width] = weight.layout().shape().dims();
     let [biases] = bias.layout().shape().dims();
@@ -447,25 +447,23 @@ struct Saved {
     activation: Activation,
 }
 
-impl Saved {
-    /// The gradient before the nonlinearity.
-    fn before(&self, outer: Raw) -> Raw {
-        let outer = contiguous(&outer);
-        if self.activation == Activation::Identity {
-            return outer;
-        }
-        let mut outer = exact(outer);
-        let [_, width] = outer.layout().shape().dims();
-        let output = slice(&self.output);
-        for_rows(outer.storage_mut(), width, width, |first, gradient| {
-            run(Slope {
-                output: &output[first * width..][..gradient.len()],
-                activation: self.activation,
-                gradient,
-            });
-        });
-        outer
+/// The gradient before the nonlinearity, of which `output` came out.
+pub(super) fn before_activation(outer: Raw, output: &Raw, activation: Activation) -> Raw {
+    let outer = contiguous(&outer);
+    if activation == Activation::Identity {
+        return outer;
     }
+    let mut outer = exact(outer);
+    let [_, width] = outer.layout().shape().dims();
+    let output = slice(output);
+    for_rows(outer.storage_mut(), width, width, |first, gradient| {
+        run(Slope {
+            output: &output[first * width..][..gradient.len()],
+            activation,
+            gradient,
+        });
+    });
+    outer
 }
 
 pub(super) fn tracked<C: CheckpointStrategy>(
@@ -482,7 +480,8 @@ pub(super) fn tracked<C: CheckpointStrategy>(
 
         fn backward(self, ops: Ops<Saved, 3>, grads: &mut Gradients, _: &mut Checkpointer) {
             let saved = ops.state;
-            let outer = saved.before(grads.consume::<Flex>(&ops.node));
+            let outer = grads.consume::<Flex>(&ops.node);
+            let outer = before_activation(outer, &saved.output, saved.activation);
             let [to_x, to_weight, to_bias] = ops.parents;
             if let Some(node) = to_bias {
                 let [_, width] = outer.layout().shape().dims();

@@ -12,8 +12,11 @@ use rayon::prelude::*;
 /// Weights of a coarse channel, and coarse channels, from which on a product pays.
 const WEIGHTS: usize = 256;
 const CHANNELS: usize = 48;
-/// Numbers of the matrix that are made at a time.
-const BLOCK: usize = 1 << 21;
+/// Numbers of the matrix that are made at a time, if these are so many columns.
+const BLOCK: usize = 1 << 18;
+const COLUMNS: usize = 512;
+/// Groups of images whose sums are made apart; see [`Lowered::weight_gradient`].
+const GROUPS: usize = 8;
 
 /// A convolution of one kernel, as [`Geometry`] has it.
 #[derive(Clone, Copy, Debug)]
@@ -71,9 +74,11 @@ impl Lowered {
         self.coarse.iter().product()
     }
 
-    /// Images that are worked on at a time.
+    /// Images that are worked on at a time: their matrix stays in a cache, if that leaves enough columns for a
+    /// product.
     fn together(&self) -> usize {
-        (BLOCK / (self.weights() * self.pixels())).max(1)
+        let columns = (BLOCK / self.weights()).max(COLUMNS);
+        (columns / self.pixels()).max(1)
     }
 
     /// Coarse rows of a tap, the fine row of the first, and the same of its columns.
@@ -89,16 +94,11 @@ impl Lowered {
     fn matrix(&self, images: &[f32]) -> Raw {
         let count = images.len() / self.fine_size();
         let columns = count * self.pixels();
-        let taps = self.size[0] * self.size[1];
-        let mut matrix = vec![0.0; self.weights() * columns];
-        let rows = matrix.par_chunks_mut(taps * columns).enumerate();
-        rows.for_each(|(channel, rows)| {
-            run(Collect {
-                lowered: self,
-                images,
-                channel,
-                rows,
-            });
+        let mut matrix = Vec::with_capacity(self.weights() * columns);
+        run(Collect {
+            lowered: self,
+            images,
+            matrix: &mut matrix,
         });
         raw(matrix, [self.weights(), columns])
     }
@@ -116,21 +116,26 @@ impl Lowered {
         raw(rows, [self.coarse[0], count * pixels])
     }
 
+    /// The weights as a matrix.
+    fn shaped(&self, weights: &[f32]) -> Raw {
+        raw(weights.to_vec(), [self.coarse[0], self.weights()])
+    }
+
     /// Fine to coarse.
     pub(super) fn gather(&self, fine: &[f32], weights: &[f32], bias: Option<&[f32]>) -> Vec<f32> {
         let images = fine.len() / self.fine_size();
         let (pixels, size) = (self.pixels(), self.coarse_size());
-        let weights = raw(weights.to_vec(), [self.coarse[0], self.weights()]);
+        let weights = self.shaped(weights);
         let mut output = vec![0.0; images * size];
         let together = self.together();
-        let blocks = output.chunks_mut(together * size);
-        for (fine, output) in fine.chunks(together * self.fine_size()).zip(blocks) {
+        let blocks = fine.par_chunks(together * self.fine_size());
+        let blocks = blocks.zip(output.par_chunks_mut(together * size));
+        blocks.for_each(|(fine, output)| {
             let product = Flex::float_matmul(weights.clone(), self.matrix(fine));
             let product = contiguous(&product);
             let product = slice(&product);
             let columns = output.len() / size * pixels;
-            let images = output.par_chunks_exact_mut(size).enumerate();
-            images.for_each(|(image, output)| {
+            for (image, output) in output.chunks_exact_mut(size).enumerate() {
                 for (channel, output) in output.chunks_exact_mut(pixels).enumerate() {
                     let row = &product[channel * columns + image * pixels..][..pixels];
                     let bias = bias.map_or(0.0, |bias| bias[channel]);
@@ -138,8 +143,8 @@ impl Lowered {
                         *output = value + bias;
                     }
                 }
-            });
-        }
+            }
+        });
         output
     }
 
@@ -147,55 +152,56 @@ impl Lowered {
     pub(super) fn spread(&self, coarse: &[f32], weights: &[f32], bias: Option<&[f32]>) -> Vec<f32> {
         let images = coarse.len() / self.coarse_size();
         let plane = self.fine[1] * self.fine[2];
-        let taps = self.size[0] * self.size[1];
-        let weights = raw(weights.to_vec(), [self.coarse[0], self.weights()]);
-        let weights = Flex::float_transpose(weights);
+        let weights = Flex::float_transpose(self.shaped(weights));
         let mut output = vec![0.0; images * self.fine_size()];
         let together = self.together();
-        let blocks = output.chunks_mut(together * self.fine_size());
-        for (coarse, output) in coarse.chunks(together * self.coarse_size()).zip(blocks) {
+        let blocks = coarse.par_chunks(together * self.coarse_size());
+        let blocks = blocks.zip(output.par_chunks_mut(together * self.fine_size()));
+        blocks.for_each(|(coarse, output)| {
             let matrix = Flex::float_matmul(weights.clone(), self.by_channel(coarse));
             let matrix = contiguous(&matrix);
-            let matrix = slice(&matrix);
-            let columns = output.len() / self.fine_size() * self.pixels();
-            let planes = output.par_chunks_exact_mut(plane).enumerate();
-            planes.for_each(|(index, plane)| {
-                let (image, channel) = (index / self.fine[0], index % self.fine[0]);
-                plane.fill(bias.map_or(0.0, |bias| bias[channel]));
-                run(Return {
-                    lowered: self,
-                    rows: &matrix[channel * taps * columns..][..taps * columns],
-                    first: image * self.pixels(),
-                    plane,
-                });
+            for (index, plane) in output.chunks_exact_mut(plane).enumerate() {
+                plane.fill(bias.map_or(0.0, |bias| bias[index % self.fine[0]]));
+            }
+            run(Return {
+                lowered: self,
+                matrix: slice(&matrix),
+                images: output,
             });
-        }
+        });
         output
     }
 
-    /// The gradient of the weights.
+    /// The gradient of the weights. Groups of images, whose number depends on that of the images alone, are summed
+    /// apart, so that the number of threads changes no sum.
     pub(super) fn weight_gradient(&self, fine: &[f32], coarse: &[f32]) -> Vec<f32> {
-        let mut sum = vec![0.0; self.coarse[0] * self.weights()];
+        let images = fine.len() / self.fine_size();
         let together = self.together();
-        let blocks = fine.chunks(together * self.fine_size());
-        for (fine, coarse) in blocks.zip(coarse.chunks(together * self.coarse_size())) {
-            let turned = Flex::float_transpose(self.matrix(fine));
-            let product = Flex::float_matmul(self.by_channel(coarse), turned);
-            let product = contiguous(&product);
-            for (sum, value) in sum.iter_mut().zip(slice(&product)) {
-                *sum += value;
-            }
-        }
-        sum
+        let group = images.div_ceil(together).div_ceil(GROUPS).max(1) * together;
+        let groups = fine.par_chunks(group * self.fine_size());
+        let groups = groups.zip(coarse.par_chunks(group * self.coarse_size()));
+        let sums = groups.map(|(fine, coarse)| {
+            let blocks = fine.chunks(together * self.fine_size());
+            let blocks = blocks.zip(coarse.chunks(together * self.coarse_size()));
+            let products = blocks.map(|(fine, coarse)| {
+                let turned = Flex::float_transpose(self.matrix(fine));
+                Flex::float_matmul(self.by_channel(coarse), turned)
+            });
+            products
+                .reduce(Flex::float_add)
+                .expect("a group has images")
+        });
+        let sums: Vec<Raw> = sums.collect();
+        let sum = sums.into_iter().reduce(Flex::float_add);
+        slice(&contiguous(&sum.expect("there are images"))).to_vec()
     }
 }
 
-/// The rows of the matrix that belong to a fine channel, which begin as zeros.
+/// Writes the matrix row by row.
 struct Collect<'a> {
     lowered: &'a Lowered,
     images: &'a [f32],
-    channel: usize,
-    rows: &'a mut [f32],
+    matrix: &'a mut Vec<f32>,
 }
 
 impl Loop for Collect<'_> {
@@ -204,18 +210,21 @@ impl Loop for Collect<'_> {
     #[inline(always)]
     fn run(self) {
         let shape = self.lowered;
-        let (pixels, stride) = (shape.pixels(), shape.stride);
-        let [_, height, width] = shape.fine;
-        let columns = self.images.len() / shape.fine_size() * pixels;
-        for (tap, row) in self.rows.chunks_exact_mut(columns).enumerate() {
+        let [channels, height, width] = shape.fine;
+        let [_, coarse_rows, coarse_width] = shape.coarse;
+        let taps = shape.size[0] * shape.size[1];
+        for row in 0..channels * taps {
+            let (channel, tap) = (row / taps, row % taps);
             let [rows, across] = shape.reach(tap);
-            let images = self.images.chunks_exact(shape.fine_size());
-            for (image, row) in images.zip(row.chunks_exact_mut(pixels)) {
-                let plane = &image[self.channel * height * width..][..height * width];
+            for image in self.images.chunks_exact(shape.fine_size()) {
+                let plane = &image[channel * height * width..][..height * width];
+                let start = self.matrix.len();
+                self.matrix.resize(start + coarse_rows * coarse_width, 0.0);
+                let pixels = &mut self.matrix[start..];
                 for y in rows[0]..rows[1] {
-                    let from = &plane[(rows[2] + (y - rows[0]) * stride) * width..][..width];
-                    let to = &mut row[y * shape.coarse[2]..][across[0]..across[1]];
-                    every(&from[across[2].min(width)..], stride, to);
+                    let from = &plane[(rows[2] + (y - rows[0]) * shape.stride) * width..][..width];
+                    let to = &mut pixels[y * coarse_width..][across[0]..across[1]];
+                    every(&from[across[2].min(width)..], shape.stride, to);
                 }
             }
         }
@@ -245,13 +254,11 @@ fn every(from: &[f32], stride: usize, to: &mut [f32]) {
     }
 }
 
-/// Adds the rows of a fine channel to one of its planes.
+/// Adds the rows of a matrix to the pixels that they are of.
 struct Return<'a> {
     lowered: &'a Lowered,
-    rows: &'a [f32],
-    /// Column of the image's first pixel.
-    first: usize,
-    plane: &'a mut [f32],
+    matrix: &'a [f32],
+    images: &'a mut [f32],
 }
 
 impl Loop for Return<'_> {
@@ -260,16 +267,20 @@ impl Loop for Return<'_> {
     #[inline(always)]
     fn run(self) {
         let shape = self.lowered;
-        let (width, stride) = (shape.fine[2], shape.stride);
+        let [channels, height, width] = shape.fine;
         let taps = shape.size[0] * shape.size[1];
-        let columns = self.rows.len() / taps;
-        for (tap, row) in self.rows.chunks_exact(columns).enumerate() {
-            let [rows, across] = shape.reach(tap);
-            let row = &row[self.first..][..shape.pixels()];
-            for y in rows[0]..rows[1] {
-                let from = &row[y * shape.coarse[2]..][across[0]..across[1]];
-                let to = &mut self.plane[(rows[2] + (y - rows[0]) * stride) * width..][..width];
-                add_to_every(from, stride, &mut to[across[2].min(width)..]);
+        let columns = self.matrix.len() / shape.weights();
+        for (index, plane) in self.images.chunks_exact_mut(height * width).enumerate() {
+            let (image, channel) = (index / channels, index % channels);
+            for tap in 0..taps {
+                let [rows, across] = shape.reach(tap);
+                let row = &self.matrix[(channel * taps + tap) * columns..][..columns];
+                let row = &row[image * shape.pixels()..][..shape.pixels()];
+                for y in rows[0]..rows[1] {
+                    let from = &row[y * shape.coarse[2]..][across[0]..across[1]];
+                    let to = &mut plane[(rows[2] + (y - rows[0]) * shape.stride) * width..];
+                    add_to_every(from, shape.stride, &mut to[..width][across[2].min(width)..]);
+                }
             }
         }
     }

@@ -26,12 +26,15 @@ mod panels;
 mod parts;
 mod relation;
 mod sequence;
+mod softmax;
 mod spectral;
+mod step_map;
 mod steps;
 mod transpose;
 
 pub(crate) use conv::{Kernel, Options};
 pub(crate) use parts::Parts;
+pub(crate) use step_map::MapUses;
 pub(crate) use steps::Uses;
 
 use crate::{
@@ -68,6 +71,21 @@ pub(crate) trait FusedOps: Backend {
         x: FloatTensor<Self>,
         weight: FloatTensor<Self>,
         bias: FloatTensor<Self>,
+        activation: Activation,
+    ) -> FloatTensor<Self>;
+
+    /// `[inputs, outputs]` and `[outputs]` for a time loop; the value that is returned stands for them.
+    fn map_weights(
+        weight: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        uses: MapUses,
+    ) -> FloatTensor<Self>;
+
+    /// `[rows, inputs]` and what stands for a map; returns `[rows, outputs]`.
+    fn step_map(
+        x: FloatTensor<Self>,
+        map: FloatTensor<Self>,
+        uses: MapUses,
         activation: Activation,
     ) -> FloatTensor<Self>;
 
@@ -198,6 +216,12 @@ pub(crate) trait FusedOps: Backend {
     /// Any shape; returns `[1]`.
     fn sum_of_squares(x: FloatTensor<Self>) -> FloatTensor<Self>;
 
+    /// `[rows, columns]` and `[columns]`; returns probabilities and log normalisers, `[rows]`.
+    fn softmax(
+        logits: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>);
+
     /// Value, gradient, moments, all of one length; returns value and moments.
     #[allow(clippy::too_many_arguments)]
     fn adam(
@@ -222,6 +246,14 @@ impl FusedOps for Flex {
 
     fn linear(x: Raw, weight: Raw, bias: Raw, activation: Activation) -> Raw {
         linear::forward(&x, &weight, &bias, activation)
+    }
+
+    fn map_weights(weight: Raw, bias: Raw, uses: MapUses) -> Raw {
+        step_map::prepare(&weight, &bias, &uses)
+    }
+
+    fn step_map(x: Raw, _: Raw, uses: MapUses, activation: Activation) -> Raw {
+        step_map::forward(&x, &uses, activation)
     }
 
     fn step_weights(input: Raw, hidden: Raw, bias: Raw, uses: Uses) -> Raw {
@@ -338,6 +370,10 @@ impl FusedOps for Flex {
         adam::sum_of_squares(&x)
     }
 
+    fn softmax(logits: Raw, bias: Raw) -> (Raw, Raw) {
+        softmax::softmax(logits, &bias)
+    }
+
     fn adam(
         value: Raw,
         gradient: Raw,
@@ -372,6 +408,23 @@ impl<C: CheckpointStrategy> FusedOps for Autodiff<Flex, C> {
         activation: Activation,
     ) -> FloatTensor<Self> {
         linear::tracked::<C>(x, weight, bias, activation)
+    }
+
+    fn map_weights(
+        weight: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        uses: MapUses,
+    ) -> FloatTensor<Self> {
+        step_map::tracked_map::<C>(weight, bias, uses)
+    }
+
+    fn step_map(
+        x: FloatTensor<Self>,
+        map: FloatTensor<Self>,
+        uses: MapUses,
+        activation: Activation,
+    ) -> FloatTensor<Self> {
+        step_map::tracked_use::<C>(x, map, uses, activation)
     }
 
     fn step_weights(
@@ -524,6 +577,13 @@ impl<C: CheckpointStrategy> FusedOps for Autodiff<Flex, C> {
         unreachable!("the norm of a gradient is not differentiated")
     }
 
+    fn softmax(
+        _: FloatTensor<Self>,
+        _: FloatTensor<Self>,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>) {
+        unreachable!("the gradient through a softmax with its normaliser is written by hand")
+    }
+
     fn adam(
         _: FloatTensor<Self>,
         _: FloatTensor<Self>,
@@ -577,6 +637,25 @@ pub(crate) fn linear(
         bias.into_dispatch(),
         activation,
     );
+    Tensor::from_dispatch(output)
+}
+
+/// [`crate::linear::StepMap::new`]
+pub(crate) fn map_weights(weight: Tensor<2>, bias: Tensor<1>, uses: MapUses) -> Tensor<1> {
+    let output =
+        <Dispatch as FusedOps>::map_weights(weight.into_dispatch(), bias.into_dispatch(), uses);
+    Tensor::from_dispatch(output)
+}
+
+/// [`crate::linear::StepMap::forward`]
+pub(crate) fn step_map(
+    x: Tensor<2>,
+    map: Tensor<1>,
+    uses: MapUses,
+    activation: Activation,
+) -> Tensor<2> {
+    let output =
+        <Dispatch as FusedOps>::step_map(x.into_dispatch(), map.into_dispatch(), uses, activation);
     Tensor::from_dispatch(output)
 }
 
@@ -814,6 +893,16 @@ pub(crate) fn conv(
 /// [`crate::adam::sum_of_squares`]
 pub(crate) fn sum_of_squares(x: Tensor<1>) -> Tensor<1> {
     Tensor::from_dispatch(<Dispatch as FusedOps>::sum_of_squares(x.into_dispatch()))
+}
+
+/// [`crate::softmax::softmax`]
+pub(crate) fn softmax(logits: Tensor<2>, bias: Tensor<1>) -> (Tensor<2>, Tensor<1>) {
+    let (probabilities, normaliser) =
+        <Dispatch as FusedOps>::softmax(logits.into_dispatch(), bias.into_dispatch());
+    (
+        Tensor::from_dispatch(probabilities),
+        Tensor::from_dispatch(normaliser),
+    )
 }
 
 /// [`crate::adam::step`]

@@ -57,7 +57,7 @@ impl Text {
     /// one stream, the continuous pass over a text that perplexities are stated for. The last window
     /// may be shorter, the last streams end earlier, as the mask says.
     ///
-    /// To see what a model makes of shorter pasts, start it anew at each window.
+    /// To see what a model makes of shorter pasts, start it anew: [`Text::stretches`].
     ///
     /// # Errors
     /// The part has fewer words than streams, `streams` or `time` is 0.
@@ -75,6 +75,37 @@ impl Text {
         let starts = (0..stream).step_by(time);
         Ok(starts
             .map(move |start| self.window(part, streams, stream, start, time.min(stream - start))))
+    }
+
+    /// The first `words` words of a part in stretches of `time` words, `batch` of them side by side, each
+    /// begun anew: what a model makes of pasts of at most `time` words. The last one may be shorter, as
+    /// the mask says. Rows of all batches, one after the other, are the words in their order.
+    ///
+    /// # Errors
+    /// The part has fewer words, or no word, no stretch or no time is asked for.
+    pub fn stretches(
+        &self,
+        part: Part,
+        words: usize,
+        batch: usize,
+        time: usize,
+    ) -> Result<impl Iterator<Item = TextBatch> + '_, Error> {
+        if words == 0 || batch == 0 || time == 0 || self.words(part).len() < words {
+            return Err(self.too_short(part, 1, words.max(1)));
+        }
+        let stretches = words.div_ceil(time);
+        Ok((0..stretches).step_by(batch).map(move |first| {
+            let rows = batch.min(stretches - first);
+            let made = self.window(part, rows, time, first * time, time);
+            let shown = (words - first * time).min(rows * time);
+            let mut mask = made.mask;
+            mask[shown..].fill(0.0);
+            TextBatch {
+                mask,
+                begins: true,
+                ..made
+            }
+        }))
     }
 
     fn too_short(&self, part: Part, batch: usize, time: usize) -> Error {

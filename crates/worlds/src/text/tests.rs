@@ -224,7 +224,7 @@ fn texts_that_cannot_be_used_are_refused() {
         Text::bundled(&one)
             .unwrap_err()
             .to_string()
-            .starts_with("task.vocabulary = 1: a vocabulary holds <unk> and <eos> at least")
+            .starts_with("language.vocabulary = 1: a vocabulary holds <unk> and <eos> at least")
     );
 }
 
@@ -328,5 +328,27 @@ proptest! {
         let end = text.vocabulary().end();
         let wanted = (0..words).map(|at| (if at == 0 { end } else { all[at - 1] }, all[at]));
         prop_assert!(rows.concat().into_iter().eq(wanted));
+    }
+
+    #[test]
+    fn stretches_are_the_first_words_in_their_order(
+        words in 1usize..200,
+        cut in 0usize..200,
+        batch in 1usize..6,
+        time in 1usize..30,
+    ) {
+        let text = counting(words);
+        let shown = words - cut % words;
+        let mut met = Vec::new();
+        for made in text.stretches(Part::Train, shown, batch, time).unwrap() {
+            prop_assert!(made.begins && made.batch <= batch && made.time == time);
+            let pairs = made.inputs.iter().zip(&made.targets).zip(&made.mask);
+            met.extend(pairs.filter(|(_, mask)| **mask == 1.0).map(|((a, b), _)| (*a, *b)));
+        }
+        let all = text.words(Part::Train);
+        let end = text.vocabulary().end();
+        let wanted = (0..shown).map(|at| (if at == 0 { end } else { all[at - 1] }, all[at]));
+        prop_assert!(met.into_iter().eq(wanted));
+        prop_assert!(text.stretches(Part::Train, words + 1, batch, time).is_err());
     }
 }

@@ -1,0 +1,172 @@
+//! An affine map that a time loop uses at every step: the gradient of its weights is one product over all
+//! steps, not one a step and a sum as large as the weights.
+//!
+//! As in [`super::steps`], the weights enter a sequence through one node of the graph, whose value says
+//! nothing. Each use leaves its input and the gradient of its product with that node, whose own backward
+//! step comes after those of all uses.
+
+use super::{
+    Raw, contiguous,
+    linear::{affine, before_activation, column_sums, to_input},
+    raw, slice,
+};
+use crate::linear::Activation;
+use burn::backend::{
+    Autodiff, Flex,
+    autodiff::{
+        checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
+        grads::Gradients,
+        ops::{Backward, Ops, OpsKind},
+    },
+    ops::FloatTensorOps,
+    tensor::FloatTensor,
+};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// What the uses of a map share.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MapUses(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// Weight and bias.
+    map: OnceLock<[Raw; 2]>,
+    /// What uses have left so far: inputs, and gradients of their products.
+    rows: Mutex<[Vec<f32>; 2]>,
+}
+
+impl MapUses {
+    fn map(&self) -> &[Raw; 2] {
+        let map = self.0.map.get();
+        map.expect("a map is prepared before its first use")
+    }
+
+    fn push(&self, input: &[f32], gradient: &[f32]) {
+        let mut rows = self.0.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        rows[0].extend_from_slice(input);
+        rows[1].extend_from_slice(gradient);
+    }
+
+    fn take(&self) -> [Vec<f32>; 2] {
+        std::mem::take(&mut *self.0.rows.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Keeps the map for `uses` and gives the value of its node.
+pub(super) fn prepare(weight: &Raw, bias: &Raw, uses: &MapUses) -> Raw {
+    uses.0
+        .map
+        .get_or_init(|| [contiguous(weight), contiguous(bias)]);
+    raw(vec![0.0], [1])
+}
+
+pub(super) fn tracked_map<C: CheckpointStrategy>(
+    weight: FloatTensor<Autodiff<Flex, C>>,
+    bias: FloatTensor<Autodiff<Flex, C>>,
+    uses: MapUses,
+) -> FloatTensor<Autodiff<Flex, C>> {
+    #[derive(Debug)]
+    struct Map;
+
+    impl Backward<Flex, 2> for Map {
+        type State = MapUses;
+
+        fn backward(self, ops: Ops<MapUses, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
+            // What each use registered says only that there was one.
+            let _ = grads.consume::<Flex>(&ops.node);
+            let [inputs, outputs]: [usize; 2] = ops.state.map()[0].layout().shape().dims();
+            let [rows, gradients] = ops.state.take();
+            let count = gradients.len() / outputs;
+            let [to_weight, to_bias] = ops.parents;
+            if let Some(node) = to_bias {
+                let sums = column_sums(&gradients, outputs);
+                grads.register::<Flex>(node.id, raw(sums, [outputs]));
+            }
+            if let Some(node) = to_weight {
+                let rows = Flex::float_transpose(raw(rows, [count, inputs]));
+                let product = Flex::float_matmul(rows, raw(gradients, [count, outputs]));
+                grads.register::<Flex>(node.id, product);
+            }
+        }
+    }
+
+    let (weight, weight_guard) = weight.into_parts();
+    let (bias, bias_guard) = bias.into_parts();
+    let output = prepare(&weight, &bias, &uses);
+    match Map
+        .prepare::<C>([weight_guard, bias_guard])
+        .compute_bound()
+        .stateful()
+    {
+        OpsKind::Tracked(prep) => prep.finish(uses, output),
+        OpsKind::UnTracked(prep) => prep.finish(output),
+    }
+}
+
+pub(super) fn forward(x: &Raw, uses: &MapUses, activation: Activation) -> Raw {
+    let [weight, bias] = uses.map();
+    affine(&contiguous(x), weight, bias, activation)
+}
+
+/// What the gradient of a use needs.
+#[derive(Clone, Debug)]
+struct Saved {
+    x: Raw,
+    output: Raw,
+    activation: Activation,
+    uses: MapUses,
+}
+
+pub(super) fn tracked_use<C: CheckpointStrategy>(
+    x: FloatTensor<Autodiff<Flex, C>>,
+    map: FloatTensor<Autodiff<Flex, C>>,
+    uses: MapUses,
+    activation: Activation,
+) -> FloatTensor<Autodiff<Flex, C>> {
+    #[derive(Debug)]
+    struct Use;
+
+    impl Backward<Flex, 2> for Use {
+        type State = Saved;
+
+        fn backward(self, ops: Ops<Saved, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
+            let Saved {
+                x,
+                output,
+                activation,
+                uses,
+            } = ops.state;
+            let outer = grads.consume::<Flex>(&ops.node);
+            let outer = before_activation(outer, &output, activation);
+            let [to_x, to_map] = ops.parents;
+            if let Some(node) = to_map {
+                uses.push(slice(&x), slice(&outer));
+                grads.register::<Flex>(node.id, raw(vec![0.0], [1]));
+            }
+            if let Some(node) = to_x {
+                grads.register::<Flex>(node.id, to_input(&outer, &uses.map()[0]));
+            }
+        }
+    }
+
+    let (x, x_guard) = x.into_parts();
+    let (_, map_guard) = map.into_parts();
+    let x = contiguous(&x);
+    let output = forward(&x, &uses, activation);
+    match Use
+        .prepare::<C>([x_guard, map_guard])
+        .compute_bound()
+        .stateful()
+    {
+        OpsKind::Tracked(prep) => {
+            let saved = Saved {
+                x,
+                output: output.clone(),
+                activation,
+                uses,
+            };
+            prep.finish(saved, output)
+        }
+        OpsKind::UnTracked(prep) => prep.finish(output),
+    }
+}

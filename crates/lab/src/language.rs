@@ -1,0 +1,411 @@
+//! Language models: a recurrent core reads a text word by word and says which word comes next
+//! (Santoro et al. 2018, section 4.3).
+
+mod pictures;
+mod score;
+mod source;
+
+pub use self::score::{FrequencyScore, TextScore, UnrollScore};
+pub(crate) use self::source::{find, words};
+
+use crate::{
+    Evaluation, Experiment, LabError,
+    adam::{Adam, ParameterGradients},
+    chart::Series,
+    curves::{frequency_chart, perplexity_chart, perplexity_series, unroll_chart},
+    evaluate::CHECKPOINT_EVALUATION,
+    learner::{Drawn, Learner, Shown, StepFailure, Updates},
+    picture::Image,
+    present::{Figures, charted, drawn, write_beside},
+    run::Metrics,
+    weights::{Array, Arrays, collect, host, parameter_count, restore},
+};
+use burn::{
+    module::Module,
+    tensor::{Device, Tensor, TensorData},
+};
+use mnemora_memory::{AnyCore, AnyCoreState, Bundle, Initializer, RecurrentCore, TensorMapper};
+use mnemora_models::{LanguageModel, WordDropout, WordSamples, Words};
+use mnemora_worlds::{Part, Stream, Text, TextBatch};
+use std::path::Path;
+
+/// What tensors of the carried state are called in a checkpoint, before their number.
+const CARRIED: &str = "carried.";
+
+/// A recurrent core that learns to predict the next word of a text.
+///
+/// Training batches are windows of contiguous streams; the state goes from one to the next, its gradient does
+/// not. The state is saved among the optimiser's arrays.
+pub struct LanguageLearner {
+    text: Text,
+    /// On an autodiff device if it is to learn.
+    model: LanguageModel<AnyCore>,
+    /// The state in which the last window ended, where it is carried.
+    carried: Option<AnyCoreState>,
+    carries: bool,
+    /// Streams of a training batch, and words of a window.
+    batch: usize,
+    window: usize,
+    updates: Updates,
+    device: Device,
+}
+
+/// Part of a text by the purpose of an evaluation.
+fn part_for(purpose: &str) -> Part {
+    match purpose {
+        CHECKPOINT_EVALUATION => Part::Valid,
+        _ => Part::Test,
+    }
+}
+
+impl LanguageLearner {
+    /// A fresh one, its model on `device` and drawn from the experiment's seed.
+    pub(crate) fn new(
+        experiment: &Experiment,
+        text: Text,
+        device: &Device,
+    ) -> Result<Self, LabError> {
+        let (batch, window) = (experiment.training.batch, experiment.task.window);
+        // What cannot be trained on, or scored, is better known before there is a run.
+        text.batch(Part::Train, 0, batch, window)?;
+        for part in [Part::Valid, Part::Test] {
+            text.unroll(part, 1, window).map(drop)?;
+        }
+        let stream = Stream::new(experiment.seed, "parameters").at(0);
+        let mut init = Initializer::new(stream, device.clone());
+        let config = experiment.language_config(text.vocabulary().len())?;
+        Ok(Self {
+            model: config.init(&mut init)?,
+            text,
+            carried: None,
+            carries: experiment.language.carry,
+            batch,
+            window,
+            updates: Updates::new(Adam::default(), device),
+            device: device.clone(),
+        })
+    }
+
+    fn initial_state(&self) -> AnyCoreState {
+        self.model.core.initial_state(self.batch, &self.device)
+    }
+
+    /// Reads a held-out text aloud: passages as the model goes on with it.
+    fn passages(
+        &self,
+        sequences: usize,
+        seed: u64,
+        steps: usize,
+    ) -> Result<Vec<pictures::Passage>, LabError> {
+        let sizes = [sequences, self.window, steps];
+        pictures::continued(&self.model.valid(), &self.text, Part::Test, sizes, seed)
+    }
+}
+
+/// Masks of dropout for update `step`.
+fn dropout(experiment: &Experiment, step: u64, rows: usize, device: &Device) -> WordDropout {
+    let language = &experiment.language;
+    let mask = |purpose: &str, rate: f64| {
+        (rate > 0.0).then(|| {
+            let shape = [rows, language.embedding];
+            let draws = Stream::new(experiment.seed, purpose);
+            let draws = draws.uniform_values(step, shape[0] * shape[1]).into_iter();
+            let kept = (1.0 / (1.0 - rate)) as f32;
+            let values: Vec<f32> = draws.map(|u| if u < rate { 0.0 } else { kept }).collect();
+            Tensor::from_data(TensorData::new(values, shape), device)
+        })
+    };
+    WordDropout {
+        embedding: mask("embedding dropout", language.embedding_dropout),
+        output: mask("output dropout", language.output_dropout),
+    }
+}
+
+/// Writes a state's tensors down, in the order of a visit.
+struct Save(Arrays);
+
+impl TensorMapper for Save {
+    fn float<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
+        let array = Array {
+            shape: tensor.dims().to_vec(),
+            values: host(tensor.clone().into_data()),
+        };
+        self.0.insert(format!("{CARRIED}{}", self.0.len()), array);
+        tensor
+    }
+}
+
+/// Puts arrays in the place of a state's tensors; what is missing or of another shape is a problem.
+struct Load<'a> {
+    arrays: &'a mut Arrays,
+    visited: usize,
+    problem: Option<String>,
+}
+
+impl TensorMapper for Load<'_> {
+    fn float<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
+        let name = format!("{CARRIED}{}", self.visited);
+        self.visited += 1;
+        match self.arrays.remove(&name) {
+            Some(array) if array.shape == tensor.dims() => {
+                Tensor::from_data(TensorData::new(array.values, array.shape), &tensor.device())
+            }
+            _ => {
+                self.problem.get_or_insert(format!(
+                    "its optimiser's state has no '{name}' of {:?}",
+                    tensor.dims()
+                ));
+                tensor
+            }
+        }
+    }
+}
+
+impl Learner for LanguageLearner {
+    fn parameters(&self) -> Vec<(String, usize)> {
+        let table = self.model.embedding.shape().num_elements();
+        let core = parameter_count(&self.model.core);
+        let projection = parameter_count(&self.model.projection);
+        vec![
+            ("model".into(), parameter_count(&self.model)),
+            ("memory".into(), core),
+            ("table".into(), table),
+            ("projection".into(), projection),
+        ]
+    }
+
+    fn weights(&self) -> Arrays {
+        collect(&self.model)
+    }
+
+    fn optimizer(&self) -> Arrays {
+        let mut arrays = self.updates.adam.collect();
+        if let Some(carried) = &self.carried {
+            let mut save = Save(Arrays::new());
+            carried.clone().map_tensors(&mut save);
+            arrays.append(&mut save.0);
+        }
+        arrays
+    }
+
+    fn restore(
+        &mut self,
+        weights: Arrays,
+        optimizer: Option<Arrays>,
+        path: &Path,
+    ) -> Result<(), LabError> {
+        self.model = restore(self.model.clone(), weights, path)?;
+        let Some(mut optimizer) = optimizer else {
+            return Ok(());
+        };
+        self.carried = None;
+        // Before the first window there is none.
+        if optimizer.keys().any(|name| name.starts_with(CARRIED)) {
+            let mut load = Load {
+                arrays: &mut optimizer,
+                visited: 0,
+                problem: None,
+            };
+            let state = self.initial_state().map_tensors(&mut load);
+            if let Some(problem) = load.problem {
+                return Err(LabError::WrongWeights {
+                    path: path.to_owned(),
+                    problem,
+                });
+            }
+            self.carried = Some(state);
+        }
+        self.updates.adam = Adam::restore(optimizer, &self.device.clone().inner(), path)?;
+        Ok(())
+    }
+
+    /// The loss is the mean over the words of minus their log likelihood: by the full softmax, or estimated from
+    /// `language.samples` words.
+    fn step(&mut self, experiment: &Experiment, step: u64) -> Result<(), StepFailure> {
+        let window = self
+            .text
+            .batch(Part::Train, step - 1, self.batch, self.window)
+            .map_err(|error| StepFailure::Batch(error.into()))?;
+        let plain = self.device.clone().inner();
+        let words = Words::new(&window.inputs, &window.targets, window.batch, &plain);
+        let dropout = dropout(experiment, step, self.batch * self.window, &plain);
+        let samples = experiment.language.samples;
+        let samples = (samples > 0).then(|| {
+            let draws = Stream::new(experiment.seed, "softmax samples");
+            let draws = draws.uniform_values(step, samples);
+            WordSamples::draw(&draws, self.model.vocabulary(), &plain)
+        });
+        let state = match self.carried.clone() {
+            Some(carried) if !window.begins => carried,
+            _ => self.initial_state(),
+        };
+        let learned = self.model.learn(&words, state, dropout, samples.as_ref());
+        let terms = learned.nats.neg();
+        let mut gradients = ParameterGradients::of(&self.model, learned.gradients);
+        gradients.insert("embedding", learned.embedding);
+        gradients.insert("bias", learned.bias);
+        const NAMES: [&str; 1] = ["log likelihood"];
+        self.updates
+            .make(&mut self.model, experiment, step, gradients, &NAMES, terms)?;
+        self.carried = self.carries.then_some(learned.state);
+        Ok(())
+    }
+
+    fn deferred(&self) -> bool {
+        self.updates.deferred()
+    }
+
+    fn metrics(&mut self) -> Result<Option<Metrics>, StepFailure> {
+        Ok(self.updates.last()?.map(|made| Metrics {
+            step: made.step,
+            bound: made.terms[0],
+            perplexity: Some((-made.terms[0]).exp()),
+            gradient_norm: made.gradient_norm,
+            learning_rate: made.learning_rate,
+            ..Metrics::default()
+        }))
+    }
+
+    fn evaluate(
+        &self,
+        experiment: &Experiment,
+        step: u64,
+        batches: u64,
+        purpose: &str,
+    ) -> Result<Evaluation, LabError> {
+        score::evaluate(
+            experiment,
+            &self.model.valid(),
+            &self.text,
+            part_for(purpose),
+            step,
+            batches,
+            purpose != CHECKPOINT_EVALUATION,
+        )
+    }
+
+    fn draw(
+        &self,
+        _: &Experiment,
+        sequences: usize,
+        seed: u64,
+        steps: Option<usize>,
+    ) -> Result<Drawn, LabError> {
+        let steps = steps.unwrap_or(self.window);
+        let passages = self.passages(sequences, seed, steps)?;
+        let written = pictures::written(&self.text, &passages);
+        Ok(Drawn {
+            picture: pictures::page(&self.text, &passages)?,
+            time: self.window,
+            files: vec![(".txt".into(), written.into_bytes())],
+        })
+    }
+
+    fn figures(&self, shown: &Shown) -> Result<Figures, LabError> {
+        /// Words of a sample in the report.
+        const WORDS: usize = 60;
+        let passages = self.passages(shown.experiment.evaluation.pictures, 1, WORDS)?;
+        let generated = pictures::page(&self.text, &passages)?;
+        let picture = shown.samples.join("generated.png");
+        let written = pictures::written(&self.text, &passages);
+        let placeholders = match self.text.placeholder_parts() {
+            [] => String::new(),
+            parts => format!(
+                " PLACEHOLDER words stand for the part {}: none of this means anything.",
+                source::names(parts)
+            ),
+        };
+        let pictures = vec![drawn(
+            &generated,
+            &picture,
+            format!(
+                "Held-out text in grey, and in black what the model goes on to write, each word drawn \
+                 from what it predicts.{placeholders}"
+            ),
+        )?];
+        write_beside(&picture, &[(".txt".into(), written.into_bytes())])?;
+        let held_out = Series {
+            label: "held-out".into(),
+            points: shown
+                .held_out
+                .iter()
+                .map(|h| (h.step as f64, (-h.bound).exp()))
+                .collect(),
+            band: None,
+        };
+        let training = perplexity_series("training batch", shown.metrics);
+        let sampled = match shown.experiment.language.samples {
+            0 => "",
+            _ => {
+                " That of training batches is estimated from samples of the vocabulary, too low in the \
+                 mean, and under dropout."
+            }
+        };
+        let mut charts = vec![charted(
+            perplexity_chart(vec![training, held_out]),
+            &format!("Perplexity over training.{sampled}{placeholders}"),
+        )?];
+        if let Some(score) = &shown.evaluation.text {
+            if !score.by_frequency.is_empty() {
+                charts.push(charted(
+                    frequency_chart(&score.by_frequency),
+                    "Perplexity of held-out words by how often the training part has them.",
+                )?);
+            }
+            if !score.by_unroll.is_empty() {
+                charts.push(charted(
+                    unroll_chart(&score.by_unroll),
+                    "How much perplexity rises when the state starts anew at every so many words, above \
+                     that of the same words without a break.",
+                )?);
+            }
+        }
+        let mut memory = Vec::new();
+        let model = self.model.valid();
+        if let Some(picture) = pictures::attention(&model, &self.text, Part::Test)? {
+            memory.push(drawn(
+                &picture,
+                &shown.samples.join("attention.png"),
+                "What each head takes from the slots and, in the last column, from the word that is read, \
+                 averaged over the slots that take it, from the start of the held-out text."
+                    .into(),
+            )?);
+        }
+        Ok(Figures {
+            generated,
+            pictures,
+            charts,
+            memory,
+        })
+    }
+
+    fn notes(&self) -> Vec<String> {
+        match self.text.placeholder_parts() {
+            [] => Vec::new(),
+            parts => vec![format!(
+                "PLACEHOLDER words, drawn at random, stand for the part {} of {}, which is not at hand: \
+                 time and memory are those of the real text, perplexities mean nothing",
+                source::names(parts),
+                self.text.name()
+            )],
+        }
+    }
+}
+
+/// Draws windows of the training text, one of each of as many streams.
+pub(crate) fn training_picture(experiment: &Experiment, text: &Text) -> Result<Image, LabError> {
+    let streams = experiment.evaluation.pictures;
+    let window: TextBatch = text.batch(Part::Train, 0, streams, experiment.task.window)?;
+    let passages: Vec<pictures::Passage> = window
+        .targets
+        .chunks(window.time)
+        .map(|words| pictures::Passage {
+            before: Vec::new(),
+            after: words.to_vec(),
+        })
+        .collect();
+    Ok(pictures::page(text, &passages)?)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,454 @@
+//! A language model: words in, what word comes next out, by any recurrent core.
+
+use crate::{
+    ModelError,
+    word_loss::{Predicted, WordSamples, add_rows},
+};
+use burn::{
+    module::{Module, Param},
+    nn::Linear,
+    tensor::{Device, Gradients, Int, Tensor, TensorData},
+};
+use mnemora_memory::{
+    AnyCore, Attention, Bundle, CoreConfig, CoreOutput, Initializer, RecurrentCore,
+};
+
+/// Sizes of a [`LanguageModel`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct LanguageConfig {
+    /// The core; its input is as wide as the embedding.
+    pub core: CoreConfig,
+    /// Words it knows.
+    pub vocabulary: usize,
+    /// Width of a word's row in the table.
+    pub embedding: usize,
+}
+
+/// `p(w_t | w_<t)`: a word's row of a table goes into a recurrent core, whose output is projected onto the
+/// width of a row; its products with all rows, and a bias, are the logits of the next word.
+///
+/// ```text
+/// x_t = E[w_{t-1}];  h_t, s_t = core(x_t, s_{t-1});  l_t = E (W h_t + c) + b
+/// ```
+///
+/// Santoro et al. 2018, section 4.3 and appendix A.4. The table `E` is one parameter in both of its
+/// places (Press and Wolf 2017), and gradients of both add up.
+#[derive(Module, Debug)]
+pub struct LanguageModel<C: Module> {
+    /// `E`, `[vocabulary, embedding]`.
+    pub embedding: Param<Tensor<2>>,
+    /// The core.
+    pub core: C,
+    /// `W`, `c`: from the core's output onto the width of a row.
+    pub projection: Linear,
+    /// `b`, `[vocabulary]`.
+    pub bias: Param<Tensor<1>>,
+}
+
+/// Words that a model is shown, and those that follow, on a plain device; step after step.
+#[derive(Clone, Debug)]
+pub struct Words {
+    /// `[time * batch]`
+    pub inputs: Tensor<1, Int>,
+    /// `[time * batch]`
+    pub targets: Tensor<1, Int>,
+    /// Streams side by side.
+    pub batch: usize,
+}
+
+impl Words {
+    /// Uploads words that lie stream after stream, `[batch, time]` both.
+    ///
+    /// # Panics
+    /// If there is no word, or the two differ in length.
+    pub fn new(inputs: &[u32], targets: &[u32], batch: usize, device: &Device) -> Self {
+        assert_eq!(inputs.len(), targets.len(), "a target for each word");
+        let time = inputs.len() / batch;
+        let upload = |words: &[u32]| {
+            let by_step = (0..time).flat_map(|step| {
+                let row = move |row: usize| i64::from(words[row * time + step]);
+                (0..batch).map(row)
+            });
+            let by_step: Vec<i64> = by_step.collect();
+            Tensor::from_data(TensorData::new(by_step, [time * batch]), device)
+        };
+        Self {
+            inputs: upload(inputs),
+            targets: upload(targets),
+            batch,
+        }
+    }
+}
+
+/// Factors of the numbers that dropout keeps, `1 / (1 - rate)`, and 0 of those that it does not,
+/// `[time * batch, embedding]` both, on a plain device; `None` where there is no dropout.
+#[derive(Clone, Debug, Default)]
+pub struct WordDropout {
+    /// Of the rows that words look up.
+    pub embedding: Option<Tensor<2>>,
+    /// Of the projected outputs.
+    pub output: Option<Tensor<2>>,
+}
+
+/// What a window of words gave.
+pub struct LearnedWords<S> {
+    /// `-log p(word)`, mean over the words, in nats, `[1]`.
+    pub nats: Tensor<1>,
+    /// Gradients of that mean for the core and the projection.
+    pub gradients: Gradients,
+    /// For the table, both uses of it added up, `[vocabulary, embedding]`.
+    pub embedding: Tensor<2>,
+    /// For the biases, `[vocabulary]`.
+    pub bias: Tensor<1>,
+    /// After the window's last word, off the graph.
+    pub state: S,
+}
+
+/// What a model makes of a window.
+pub struct ReadWords<S> {
+    /// `W h_t + c`, `[time * batch, embedding]`.
+    pub outputs: Tensor<2>,
+    /// Attention of each step.
+    pub attention: Vec<Vec<Attention>>,
+    /// After the last word.
+    pub state: S,
+}
+
+/// Bound of the uniform distribution from which the table is drawn.
+const EMBEDDING_BOUND: f64 = 0.1;
+
+impl LanguageConfig {
+    /// Builds the model with a core chosen at run time; refuses sizes of zero.
+    pub fn init(&self, init: &mut Initializer) -> Result<LanguageModel<AnyCore>, ModelError> {
+        ModelError::require_positive(&[
+            ("vocabulary", self.vocabulary),
+            ("embedding", self.embedding),
+        ])?;
+        let core = self.core.init(init)?;
+        // Small beside a memory of thousands of units, so that a large vocabulary begins about uniform.
+        let projection = init.linear(core.output_size(), self.embedding);
+        Ok(LanguageModel {
+            embedding: init.uniform([self.vocabulary, self.embedding], EMBEDDING_BOUND),
+            projection,
+            bias: init.parameter(vec![0.0; self.vocabulary], [self.vocabulary]),
+            core,
+        })
+    }
+}
+
+impl<C: RecurrentCore> LanguageModel<C> {
+    /// The device it is on.
+    pub fn device(&self) -> Device {
+        self.bias.device()
+    }
+
+    /// Words it knows.
+    pub fn vocabulary(&self) -> usize {
+        self.bias.shape()[0]
+    }
+
+    /// From the rows of words, `[time * batch, embedding]`, to the outputs that their successors are
+    /// predicted from. Only the core goes step by step.
+    fn read_rows(&self, rows: Tensor<2>, batch: usize, state: C::State) -> ReadWords<C::State> {
+        let [count, width] = rows.dims();
+        let (steps, state) = self
+            .core
+            .sequence(rows.reshape([count / batch, batch, width]), state);
+        let (outputs, attention): (Vec<_>, Vec<_>) = steps
+            .into_iter()
+            .map(|CoreOutput { output, attention }| (output, attention))
+            .unzip();
+        ReadWords {
+            outputs: self.projection.forward(Tensor::cat(outputs, 0)),
+            attention,
+            state,
+        }
+    }
+
+    /// Reads words without learning, by a model that is on a plain device.
+    ///
+    /// # Panics
+    /// If there is no word, or one that the model does not know.
+    pub fn read(&self, words: &Words, state: C::State) -> ReadWords<C::State> {
+        let rows = self.embedding.val().select(0, words.inputs.clone());
+        self.read_rows(rows, words.batch, state)
+    }
+
+    /// `-log p(target)` in nats after [`read`](Self::read), `[time * batch]`: under the full softmax.
+    pub fn nats(&self, outputs: Tensor<2>, words: &Words) -> Tensor<1> {
+        let predicted = Predicted {
+            outputs,
+            targets: words.targets.clone(),
+            table: self.embedding.val(),
+            bias: self.bias.val(),
+        };
+        predicted.nats()
+    }
+
+    /// Logits of the next word, `[rows, vocabulary]`, from outputs of [`read`](Self::read).
+    pub fn logits(&self, outputs: Tensor<2>) -> Tensor<2> {
+        outputs.matmul(self.embedding.val().transpose()) + self.bias.val().unsqueeze()
+    }
+
+    /// Reads words from a detached `state` and gives the gradient of their mean cost: back-propagation
+    /// goes through this window and no further.
+    ///
+    /// Neither the look-up nor the softmax is on the graph. The gradient of the softmax is written by
+    /// hand ([`Predicted::loss`]); the graph begins at the rows looked up and ends at the outputs, and
+    /// what comes back to a row is added to the table's gradient at its word. So the one array as
+    /// large as the table that an update makes is its gradient.
+    ///
+    /// # Panics
+    /// If the model is on a plain device, there is no word, or one that the model does not know.
+    pub fn learn(
+        &self,
+        words: &Words,
+        state: C::State,
+        dropout: WordDropout,
+        samples: Option<&WordSamples>,
+    ) -> LearnedWords<C::State> {
+        let masked = |values: Tensor<2>, mask: &Option<Tensor<2>>| match mask {
+            None => values,
+            Some(mask) => values * mask.clone(),
+        };
+        let table = self.embedding.val().inner();
+        let rows = table.clone().select(0, words.inputs.clone());
+        let rows = Tensor::from_inner(masked(rows, &dropout.embedding)).require_grad();
+        let read = self.read_rows(rows.clone(), words.batch, state);
+        let loss = Predicted {
+            outputs: masked(read.outputs.clone().inner(), &dropout.output),
+            targets: words.targets.clone(),
+            table,
+            bias: self.bias.val().inner(),
+        }
+        .loss(samples);
+        // The number whose gradient for the outputs is that of the loss.
+        let outer = Tensor::from_inner(masked(loss.outputs, &dropout.output));
+        let mut gradients = (read.outputs * outer).sum().backward();
+        let looked_up = rows
+            .grad_remove(&mut gradients)
+            .expect("outputs depend on the words");
+        let looked_up = masked(looked_up, &dropout.embedding);
+        LearnedWords {
+            nats: loss.nats.mean(),
+            gradients,
+            embedding: add_rows(loss.table, &words.inputs, looked_up),
+            bias: loss.bias,
+            state: read.state.detach(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mnemora_memory::{AnyCoreState, RmcConfig};
+    use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+
+    const BATCH: usize = 2;
+    const TIME: usize = 4;
+    const VOCABULARY: usize = 6;
+    const WIDTH: usize = 3;
+
+    fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
+        tensor.into_data().try_into_vec::<f32>().unwrap()
+    }
+
+    fn config(rmc: bool) -> LanguageConfig {
+        LanguageConfig {
+            core: match rmc {
+                true => CoreConfig::Rmc(RmcConfig::new(WIDTH, 1, 2, 4)),
+                false => CoreConfig::Lstm {
+                    input: WIDTH,
+                    hidden: 5,
+                },
+            },
+            vocabulary: VOCABULARY,
+            embedding: WIDTH,
+        }
+    }
+
+    fn model(rmc: bool, device: &Device) -> LanguageModel<AnyCore> {
+        let mut init = Initializer::new(ChaCha8Rng::seed_from_u64(1), device.clone());
+        let model = config(rmc).init(&mut init).unwrap();
+        // Rows of such a size that what they do is seen in the gradient.
+        let embedding = model.embedding.val().inner().mul_scalar(5.0);
+        let bias = Tensor::from_floats([0.1, -0.3, 0.2, 0.0, 0.5, -0.1], &device.clone().inner());
+        let lift = |tensor: Tensor<2>| match device.is_autodiff() {
+            true => Tensor::from_inner(tensor).require_grad(),
+            false => tensor,
+        };
+        LanguageModel {
+            embedding: Param::from_tensor(lift(embedding)),
+            bias: match device.is_autodiff() {
+                true => Param::from_tensor(Tensor::from_inner(bias).require_grad()),
+                false => Param::from_tensor(bias),
+            },
+            ..model
+        }
+    }
+
+    fn words(device: &Device) -> Words {
+        // The word 2 is looked up twice, is a target, and is dropped in between.
+        let inputs = [0, 2, 2, 5, 1, 3, 2, 0];
+        let targets = [2, 2, 5, 4, 3, 2, 0, 1];
+        Words::new(&inputs, &targets, BATCH, device)
+    }
+
+    fn dropout(device: &Device) -> WordDropout {
+        let mask = |seed: usize| {
+            let kept = |i: usize| {
+                if (i * 7 + seed).is_multiple_of(3) {
+                    0.0
+                } else {
+                    1.5
+                }
+            };
+            let values: Vec<f32> = (0..TIME * BATCH * WIDTH).map(kept).collect();
+            let data = TensorData::new(values, [TIME * BATCH, WIDTH]);
+            Some(Tensor::from_data(data, device))
+        };
+        WordDropout {
+            embedding: mask(0),
+            output: mask(1),
+        }
+    }
+
+    /// Mean nats of the window with dropout, by a model on a plain device.
+    fn cost(model: &LanguageModel<AnyCore>, state: AnyCoreState) -> f64 {
+        let device = model.device();
+        let (words, dropout) = (words(&device), dropout(&device));
+        let rows = model.embedding.val().select(0, words.inputs.clone());
+        let rows = rows * dropout.embedding.unwrap();
+        let outputs = model.read_rows(rows, BATCH, state).outputs * dropout.output.unwrap();
+        let nats = values(model.nats(outputs, &words));
+        nats.iter().map(|n| f64::from(*n)).sum::<f64>() / nats.len() as f64
+    }
+
+    /// The table's gradient is that of both of its uses, the biases' and the projection's are theirs.
+    #[test]
+    fn gradients_are_those_of_finite_differences() {
+        let plain = Device::default();
+        let device = plain.clone().autodiff();
+        for rmc in [false, true] {
+            let learning = model(rmc, &device);
+            let state = learning.core.initial_state(BATCH, &device);
+            let learned = learning.learn(&words(&plain), state, dropout(&plain), None);
+            let at = model(rmc, &plain);
+            let start = || at.core.initial_state(BATCH, &plain);
+            let found = f64::from(values(learned.nats)[0]);
+            assert!((found - cost(&at, start())).abs() < 1e-5, "rmc {rmc}");
+
+            const STEP: f32 = 1e-2;
+            let moved = |values: &[f32], place: usize, by: f32| {
+                let mut values = values.to_vec();
+                values[place] += by;
+                values
+            };
+            let differences =
+                |count: usize, with: &dyn Fn(usize, f32) -> LanguageModel<AnyCore>| {
+                    let difference = |place| {
+                        let [up, down] = [STEP, -STEP].map(|by| cost(&with(place, by), start()));
+                        ((up - down) / (2.0 * f64::from(STEP))) as f32
+                    };
+                    (0..count).map(difference).collect::<Vec<f32>>()
+                };
+            let close = |found: Vec<f32>, expected: Vec<f32>, what: &str| {
+                assert_eq!(found.len(), expected.len());
+                for (found, expected) in found.iter().zip(&expected) {
+                    assert!(
+                        (found - expected).abs() < 1e-3,
+                        "{what}: {found} {expected}"
+                    );
+                }
+                let size = found.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
+                assert!(size > 0.02, "{what}: a gradient of {size} shows nothing");
+            };
+            let table = values(at.embedding.val());
+            let with = |place, by| LanguageModel {
+                embedding: Param::from_tensor(Tensor::from_data(
+                    TensorData::new(moved(&table, place, by), [VOCABULARY, WIDTH]),
+                    &plain,
+                )),
+                ..at.clone()
+            };
+            close(
+                values(learned.embedding),
+                differences(table.len(), &with),
+                "table",
+            );
+            let bias = values(at.bias.val());
+            let with = |place, by| LanguageModel {
+                bias: Param::from_tensor(Tensor::from_data(
+                    TensorData::new(moved(&bias, place, by), [VOCABULARY]),
+                    &plain,
+                )),
+                ..at.clone()
+            };
+            close(values(learned.bias), differences(bias.len(), &with), "bias");
+            let weight = values(at.projection.weight.val());
+            let shape = at.projection.weight.val().dims();
+            let with = |place, by| LanguageModel {
+                projection: Linear {
+                    weight: Param::from_tensor(Tensor::from_data(
+                        TensorData::new(moved(&weight, place, by), shape),
+                        &plain,
+                    )),
+                    bias: at.projection.bias.clone(),
+                },
+                ..at.clone()
+            };
+            let projection = learning.projection.weight.val();
+            let projection = projection.grad(&learned.gradients).unwrap();
+            close(
+                values(projection),
+                differences(weight.len(), &with),
+                "projection",
+            );
+        }
+    }
+
+    /// Two windows with the state carried over are one window twice as long; from a new start the
+    /// second one is another.
+    #[test]
+    fn a_carried_state_makes_one_text_of_two_windows() {
+        let device = Device::default();
+        for rmc in [false, true] {
+            let model = model(rmc, &device);
+            let (inputs, targets) = ([0, 2, 2, 5, 1, 3], [2, 2, 5, 1, 3, 4]);
+            let whole = Words::new(&inputs, &targets, 1, &device);
+            let start = || model.core.initial_state(1, &device);
+            let read = model.read(&whole, start());
+            let expected = values(model.nats(read.outputs, &whole));
+            let first = Words::new(&inputs[..3], &targets[..3], 1, &device);
+            let second = Words::new(&inputs[3..], &targets[3..], 1, &device);
+            let read = model.read(&first, start());
+            let mut found = values(model.nats(read.outputs, &first));
+            let carried = model.read(&second, read.state);
+            found.extend(values(model.nats(carried.outputs, &second)));
+            for (found, expected) in found.iter().zip(&expected) {
+                assert!((found - expected).abs() < 1e-5, "{found} {expected}");
+            }
+            let anew = model.read(&second, start());
+            let anew = values(model.nats(anew.outputs, &second));
+            assert!((anew[0] - expected[3]).abs() > 1e-4, "rmc {rmc}");
+            // Logits say the same as nats.
+            let read = model.read(&whole, start());
+            let logits = values(model.logits(read.outputs));
+            let row = &logits[..VOCABULARY];
+            let sum: f32 = row.iter().map(|l| l.exp()).sum();
+            assert!((sum.ln() - row[2] - expected[0]).abs() < 1e-5);
+        }
+    }
+
+    #[test]
+    fn sizes_of_zero_are_refused() {
+        let mut init = Initializer::new(ChaCha8Rng::seed_from_u64(1), Device::default());
+        let config = LanguageConfig {
+            vocabulary: 0,
+            ..config(false)
+        };
+        let message = config.init(&mut init).unwrap_err().to_string();
+        assert_eq!(message, "model.vocabulary is 0, it must be at least 1");
+    }
+}
