@@ -12,12 +12,14 @@
 //! - [`svg`]: stochastic video generation (Denton and Fergus 2018).
 //! - [`sequence`]: a recurrent core alone, that answers with bits.
 //! - [`classifier`]: a recurrent core alone, that names a class.
+//! - [`encoder_decoder`]: two recurrent cores, one that reads and one that writes.
 //! - [`visual`]: encoders and decoders of frames; [`maps`], [`mlp`]: maps from vectors to
 //!   vectors.
 //! - [`distributions`]: diagonal Gaussians and likelihoods.
 
 pub mod classifier;
 pub mod distributions;
+pub mod encoder_decoder;
 mod error;
 pub mod filtering;
 pub mod generation;
@@ -37,6 +39,9 @@ pub mod vrnn;
 
 pub use classifier::{Classified, Classifier, ClassifierConfig};
 pub use distributions::{DiagonalGaussian, Likelihood, LikelihoodConfig};
+pub use encoder_decoder::{
+    DecoderInput, EncoderDecoder, EncoderDecoderConfig, PackedSymbols, Written, one_hot_targets,
+};
 pub use error::ModelError;
 pub use filtering::{Filtered, FilteringModel, filter};
 pub use generation::{Generated, generate};
