@@ -11,6 +11,7 @@ use crate::{
     nth_farthest::NthFarthestLearner,
     online::OnlineFilter,
     present::write_png,
+    programs::ProgramLearner,
     recordings::{self, Source},
     run::read_experiment,
     trainer::{FrameLearner, task},
@@ -84,6 +85,10 @@ pub(crate) fn prepare(
         let learner = NthFarthestLearner::new(experiment, device)?;
         return Ok(("random vectors".into(), Box::new(learner)));
     }
+    if experiment.task.name == TaskName::Programs {
+        let learner = ProgramLearner::new(experiment, device)?;
+        return Ok(("random programs".into(), Box::new(learner)));
+    }
     if experiment.task.name.kind() == TaskKind::Recordings {
         let source = Source::find(experiment, data)?;
         let words = source.words();
@@ -150,7 +155,7 @@ impl Trained {
     /// The model as a filter that observations are given to as they come.
     ///
     /// # Errors
-    /// The task is `copy` or `nth-farthest`, whose models have no latents.
+    /// The task is `copy`, `nth-farthest` or `programs`, whose models have no latents.
     pub fn online(&self, seed: u64) -> Result<Box<dyn OnlineFilter>, LabError> {
         self.learner.online(seed).ok_or_else(|| {
             LabError::Configuration(format!(
@@ -192,7 +197,7 @@ impl Trained {
 pub enum Which {
     /// The newest that is whole.
     Last,
-    /// The one with the best held-out bound.
+    /// The best on held-out sequences: see [`State::best_step`].
     Best,
     /// The one after so many updates.
     Step(u64),
