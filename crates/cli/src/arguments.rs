@@ -62,7 +62,7 @@ pub enum Command {
         /// Change a key of evaluation: --set evaluation.batches=100
         #[arg(long = "set", value_name = "KEY=VALUE")]
         overrides: Vec<String>,
-        /// Which checkpoint: last, best (by held-out bound) or a number of updates
+        /// Which checkpoint: last, best (by held-out bound, or accuracy where there is one) or a number of updates
         #[arg(long, default_value = "last", value_name = "WHICH")]
         checkpoint: Which,
         #[command(flatten)]
@@ -90,7 +90,7 @@ pub enum Command {
         /// Seed of prompts and samples
         #[arg(long, default_value_t = 1)]
         seed: u64,
-        /// Which checkpoint: last, best (by held-out bound) or a number of updates
+        /// Which checkpoint: last, best (by held-out bound, or accuracy where there is one) or a number of updates
         #[arg(long, default_value = "last", value_name = "WHICH")]
         checkpoint: Which,
         #[command(flatten)]
@@ -105,7 +105,7 @@ pub enum Command {
     Report {
         /// Directory of the run
         run: PathBuf,
-        /// Which checkpoint: last, best (by held-out bound) or a number of updates
+        /// Which checkpoint: last, best (by held-out bound, or accuracy where there is one) or a number of updates
         #[arg(long, default_value = "last", value_name = "WHICH")]
         checkpoint: Which,
         #[command(flatten)]
@@ -120,7 +120,7 @@ pub enum Command {
         /// New directory
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
-        /// Which checkpoint: last, best (by held-out bound) or a number of updates
+        /// Which checkpoint: last, best (by held-out bound, or accuracy where there is one) or a number of updates
         #[arg(long, default_value = "last", value_name = "WHICH")]
         checkpoint: Which,
         #[command(flatten)]
@@ -172,7 +172,7 @@ pub struct Filter {
     /// Seed of the latents that are drawn on the way
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Which checkpoint: last, best (by held-out bound) or a number of updates
+    /// Which checkpoint: last, best (by held-out bound, or accuracy where there is one) or a number of updates
     #[arg(long, default_value = "last", value_name = "WHICH")]
     pub checkpoint: Which,
     #[command(flatten)]

@@ -231,7 +231,7 @@ fn list(json: bool) -> Result<u8, LabError> {
         names.collect::<Vec<_>>().join(", ")
     };
     say(format_args!(
-        "\nmemories (--memory NAME): {}; for copy: {}; for nth-farthest: {}; for texts: {}",
+        "\nmemories (--memory NAME): {}; for copy: {}; for nth-farthest and programs: {}; for texts: {}",
         memories(TaskName::PerfectRecall),
         memories(TaskName::Copy),
         memories(TaskName::NthFarthest),

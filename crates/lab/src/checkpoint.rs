@@ -56,7 +56,7 @@ pub struct HeldOut {
     /// Share of the bits to be answered that are wrong.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bit_error: Option<f64>,
-    /// Share of the sequences whose class was named.
+    /// Share of the sequences whose class was named, or of the characters that were written.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub accuracy: Option<f64>,
 }
@@ -102,12 +102,14 @@ impl State {
         Ok(())
     }
 
-    /// The step with the best held-out bound; the earlier one if two are equal.
+    /// The step with the best held-out accuracy, or the best bound where there is none or accuracies
+    /// are equal; the earlier one if both are.
     pub fn best_step(&self) -> Option<u64> {
+        let merit = |row: &HeldOut| (row.accuracy, row.bound);
         self.held_out
             .iter()
             .fold(None, |best: Option<&HeldOut>, row| match best {
-                Some(best) if best.bound >= row.bound => Some(best),
+                Some(best) if merit(best) >= merit(row) => Some(best),
                 _ => Some(row),
             })
             .map(|row| row.step)
@@ -352,5 +354,27 @@ mod tests {
             prune(run.path(), &state, 1);
         }
         assert_eq!(steps(run.path()), [2, 4]);
+    }
+
+    /// Where answers are right or wrong, the bound decides between equals only.
+    #[test]
+    fn the_best_has_the_highest_accuracy() {
+        let row = |step, accuracy, bound| HeldOut {
+            step,
+            bound,
+            bit_error: None,
+            accuracy: Some(accuracy),
+        };
+        let state = State {
+            held_out: vec![
+                row(1, 0.4, -1.0),
+                row(2, 0.9, -3.0),
+                row(3, 0.9, -2.0),
+                row(4, 0.9, -2.0),
+                row(5, 0.8, -0.5),
+            ],
+            ..State::default()
+        };
+        assert_eq!(state.best_step(), Some(3));
     }
 }

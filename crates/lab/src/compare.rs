@@ -6,8 +6,8 @@ use crate::{
     checkpoint::{self, HeldOut},
     config::TaskKind,
     curves::{
-        accuracy_chart, bit_error_chart, bound_chart, kl_per_step_chart, last_kl_chart,
-        perplexity_chart,
+        accuracy_chart, bit_error_chart, bound_chart, character_accuracy_chart, kl_per_step_chart,
+        last_kl_chart, perplexity_chart,
     },
     device::light_device,
     open::{Which, open, resolve_task},
@@ -65,9 +65,12 @@ pub struct ModelRow {
     /// Share of the bits to be answered that are wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bit_error: Option<Estimate>,
-    /// Share of the sequences whose class was named.
+    /// Share of the sequences whose class was named, or of the characters that were written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accuracy: Option<Estimate>,
+    /// Share of the answers that were written without a mistake.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer_accuracy: Option<Estimate>,
     /// KL of the last frame in nats.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kl_last: Option<Estimate>,
@@ -181,7 +184,7 @@ pub fn compare(paths: &[PathBuf]) -> Result<Comparison, LabError> {
         let metrics = read_metrics(run)?;
         let evaluation = evaluation_of(run)?;
         let held_out = match experiment.task.name.kind() {
-            TaskKind::Copy | TaskKind::Classes | TaskKind::Words => {
+            TaskKind::Copy | TaskKind::Classes | TaskKind::Programs | TaskKind::Words => {
                 checkpoint::load_latest(run)?.0.state.held_out
             }
             TaskKind::Frames | TaskKind::Recordings => Vec::new(),
@@ -295,6 +298,7 @@ fn row(model: &Replicas) -> ModelRow {
         kl_per_step: all(&|e| Some(e.recordings.as_ref()?.kl)),
         bit_error: all(&|e| e.bit_error),
         accuracy: all(&|e| e.accuracy),
+        answer_accuracy: all(&|e| e.answer_accuracy),
         kl_last: all(&|e| e.kl_last),
         kl_unpredictable: all(&|e| e.kl_unpredictable),
         kl_ratio: all(&|e| e.kl_ratio),
@@ -333,6 +337,7 @@ impl Comparison {
             }),
             ("bit error", 4, |row| row.bit_error),
             ("accuracy", 4, |row| row.accuracy),
+            ("whole answers", 4, |row| row.answer_accuracy),
             ("last KL", 2, |row| row.kl_last),
             ("KL unpredictable", 2, |row| row.kl_unpredictable),
             ("KL ratio", 3, |row| row.kl_ratio),
@@ -364,7 +369,8 @@ impl Comparison {
     }
 
     /// Draws bound, last-frame KL and KL per step of all models into one picture; for the copy task
-    /// bit error and bound of held-out strings, for classes accuracy and bound, for texts perplexity. Bands are standard errors over replicas.
+    /// bit error and bound of held-out strings, for classes and programs accuracy and bound, for texts perplexity.
+    /// Bands are standard errors over replicas.
     pub fn draw(&self, out: &Path) -> Result<(), LabError> {
         let over_training = |value: Value| -> Vec<Series> {
             self.models
@@ -421,6 +427,10 @@ impl Comparison {
                     bound_chart(held_out(|row| Some(row.bound))),
                 ]
             }
+            Some(TaskKind::Programs) => vec![
+                character_accuracy_chart(held_out(|row| row.accuracy)),
+                bound_chart(held_out(|row| Some(row.bound))),
+            ],
             _ => vec![
                 kl_per_step_chart(per_step(), self.recall.clone()),
                 last_kl_chart(over_training(|row| row.kl_last)),

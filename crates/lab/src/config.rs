@@ -2,6 +2,7 @@
 
 mod language;
 mod network;
+mod programs;
 mod sizes;
 
 pub use language::{LanguageSettings, WordStyleName};
@@ -9,9 +10,11 @@ pub use network::{
     FilteringSettings, ModelName, NetworkSettings, SrnnNetworkSettings, StrategyName,
     SvgNetworkName, SvgNetworkSettings, SvgPriorName, SvgSkipsName, VrnnNetworkSettings,
 };
+pub use programs::{CurriculumName, DecoderInputName, FamilyName, ProgramSettings};
 pub use sizes::{
-    DncSettings, EntNetSettings, GateName, HybridSettings, IntrospectionSettings, LruSettings,
-    LstmSettings, MemorySettings, NtmSettings, RmcSettings, StackedLstmSettings, VrnnSettings,
+    DncControllerName, DncSettings, EntNetSettings, GateName, HybridSettings,
+    IntrospectionSettings, LruSettings, LstmSettings, MemorySettings, NtmSettings, RmcSettings,
+    StackedLstmSettings, VrnnSettings,
 };
 
 use crate::{
@@ -24,7 +27,8 @@ use mnemora_memory::{
     StackedLstmConfig, VrnnConfig,
 };
 use mnemora_models::{
-    ClassifierConfig, FrameShape, GtmmConfig, LikelihoodConfig, SequenceConfig, VisualConfig,
+    ClassifierConfig, EncoderDecoderConfig, FrameShape, GtmmConfig, LikelihoodConfig,
+    SequenceConfig, VisualConfig,
 };
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
@@ -64,7 +68,7 @@ pub struct Experiment {
 #[serde(default)]
 pub struct TaskSettings {
     /// Which task: `perfect-recall`, `parity-recall`, `one-shot-recall`, `dynamic-dependency`,
-    /// `similarity-cued-recall`, `mnist-map`, `copy` or `nth-farthest`; or sequences as they were recorded: music
+    /// `similarity-cued-recall`, `mnist-map`, `copy`, `nth-farthest` or `programs`; or sequences as they were recorded: music
     /// (`jsb-chorales`, `nottingham`, `muse-data`, `piano-midi`, `midi`), sound (`speech`,
     /// `spoken-digits`, `timit`, `recordings`), clips (`video`, `kth`, `moving-digits`) or `own`; or words:
     /// `books`, `wikitext-2`, `wikitext-103` or `text`, a folder of one's own.
@@ -86,7 +90,8 @@ pub struct TaskSettings {
     /// Whether training begins with questions of n = 1 alone and admits the next n when the moving
     /// accuracy is `task.admit_at`.
     pub curriculum: bool,
-    /// Moving accuracy, over about the last twenty batches, at which the next n is admitted.
+    /// Moving accuracy, over about the last twenty batches, at which the next n is admitted, or the next
+    /// stage of a curriculum of `programs`.
     pub admit_at: f64,
     /// Steps of a training sequence that is cut from a recording or a text, through which gradients go
     /// back.
@@ -97,6 +102,9 @@ pub struct TaskSettings {
     pub colour: bool,
     /// Digits of a `moving-digits` clip.
     pub digits: usize,
+    /// Which programs the task `programs` executes. It reads this table and `task.admit_at`, and no
+    /// other key.
+    pub programs: ProgramSettings,
 }
 
 /// The tasks by name.
@@ -119,6 +127,8 @@ pub enum TaskName {
     Copy,
     /// Which vector is the n-th farthest from another? (Santoro et al. 2018, section 4.1)
     NthFarthest,
+    /// What does a program print? (Zaremba, Sutskever 2014; Santoro et al. 2018, section 4.2)
+    Programs,
     /// Four-part chorales as piano-rolls; comes with mnemora.
     JsbChorales,
     /// Folk tunes as piano-rolls.
@@ -159,7 +169,7 @@ pub enum TaskName {
 
 impl TaskName {
     /// All of them.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::PerfectRecall,
         Self::ParityRecall,
         Self::OneShotRecall,
@@ -168,6 +178,7 @@ impl TaskName {
         Self::MnistMap,
         Self::Copy,
         Self::NthFarthest,
+        Self::Programs,
         Self::JsbChorales,
         Self::Nottingham,
         Self::MuseData,
@@ -198,6 +209,7 @@ impl TaskName {
             Self::MnistMap => "mnist-map",
             Self::Copy => "copy",
             Self::NthFarthest => "nth-farthest",
+            Self::Programs => "programs",
             Self::JsbChorales => "jsb-chorales",
             Self::Nottingham => "nottingham",
             Self::MuseData => "muse-data",
@@ -229,6 +241,7 @@ impl TaskName {
             | Self::MnistMap => TaskKind::Frames,
             Self::Copy => TaskKind::Copy,
             Self::NthFarthest => TaskKind::Classes,
+            Self::Programs => TaskKind::Programs,
             Self::Books | Self::WikiText2 | Self::WikiText103 | Self::Text => TaskKind::Words,
             _ => TaskKind::Recordings,
         }
@@ -242,10 +255,8 @@ impl TaskName {
     /// The models that can be trained on it.
     pub fn models(self) -> &'static [ModelName] {
         match self.kind() {
-            TaskKind::Frames | TaskKind::Copy | TaskKind::Classes | TaskKind::Words => {
-                &[ModelName::Gtmm]
-            }
             TaskKind::Recordings => &ModelName::ALL,
+            _ => &[ModelName::Gtmm],
         }
     }
 
@@ -256,7 +267,7 @@ impl TaskName {
         };
         match self {
             Self::Copy => &[Lstm, Ntm, Lru, Dnc, Rmc],
-            Self::NthFarthest => &[Lstm, StackedLstm, Ntm, Lru, Dnc, Rmc, EntNet],
+            Self::NthFarthest | Self::Programs => &[Lstm, StackedLstm, Ntm, Lru, Dnc, Rmc, EntNet],
             _ if self.kind() == TaskKind::Words => &[Lstm, StackedLstm, Rmc],
             _ => &[Vrnn, Introspection, Ntm, Lru, Dnc, Hybrid, Rmc],
         }
@@ -272,6 +283,8 @@ pub enum TaskKind {
     Copy,
     /// Sequences that ask a question, which a class answers.
     Classes,
+    /// Programs, which an answer follows.
+    Programs,
     /// Sequences of unequal length as they were recorded.
     Recordings,
     /// Texts, of which each word is predicted from those before it.
@@ -281,7 +294,10 @@ pub enum TaskKind {
 impl TaskKind {
     /// Whether its models are recurrent cores alone, which answer and have no latents.
     pub(crate) fn without_latents(self) -> bool {
-        matches!(self, Self::Copy | Self::Classes | Self::Words)
+        matches!(
+            self,
+            Self::Copy | Self::Classes | Self::Programs | Self::Words
+        )
     }
 }
 
@@ -290,12 +306,12 @@ impl TaskKind {
 #[serde(default)]
 pub struct ModelSettings {
     /// Which model: `gtmm`, the temporal VAE around a memory, or, for recorded sequences, `vrnn`,
-    /// `srnn` or, for clips, `svg`. The tasks `copy` and
-    /// `nth-farthest` take the memory alone.
+    /// `srnn` or, for clips, `svg`. The tasks `copy`, `nth-farthest` and `programs` take the memory
+    /// alone, the last one twice.
     pub name: ModelName,
     /// Which memory: `vrnn`, `introspection`, `ntm`, `lru`, `dnc`, `hybrid` or `rmc`; for the task
-    /// `copy` `lstm`, `ntm`, `lru`, `dnc` or `rmc`; for `nth-farthest` also `stacked-lstm` or `ent-net`; for
-    /// texts `lstm`, `stacked-lstm` or `rmc`.
+    /// `copy` `lstm`, `ntm`, `lru`, `dnc` or `rmc`; for `nth-farthest` and `programs` also `stacked-lstm` or
+    /// `ent-net`; for texts `lstm`, `stacked-lstm` or `rmc`.
     pub memory: MemoryName,
     /// Size of `z`.
     pub latent: usize,
@@ -309,10 +325,15 @@ pub struct ModelSettings {
     pub prior_hidden: usize,
     /// Hidden units of the posterior map, 0 for a linear map.
     pub posterior_hidden: usize,
-    /// Hidden layers from the memory onto the classes of `nth-farthest`, 0 for a linear map.
+    /// Hidden layers from the memory onto the classes of `nth-farthest` or the characters of `programs`,
+    /// 0 for a linear map.
     pub head_layers: usize,
     /// Units of each of them.
     pub head_hidden: usize,
+    /// What the decoder of `programs` reads after its first step: the `probabilities` that it gave
+    /// before, without a gradient through them, the most probable `symbol`, `nothing`, or the `truth`,
+    /// which is teacher forcing and becomes `symbol` on held-out programs.
+    pub decoder_input: DecoderInputName,
     /// Likelihood of observations: `bernoulli`, `gaussian`, or `normal`, whose standard deviations the
     /// model gives itself: a probability of the bins in which samples of sound and pixels are
     /// measured, a density for other numbers.
@@ -337,13 +358,13 @@ pub enum MemoryName {
     Dnc,
     /// Direct storage with positional and content addressing.
     Hybrid,
-    /// An LSTM without any other memory, for the tasks `copy` and `nth-farthest`.
+    /// An LSTM without any other memory, for the tasks `copy`, `nth-farthest` and `programs`.
     Lstm,
     /// Relational Memory Core.
     Rmc,
-    /// An LSTM in layers, for the task `nth-farthest`.
+    /// An LSTM in layers, for the tasks `nth-farthest` and `programs`.
     StackedLstm,
-    /// Memory of the entity network, for the task `nth-farthest`.
+    /// Memory of the entity network, for the tasks `nth-farthest` and `programs`.
     EntNet,
 }
 
@@ -435,7 +456,7 @@ pub struct TrainingSettings {
     pub kl_warmup: u64,
     /// Steps of a sequence whose graph is in memory at a time, 0 for all. With fewer the time loop is
     /// computed twice; gradients are the same. The square root of a sequence's length takes the
-    /// least memory. The tasks `copy` and `nth-farthest` take whole sequences only.
+    /// least memory. The tasks `copy`, `nth-farthest` and `programs` take whole sequences only.
     pub segment: usize,
     /// Steps between rows of metrics.jsonl.
     pub log_every: u64,
@@ -491,6 +512,7 @@ impl TaskSettings {
                 "{name} with {} vectors of {} dimensions",
                 self.vectors, self.dimensions
             ),
+            TaskKind::Programs => format!("{name}: {}", self.programs.words()),
             TaskKind::Frames => format!(
                 "{name} with length {} and recall {}",
                 self.length, self.recall
@@ -519,6 +541,7 @@ impl Default for TaskSettings {
             side: 64,
             colour: false,
             digits: 2,
+            programs: ProgramSettings::default(),
         }
     }
 }
@@ -536,6 +559,7 @@ impl Default for ModelSettings {
             posterior_hidden: 128,
             head_layers: 4,
             head_hidden: 256,
+            decoder_input: DecoderInputName::Probabilities,
             likelihood: LikelihoodName::Bernoulli,
             likelihood_std: 0.2,
         }
@@ -655,6 +679,7 @@ impl Experiment {
         match self.task.name.kind() {
             TaskKind::Copy => 2 * self.task.longest + 2,
             TaskKind::Classes => self.task.vectors,
+            TaskKind::Programs => self.task.programs.time(),
             TaskKind::Frames => self.task.length + self.task.recall,
             TaskKind::Recordings | TaskKind::Words => self.task.window,
         }
@@ -724,7 +749,11 @@ impl Experiment {
             }),
             MemoryName::Dnc => CoreConfig::Dnc(DncConfig {
                 input,
-                controller: ControllerKind::Lstm,
+                controller: match (sizes.dnc.controller, sizes.dnc.layers) {
+                    (DncControllerName::Lstm, 1) => ControllerKind::Lstm,
+                    (DncControllerName::Lstm, layers) => ControllerKind::StackedLstm(layers),
+                    (DncControllerName::FeedForward, layers) => ControllerKind::FeedForward(layers),
+                },
                 hidden: sizes.dnc.hidden,
                 reads: sizes.dnc.reads,
                 width: sizes.dnc.width,
@@ -790,6 +819,26 @@ impl Experiment {
             head_layers: self.model.head_layers,
             head_hidden: self.model.head_hidden,
             classes,
+        })
+    }
+
+    /// The configuration of two cores, one that reads sequences of `symbols` symbols and one that writes
+    /// them.
+    ///
+    /// # Errors
+    /// The memory is no recurrent core.
+    pub fn encoder_decoder_config(&self, symbols: usize) -> Result<EncoderDecoderConfig, LabError> {
+        let core = |input: usize| {
+            let core = self.core_config(input);
+            core.ok_or_else(|| LabError::Configuration(self.wrong_memory()))
+        };
+        Ok(EncoderDecoderConfig {
+            symbols,
+            encoder: core(symbols)?,
+            // One more input for the symbol at which it begins.
+            decoder: core(symbols + 1)?,
+            head_layers: self.model.head_layers,
+            head_hidden: self.model.head_hidden,
         })
     }
 
@@ -924,6 +973,7 @@ impl Experiment {
                 "{key} is {value}, it must be at most {LARGEST_SIZE}"
             ));
         }
+        self.task.validate_programs()?;
         self.validate_model()?;
         self.validate_memory()?;
         self.language.validate()?;
@@ -974,6 +1024,13 @@ impl Experiment {
         }
         if self.model.name == ModelName::Gtmm && !task.memories().contains(&self.model.memory) {
             return Err(self.wrong_memory());
+        }
+        let input = self.model.decoder_input;
+        if task != TaskName::Programs && input != DecoderInputName::Probabilities {
+            return Err(format!(
+                "model.decoder_input is set, but the task {} has no decoder of symbols",
+                task.as_str()
+            ));
         }
         let strategy = self.filtering.strategy;
         if task.kind().without_latents() && strategy != StrategyName::Direct {

@@ -1,9 +1,11 @@
 //! Curves over training: the bound and the last frame's KL (gtmm, section 4), the bit error of the
-//! copy task, the accuracy where classes are named, the perplexity of words; and the KL of each step after training.
+//! copy task, the accuracy where classes are named or programs executed, the perplexity of words; and the KL of each step
+//! after training.
 
 use crate::{
     FrequencyScore, UnrollScore,
     chart::{self, Chart, Series, Shaded},
+    checkpoint::HeldOut,
     run::Metrics,
 };
 use std::ops::Range;
@@ -68,6 +70,18 @@ pub(crate) fn perplexity_series(label: &str, metrics: &[Metrics]) -> Series {
     }
 }
 
+/// The accuracy at checkpoints, for a chart.
+pub(crate) fn held_out_accuracy_series(label: &str, held_out: &[HeldOut]) -> Series {
+    Series {
+        label: label.into(),
+        points: held_out
+            .iter()
+            .filter_map(|row| Some((row.step as f64, row.accuracy?)))
+            .collect(),
+        band: None,
+    }
+}
+
 /// KL per step for a chart, steps counted from 1.
 pub(crate) fn kl_per_step_series(label: &str, kl: &[f64]) -> Series {
     Series {
@@ -120,6 +134,18 @@ pub(crate) fn accuracy_chart(series: Vec<Series>, chance: f64) -> Chart {
         y_label: "share of right classes".into(),
         y_range: Some((0.0, 1.0)),
         series: with_chance(series, chance),
+        ..Chart::default()
+    }
+}
+
+/// Share of right characters over training.
+pub(crate) fn character_accuracy_chart(series: Vec<Series>) -> Chart {
+    Chart {
+        title: "Accuracy".into(),
+        x_label: "update".into(),
+        y_label: "share of right characters".into(),
+        y_range: Some((0.0, 1.0)),
+        series,
         ..Chart::default()
     }
 }
@@ -195,15 +221,15 @@ fn with_chance(mut series: Vec<Series>, chance: f64) -> Vec<Series> {
     series
 }
 
-/// The largest n that a curriculum admits, over training.
-pub(crate) fn admitted_chart(metrics: &[Metrics], classes: usize) -> Chart {
+/// What a curriculum admits of `count` stages, over training.
+pub(crate) fn admitted_chart(metrics: &[Metrics], y_label: &str, count: usize) -> Chart {
     let points = metrics.iter();
     let points = points.filter_map(|row| Some((row.step as f64, row.admitted? as f64)));
     Chart {
         title: "Curriculum".into(),
         x_label: "update".into(),
-        y_label: "largest n admitted".into(),
-        y_range: Some((0.0, classes as f64 + 0.5)),
+        y_label: y_label.into(),
+        y_range: Some((0.0, count as f64 + 0.5)),
         series: vec![Series {
             label: "admitted".into(),
             points: points.collect(),

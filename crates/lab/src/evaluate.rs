@@ -18,8 +18,8 @@ pub struct Evaluation {
     pub step: u64,
     /// Sequences that were scored.
     pub sequences: usize,
-    /// Reconstruction less KL; the log likelihood of the answers for `copy` and `nth-farthest`; that of a word, in
-    /// the mean, for texts.
+    /// Reconstruction less KL; the log likelihood of the answers for `copy`, `nth-farthest` and `programs`; that
+    /// of a word, in the mean, for texts.
     pub bound: f64,
     /// Standard error of the bound over sequences.
     pub bound_stderr: f64,
@@ -29,10 +29,14 @@ pub struct Evaluation {
     /// Share of the bits to be answered that are wrong, each read at a probability of 1/2.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bit_error: Option<f64>,
-    /// Share of the sequences whose class was named, which was the most probable.
+    /// Share of the sequences whose class was named, which was the most probable; of the characters of
+    /// answers, their ends among them, that were written in their places.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub accuracy: Option<f64>,
-    /// The same of the sequences that ask for each n, from 1; `None` where there were none.
+    /// Share of the answers that were written without a mistake.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub answer_accuracy: Option<f64>,
+    /// Accuracy of the sequences that ask for each n, from 1; `None` where there were none.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub accuracy_by_n: Vec<Option<f64>>,
     /// `log p(x | z)`.

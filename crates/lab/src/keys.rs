@@ -2,7 +2,7 @@
 
 use crate::{
     Experiment, MemoryName, TaskName,
-    config::{ModelName, StrategyName},
+    config::{FamilyName, ModelName, StrategyName},
 };
 use toml::{Table, Value};
 
@@ -111,6 +111,10 @@ fn choices(key: &str) -> Option<Vec<&'static str>> {
         "model.memory" => MemoryName::ALL.iter().map(|name| name.as_str()).collect(),
         "model.visual" => vec!["dense", "inception"],
         "model.name" => ModelName::ALL.iter().map(|name| name.as_str()).collect(),
+        "model.decoder_input" => vec!["probabilities", "symbol", "nothing", "truth"],
+        "task.programs.family" => FamilyName::ALL.iter().map(|name| name.as_str()).collect(),
+        "task.programs.curriculum" => vec!["baseline", "naive", "mix", "combined"],
+        "memory.dnc.controller" => vec!["lstm", "feed-forward"],
         "model.likelihood" => vec!["bernoulli", "gaussian", "normal"],
         "memory.rmc.gates" => vec!["unit", "memory", "none"],
         "network.svg.network" => vec!["dcgan", "vgg"],

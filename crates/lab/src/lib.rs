@@ -11,7 +11,8 @@
 //! | `recordings.rs` | models of recorded sequences: music, sound, clips, a user's own |
 //! | `strategy.rs`, `amortize.rs` | how beliefs are found; how an inference network learns |
 //! | `online.rs` | a trained model as a filter, one observation at a time |
-//! | `copy.rs`, `nth_farthest.rs`, `language.rs` | recurrent cores on the copy task, on the N-th farthest task, on texts |
+//! | `copy.rs`, `nth_farthest.rs`, `programs.rs`, `language.rs` | recurrent cores on the copy task, on the N-th farthest task, executing programs, on texts |
+//! | `curriculum.rs` | how training goes on to harder stages |
 //! | `run.rs`, `checkpoint.rs`, `weights.rs`, `export.rs` | what lies on disk, what is given away |
 //! | `evaluate.rs`, `digit_classifier.rs`, `compare.rs` | held-out numbers of one run, of several |
 //! | `present.rs`, `curves.rs`, `report.rs`, `chart.rs`, `picture.rs`, `tensorboard.rs` | what is looked at |
@@ -25,6 +26,7 @@ pub mod checkpoint;
 pub mod compare;
 mod config;
 mod copy;
+mod curriculum;
 mod curves;
 mod device;
 mod digit_classifier;
@@ -41,6 +43,7 @@ mod online;
 mod open;
 pub mod picture;
 pub mod present;
+mod programs;
 mod progress;
 mod recordings;
 mod replicas;
@@ -55,12 +58,13 @@ mod weights;
 pub use amortize::Amortizer;
 pub use burn::tensor::Device;
 pub use config::{
-    DataSettings, DncSettings, EntNetSettings, EvaluationSettings, Experiment, FilteringSettings,
-    GateName, HybridSettings, IntrospectionSettings, LanguageSettings, LikelihoodName, LruSettings,
-    LstmSettings, MemoryName, MemorySettings, ModelName, ModelSettings, NetworkSettings,
-    NtmSettings, RmcSettings, Schedule, SrnnNetworkSettings, StackedLstmSettings, StrategyName,
-    SvgNetworkName, SvgNetworkSettings, SvgPriorName, SvgSkipsName, TaskKind, TaskName,
-    TaskSettings, TrainingSettings, VisualName, VrnnNetworkSettings, VrnnSettings, WordStyleName,
+    CurriculumName, DataSettings, DecoderInputName, DncControllerName, DncSettings, EntNetSettings,
+    EvaluationSettings, Experiment, FamilyName, FilteringSettings, GateName, HybridSettings,
+    IntrospectionSettings, LanguageSettings, LikelihoodName, LruSettings, LstmSettings, MemoryName,
+    MemorySettings, ModelName, ModelSettings, NetworkSettings, NtmSettings, ProgramSettings,
+    RmcSettings, Schedule, SrnnNetworkSettings, StackedLstmSettings, StrategyName, SvgNetworkName,
+    SvgNetworkSettings, SvgPriorName, SvgSkipsName, TaskKind, TaskName, TaskSettings,
+    TrainingSettings, VisualName, VrnnNetworkSettings, VrnnSettings, WordStyleName,
 };
 pub use device::{DEVICE_VARIABLE, DeviceName, device_words, find_device};
 pub use digit_classifier::{DigitClassifier, DigitTraining, box_blur};

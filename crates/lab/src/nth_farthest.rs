@@ -5,14 +5,17 @@ use crate::{
     Evaluation, Experiment, LabError,
     adam::{Adam, ParameterGradients},
     chart::Series,
-    config::TaskSettings,
-    curves::{accuracy_by_n_chart, accuracy_chart, accuracy_series, admitted_chart},
+    curriculum::Stages,
+    curves::{
+        accuracy_by_n_chart, accuracy_chart, accuracy_series, admitted_chart,
+        held_out_accuracy_series,
+    },
     evaluate::{data_stream, mean_and_stderr},
     learner::{Drawn, Learner, Shown, StepFailure, Updates},
     picture::{HeatMap, Image, PictureError, heat_map},
     present::{Figures, attention_maps, charted, drawn, grid},
     run::Metrics,
-    weights::{Array, Arrays, collect, host, parameter_count, restore},
+    weights::{Arrays, collect, host, parameter_count, restore},
 };
 use burn::{
     module::Module,
@@ -25,81 +28,20 @@ use std::path::Path;
 
 /// Pixels that a number takes in pictures.
 const CELL: usize = 12;
-/// What a curriculum's state is called in a checkpoint.
-const CURRICULUM: &str = "curriculum";
-/// Share of the newest batch in the moving accuracy.
-const NEWEST: f32 = 0.05;
 
 /// A recurrent core that learns which vector is the n-th farthest.
 ///
 /// Held-out sequences ask for every n, whatever a curriculum admits.
 pub struct NthFarthestLearner {
     task: NthFarthest,
-    curriculum: Option<Curriculum>,
+    /// Which n are asked for: at stage n all up to n.
+    curriculum: Option<Stages>,
     /// The largest n of the last batch, where there is a curriculum.
     admitted: Option<usize>,
     /// On an autodiff device if it is to learn.
     model: Classifier<AnyCore>,
     updates: Updates,
     device: Device,
-}
-
-/// Which n are asked for: at first n = 1 alone, then one more whenever the moving accuracy is that at
-/// which it is to be admitted. The moving accuracy begins at 0 with each n.
-#[derive(Clone, Debug, PartialEq)]
-struct Curriculum {
-    admitted: usize,
-    moving_accuracy: f32,
-    vectors: usize,
-    admit_at: f32,
-}
-
-impl Curriculum {
-    fn new(task: &TaskSettings) -> Self {
-        Self {
-            admitted: 1,
-            moving_accuracy: 0.0,
-            vectors: task.vectors,
-            admit_at: task.admit_at as f32,
-        }
-    }
-
-    /// Takes in the accuracy on a batch.
-    fn observe(&mut self, accuracy: f32) {
-        self.moving_accuracy += NEWEST * (accuracy - self.moving_accuracy);
-        if self.moving_accuracy >= self.admit_at && self.admitted < self.vectors {
-            self.admitted += 1;
-            self.moving_accuracy = 0.0;
-        }
-    }
-
-    fn collect(&self) -> Array {
-        Array {
-            shape: vec![2],
-            values: vec![self.admitted as f32, self.moving_accuracy],
-        }
-    }
-
-    /// Takes on the state that [`collect`](Self::collect) gave.
-    fn restore(&mut self, state: Option<Array>, path: &Path) -> Result<(), LabError> {
-        let values = state.map(|array| array.values);
-        match values.as_deref() {
-            Some(&[admitted, accuracy])
-                if (1..=self.vectors).contains(&(admitted as usize)) && accuracy.is_finite() =>
-            {
-                self.admitted = admitted as usize;
-                self.moving_accuracy = accuracy;
-                Ok(())
-            }
-            _ => Err(LabError::WrongWeights {
-                path: path.to_owned(),
-                problem: format!(
-                    "its optimiser's state has no '{CURRICULUM}' of {} vectors",
-                    self.vectors
-                ),
-            }),
-        }
-    }
 }
 
 /// A batch on a device.
@@ -153,7 +95,9 @@ impl NthFarthestLearner {
         let settings = &experiment.task;
         Ok(Self {
             task,
-            curriculum: settings.curriculum.then(|| Curriculum::new(settings)),
+            curriculum: settings
+                .curriculum
+                .then(|| Stages::new(settings.vectors, settings.admit_at)),
             admitted: None,
             model: config.init(&mut init)?,
             updates: Updates::new(Adam::default(), device),
@@ -164,7 +108,7 @@ impl NthFarthestLearner {
     /// The task as the curriculum has it now.
     fn training_task(&self) -> Result<NthFarthest, LabError> {
         Ok(match &self.curriculum {
-            Some(curriculum) => self.task.with_admitted(curriculum.admitted)?,
+            Some(curriculum) => self.task.with_admitted(curriculum.stage())?,
             None => self.task,
         })
     }
@@ -194,7 +138,7 @@ impl Learner for NthFarthestLearner {
     fn optimizer(&self) -> Arrays {
         let mut arrays = self.updates.adam.collect();
         if let Some(curriculum) = &self.curriculum {
-            arrays.insert(CURRICULUM.into(), curriculum.collect());
+            curriculum.add_to(&mut arrays);
         }
         arrays
     }
@@ -208,7 +152,7 @@ impl Learner for NthFarthestLearner {
         self.model = restore(self.model.clone(), weights, path)?;
         if let Some(mut optimizer) = optimizer {
             if let Some(curriculum) = &mut self.curriculum {
-                curriculum.restore(optimizer.remove(CURRICULUM), path)?;
+                curriculum.restore(&mut optimizer, path)?;
             }
             self.updates.adam = Adam::restore(optimizer, &self.device.clone().inner(), path)?;
         }
@@ -234,7 +178,7 @@ impl Learner for NthFarthestLearner {
         if let Some(curriculum) = &mut self.curriculum
             && let Some(made) = self.updates.last()?
         {
-            self.admitted = Some(curriculum.admitted);
+            self.admitted = Some(curriculum.stage());
             curriculum.observe(made.terms[1]);
         }
         Ok(())
@@ -357,15 +301,7 @@ impl Learner for NthFarthestLearner {
                 .into(),
         )?];
         let chance = 1.0 / self.task.classes() as f64;
-        let held_out = Series {
-            label: "held-out, every n".into(),
-            points: shown
-                .held_out
-                .iter()
-                .filter_map(|h| Some((h.step as f64, h.accuracy?)))
-                .collect(),
-            band: None,
-        };
+        let held_out = held_out_accuracy_series("held-out, every n", shown.held_out);
         let by_n = Series {
             label: "held-out".into(),
             points: (1..)
@@ -390,7 +326,7 @@ impl Learner for NthFarthestLearner {
         ];
         if self.curriculum.is_some() {
             charts.push(charted(
-                admitted_chart(shown.metrics, self.task.classes()),
+                admitted_chart(shown.metrics, "largest n admitted", self.task.classes()),
                 "The largest n that training batches ask for.",
             )?);
         }
@@ -499,45 +435,6 @@ mod tests {
             assert!(after.accuracy.unwrap() > 0.97, "{memory} {after:?}");
             assert_eq!(after.accuracy_by_n.len(), 2);
             assert_eq!((after.kl, after.bit_error), (None, None));
-        }
-    }
-
-    #[test]
-    fn a_curriculum_admits_one_n_after_another() {
-        let mut task = Experiment::default().task;
-        (task.vectors, task.admit_at) = (3, 0.5);
-        let mut curriculum = Curriculum::new(&task);
-        let mut steps = Vec::new();
-        for _ in 0..60 {
-            steps.push(curriculum.admitted);
-            curriculum.observe(1.0);
-        }
-        // 1 - 0.95^14 is the first of these beyond a half.
-        assert_eq!(
-            steps,
-            [[1; 14], [2; 14]]
-                .concat()
-                .into_iter()
-                .chain([3; 32])
-                .collect::<Vec<_>>()
-        );
-        let mut again = Curriculum::new(&task);
-        again
-            .restore(Some(curriculum.collect()), Path::new("test"))
-            .unwrap();
-        assert_eq!(again, curriculum);
-        for state in [
-            None,
-            Some(vec![4.0, 0.5]),
-            Some(vec![0.0, 0.5]),
-            Some(vec![1.0]),
-        ] {
-            let array = state.map(|values| Array {
-                shape: vec![values.len()],
-                values,
-            });
-            let error = again.restore(array, Path::new("test")).unwrap_err();
-            assert!(error.to_string().contains(CURRICULUM), "{error}");
         }
     }
 

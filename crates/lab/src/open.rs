@@ -12,6 +12,7 @@ use crate::{
     nth_farthest::NthFarthestLearner,
     online::OnlineFilter,
     present::write_png,
+    programs::ProgramLearner,
     recordings::{self, Source},
     run::read_experiment,
     trainer::{FrameLearner, task},
@@ -85,6 +86,10 @@ pub(crate) fn prepare(
         let learner = NthFarthestLearner::new(experiment, device)?;
         return Ok(("random vectors".into(), Box::new(learner)));
     }
+    if experiment.task.name == TaskName::Programs {
+        let learner = ProgramLearner::new(experiment, device)?;
+        return Ok(("random programs".into(), Box::new(learner)));
+    }
     if experiment.task.name.kind() == TaskKind::Recordings {
         let source = Source::find(experiment, data)?;
         let words = source.words();
@@ -157,7 +162,7 @@ impl Trained {
     /// The model as a filter that observations are given to as they come.
     ///
     /// # Errors
-    /// The task is `copy`, `nth-farthest` or a text, whose models have no latents.
+    /// The task is `copy`, `nth-farthest`, `programs` or a text, whose models have no latents.
     pub fn online(&self, seed: u64) -> Result<Box<dyn OnlineFilter>, LabError> {
         self.learner.online(seed).ok_or_else(|| {
             LabError::Configuration(format!(
@@ -199,7 +204,7 @@ impl Trained {
 pub enum Which {
     /// The newest that is whole.
     Last,
-    /// The one with the best held-out bound.
+    /// The best on held-out sequences: see [`State::best_step`].
     Best,
     /// The one after so many updates.
     Step(u64),

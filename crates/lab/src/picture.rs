@@ -1,7 +1,7 @@
 //! Pictures of frame sequences and of weights over time, as PNG.
 //!
 //! [`sheet`] shows labelled rows of frames (truth above what the model generated, the recall interval framed),
-//! [`heat_map`] a matrix of weights, [`strip`] bare frames; each returns an [`Image`] to write or to combine.
+//! [`heat_map`] a matrix of weights, [`strip`] bare frames, [`text_panel`] texts; each returns an [`Image`] to write or to combine.
 
 mod font;
 mod heat_map;
@@ -9,6 +9,7 @@ mod image;
 mod map_overlay;
 mod sheet;
 mod strip;
+mod text_panel;
 
 use std::path::{Path, PathBuf};
 
@@ -18,6 +19,7 @@ pub use image::{Align, Colour, Image, Text};
 pub use map_overlay::{MapOverlay, MapRow, map_overlay};
 pub use sheet::{Group, Row, Sheet, sheet};
 pub use strip::{frame, strip};
+pub use text_panel::{Labelled, text_panel};
 
 /// Why a picture could not be made or written.
 #[derive(Debug, thiserror::Error)]

@@ -19,6 +19,7 @@ use crate::{
         Group, HeatMap, Image, MapOverlay, MapRow, PictureError, Row, Sequence, Sheet, heat_map,
         map_overlay, sheet,
     },
+    programs,
     recordings::{Source, training_picture},
     report::{Content, Figure, Number, Report, html},
     run::{EVALUATION_FILE, REPORT_FILE, read_json, read_metrics, read_origin, write_atomically},
@@ -71,7 +72,20 @@ pub fn numbers(evaluation: &Evaluation) -> Vec<Number> {
             "of the answers, each read at a probability of 1/2; 50 is chance",
         ));
     }
-    if let Some(accuracy) = evaluation.accuracy {
+    if let (Some(accuracy), Some(answers)) = (evaluation.accuracy, evaluation.answer_accuracy) {
+        rows.push(row(
+            "accuracy",
+            format!("{:.2}", 100.0 * accuracy),
+            "% of characters",
+            "of answers and their ends, each the most probable in its place, of the hardest programs",
+        ));
+        rows.push(row(
+            "whole answers",
+            format!("{:.2}", 100.0 * answers),
+            "% of programs",
+            "whose answer has no wrong character",
+        ));
+    } else if let Some(accuracy) = evaluation.accuracy {
         let by_n = &evaluation.accuracy_by_n;
         rows.push(row(
             "accuracy",
@@ -326,6 +340,9 @@ pub fn write_training_sequences(
     }
     if experiment.task.name == TaskName::NthFarthest {
         return write_picture(&nth_farthest::training_picture(&experiment)?, out);
+    }
+    if experiment.task.name == TaskName::Programs {
+        return write_picture(&programs::training_picture(&experiment)?, out);
     }
     if experiment.task.name.kind() == TaskKind::Recordings {
         let source = Source::find(&mut experiment, data)?;

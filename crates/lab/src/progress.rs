@@ -74,7 +74,7 @@ impl Progress {
             message.push_str(&format!("  accuracy {accuracy:.3}"));
         }
         if let Some(admitted) = row.admitted {
-            message.push_str(&format!("  n up to {admitted}"));
+            message.push_str(&format!("  admitted {admitted}"));
         }
         match &self.kind {
             Kind::Quiet => {}

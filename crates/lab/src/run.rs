@@ -26,8 +26,8 @@ pub const REPORT_FILE: &str = "report.html";
 pub struct Metrics {
     /// Updates made, this one counted.
     pub step: u64,
-    /// Reconstruction less KL, in nats per sequence; the log likelihood of the answers for `copy` and
-    /// `nth-farthest`, of a word for texts.
+    /// Reconstruction less KL, in nats per sequence; the log likelihood of the answers for `copy`,
+    /// `nth-farthest` and `programs`, of a word for texts.
     pub bound: f32,
     /// `log p(x | z)` in nats per sequence.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -41,10 +41,10 @@ pub struct Metrics {
     /// Share of the bits to be answered that are wrong.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bit_error: Option<f32>,
-    /// Share of the sequences whose class was named.
+    /// Share of the sequences whose class was named, or of the characters that were written.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub accuracy: Option<f32>,
-    /// The largest n that a curriculum admits.
+    /// The largest n that a curriculum admits, or the stage of programs that it is at.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub admitted: Option<usize>,
     /// KL less reconstruction in nats per step, of recorded sequences.

@@ -1,7 +1,7 @@
 //! Bundles of tensors: what goes from step to step, and all that is done to it as a whole.
 
 use burn::tensor::{Bool, Gradients, Int, Tensor};
-use std::{any::Any, collections::VecDeque, fmt::Debug, iter};
+use std::{any::Any, collections::VecDeque, fmt::Debug, iter, ops::Range};
 
 /// A bundle of tensors, the batch in dimension 0 of each: a state, the features of a frame.
 ///
@@ -82,6 +82,14 @@ pub trait Bundle: Clone + Send + Debug {
     /// The rows `rows`, `[count]`, of the batch, in their order; one may come twice or not at all.
     fn select(self, rows: &Tensor<1, Int>) -> Self {
         self.map_tensors(&mut Select(rows))
+    }
+
+    /// The rows of the batch within `range`, in their order.
+    ///
+    /// Sequences that end leave the batch so: sorted by length, the longest first, those that are over
+    /// are its last rows.
+    fn rows(self, range: Range<usize>) -> Self {
+        self.map_tensors(&mut Rows(range))
     }
 
     /// The bundle with the rows of the batch where `rows`, `[batch]`, is true taken from `other`.
@@ -245,6 +253,22 @@ impl TensorMapper for Select<'_> {
 
     fn int<const D: usize>(&mut self, tensor: Tensor<D, Int>) -> Tensor<D, Int> {
         tensor.select(0, self.0.clone())
+    }
+
+    fn keeps_graph(&self) -> bool {
+        true
+    }
+}
+
+struct Rows(Range<usize>);
+
+impl TensorMapper for Rows {
+    fn float<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
+        tensor.narrow(0, self.0.start, self.0.len())
+    }
+
+    fn int<const D: usize>(&mut self, tensor: Tensor<D, Int>) -> Tensor<D, Int> {
+        tensor.narrow(0, self.0.start, self.0.len())
     }
 
     fn keeps_graph(&self) -> bool {

@@ -212,6 +212,25 @@ fn replaced_rows_go_on_as_those_of_the_other_state() {
     }
 }
 
+/// Rows that are left of a batch go on as if the others were still there.
+#[test]
+fn rows_that_are_left_go_on_as_before() {
+    let device = Device::default();
+    let rows = Tensor::<1, Int>::from_ints([1, 2], &device);
+    for (name, config) in memories(20) {
+        let memory = memory(&config, &device);
+        let initial = memory.initial_state(BATCH, &device);
+        let (_, state) = steps(&memory, initial, 0..4, None, &device);
+        let after = |state, rows| {
+            let (contexts, _) = steps(&memory, state, 4..7, rows, &device);
+            values(Tensor::cat(contexts, 1))
+        };
+        let whole = after(state.clone(), None);
+        let left = after(state.rows(1..3), Some(&rows));
+        assert_close(name, &left, &whole[whole.len() / BATCH..]);
+    }
+}
+
 /// An episode that ends starts again from the initial state, through which no gradient comes from
 /// what was before; and a sequence that is over keeps its state, whatever pads it.
 #[test]

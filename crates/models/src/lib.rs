@@ -14,12 +14,14 @@
 //! - [`classifier`]: a recurrent core alone, that names a class.
 //! - [`language`]: a recurrent core alone, that says which word comes next; [`word_loss`]: what words
 //!   cost under a softmax of any size.
+//! - [`encoder_decoder`]: two recurrent cores, one that reads and one that writes.
 //! - [`visual`]: encoders and decoders of frames; [`maps`], [`mlp`]: maps from vectors to
 //!   vectors.
 //! - [`distributions`]: diagonal Gaussians and likelihoods.
 
 pub mod classifier;
 pub mod distributions;
+pub mod encoder_decoder;
 mod error;
 pub mod filtering;
 pub mod generation;
@@ -41,6 +43,9 @@ pub mod word_loss;
 
 pub use classifier::{Classified, Classifier, ClassifierConfig};
 pub use distributions::{DiagonalGaussian, Likelihood, LikelihoodConfig};
+pub use encoder_decoder::{
+    DecoderInput, EncoderDecoder, EncoderDecoderConfig, PackedSymbols, Written, one_hot_targets,
+};
 pub use error::ModelError;
 pub use filtering::{Filtered, FilteringModel, filter};
 pub use generation::{Generated, generate};

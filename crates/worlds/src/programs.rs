@@ -233,16 +233,20 @@ impl Correct {
 }
 
 impl Programs {
-    /// Programs up to `target`: literals of at most `task.literal_length` digits, at most `task.nesting` operations.
+    /// Programs up to `target`: literals of at most `task.programs.literal_length` digits, at most
+    /// `task.programs.nesting` operations.
     ///
     /// # Errors
     /// The length is not in `1..=12` (memorisation: `1..=10_000`), the nesting not in `1..=10`.
     pub fn new(kind: ProgramKind, target: Hardness) -> Result<Programs, Error> {
         let longest = if kind.is_memorization() { 10_000 } else { 12 };
-        check("task.literal_length", target.length, 1..=longest, || {
-            format!("the digits of a literal must be from 1 to {longest} for {kind}")
-        })?;
-        check("task.nesting", target.nesting, 1..=10, || {
+        check(
+            "task.programs.literal_length",
+            target.length,
+            1..=longest,
+            || format!("the digits of a literal must be from 1 to {longest} for {kind}"),
+        )?;
+        check("task.programs.nesting", target.nesting, 1..=10, || {
             "the operations of a program must be from 1 to 10".to_owned()
         })?;
         let modulus_digits = target.length + usize::from(kind == ProgramKind::FullProgram);
@@ -256,9 +260,9 @@ impl Programs {
     /// The same with answers modulo `10**digits`, in the three families that have a modulus.
     ///
     /// # Errors
-    /// `digits` (`task.modulus_digits`) is not in `1..=18`.
+    /// `digits` (`task.programs.modulus_digits`) is not in `1..=18`.
     pub fn with_modulus_digits(self, digits: usize) -> Result<Programs, Error> {
-        check("task.modulus_digits", digits, 1..=18, || {
+        check("task.programs.modulus_digits", digits, 1..=18, || {
             "the digits of an answer must be from 1 to 18".to_owned()
         })?;
         Ok(Programs {
@@ -275,6 +279,38 @@ impl Programs {
     /// The hardest programs.
     pub fn target(&self) -> Hardness {
         self.target
+    }
+
+    /// Characters that no program and no answer of this task exceeds, ends among them.
+    pub fn most_characters(&self) -> (usize, usize) {
+        let Hardness { length, nesting } = self.target;
+        // What each operation adds: signs, words, brackets, and its literals.
+        let assignment = |first: usize, operation: usize| {
+            let printing = "\nprint(x % 10**length)".len();
+            first + length + nesting * operation + printing + 1
+        };
+        let answer = self.modulus_digits + 1;
+        match self.kind {
+            ProgramKind::Addition => (assignment("x=".len(), length + "(+)".len()), answer),
+            ProgramKind::Control => {
+                let choice = "( if  <  else )".len() + 3 * length;
+                (assignment("x = ".len(), choice), answer)
+            }
+            ProgramKind::FullProgram => {
+                let choice = "\nx = (x if  <  else )".len() + 3 * length;
+                (assignment("x = ".len(), choice), answer)
+            }
+            ProgramKind::Original => {
+                // Up to 10^L has a digit more; a factor, up to 4 L, has two.
+                let literal = length + 1;
+                let choice = "( if > else )".len() + 3 * literal;
+                let operation = choice.max("a=\nfor x in range(48):a+=\n".len() + 2 * literal);
+                let program = literal + nesting * operation + "print()".len() + 1;
+                (program, literal + 3 * nesting + "-".len() + 1)
+            }
+            ProgramKind::Copy | ProgramKind::Reverse => (length + 1, length + 1),
+            ProgramKind::Double => (length + 1, 2 * length + 1),
+        }
     }
 
     /// What a program of this task prints, or what becomes of a string.

@@ -86,7 +86,11 @@ pub struct LruSettings {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DncSettings {
-    /// Size of the controller's state.
+    /// What drives the heads: `lstm`, or `feed-forward`, which has no state.
+    pub controller: DncControllerName,
+    /// Layers of the controller.
+    pub layers: usize,
+    /// Size of the controller's state, of each layer.
     pub hidden: usize,
     /// Read heads.
     pub reads: usize,
@@ -162,6 +166,16 @@ pub struct RmcSettings {
     pub output_gate: bool,
 }
 
+/// The controllers of a Differentiable Neural Computer by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DncControllerName {
+    /// An LSTM, in layers where there are several.
+    Lstm,
+    /// Layers without a state.
+    FeedForward,
+}
+
 /// The gates of a Relational Memory Core by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -218,6 +232,8 @@ impl Default for LruSettings {
 impl Default for DncSettings {
     fn default() -> Self {
         Self {
+            controller: DncControllerName::Lstm,
+            layers: 1,
             hidden: 100,
             reads: 5,
             width: 32,

@@ -204,6 +204,25 @@ fn strings_are_repeated_reversed_and_doubled() {
 }
 
 #[test]
+fn no_text_is_longer_than_is_said() {
+    for kind in ProgramKind::ALL {
+        for (length, nesting) in [(1, 1), (5, 2), (3, 3), (12, 10)] {
+            let task = Programs::new(kind, Hardness { length, nesting }).unwrap();
+            let (program, answer) = task.most_characters();
+            let stream = Stream::new(3, "data");
+            let batch = task.batch(Part::Train, &stream, 0, 400, Curriculum::Baseline);
+            let found = (batch.time, batch.target_time);
+            assert!(
+                found.0 <= program && found.1 <= answer,
+                "{task:?}: {found:?}"
+            );
+            // Not much longer, either: memories are as large as this says.
+            assert!(2 * found.0 > program, "{task:?}: {found:?} {program}");
+        }
+    }
+}
+
+#[test]
 fn characters_are_compared_up_to_the_end_of_the_target() {
     let stream = Stream::new(1, "data");
     let batch = task(ProgramKind::Copy).batch(Part::Test, &stream, 0, 3, Curriculum::Mix);
@@ -257,16 +276,16 @@ fn impossible_settings_name_their_key() {
     };
     assert_eq!(
         message(ProgramKind::Control, 13, 2),
-        "task.literal_length = 13: the digits of a literal must be from 1 to 12 for control"
+        "task.programs.literal_length = 13: the digits of a literal must be from 1 to 12 for control"
     );
     assert_eq!(
         message(ProgramKind::Copy, 20, 0),
-        "task.nesting = 0: the operations of a program must be from 1 to 10"
+        "task.programs.nesting = 0: the operations of a program must be from 1 to 10"
     );
     let refused = task(ProgramKind::Addition).with_modulus_digits(19);
     assert_eq!(
         refused.unwrap_err().to_string(),
-        "task.modulus_digits = 19: the digits of an answer must be from 1 to 18"
+        "task.programs.modulus_digits = 19: the digits of an answer must be from 1 to 18"
     );
 }
 
