@@ -327,7 +327,7 @@ impl Comparison {
 
     /// The rows as a Markdown table; numbers that no row has are left out.
     pub fn table(&self) -> String {
-        let columns: [(&str, usize, Column); 14] = [
+        let columns: [(&str, usize, Column); 15] = [
             ("perplexity", 2, |row| row.perplexity),
             ("free energy a step", 3, |row| row.free_energy),
             ("of recordings", 3, |row| row.free_energy_of_recordings),
