@@ -21,13 +21,14 @@ const MEMORIES: [&str; 7] = [
 ];
 
 /// Settings under which a training takes a fraction of a second.
-const TINY: [&str; 29] = [
+const TINY: [&str; 30] = [
     "training.steps=12",
     "training.log_every=1",
     "training.checkpoint_every=4",
     "training.batch=8",
     "task.programs.literal_length=2",
     "task.programs.nesting=1",
+    "task.programs.curriculum=mix",
     "task.admit_at=0.004",
     "model.head_layers=1",
     "model.head_hidden=8",
