@@ -10,8 +10,8 @@ use burn::{backend::Flex, backend::ops::FloatTensorOps};
 use rayon::prelude::*;
 
 /// Weights of a coarse channel, and coarse channels, from which on a product pays.
-const WEIGHTS: usize = 256;
-const CHANNELS: usize = 48;
+const WEIGHTS: usize = 1024;
+const CHANNELS: usize = 128;
 /// Numbers of the matrix that are made at a time, if these are so many columns.
 const BLOCK: usize = 1 << 18;
 const COLUMNS: usize = 512;
@@ -320,7 +320,7 @@ mod tests {
     #[test]
     fn a_tap_reads_what_lies_under_it() {
         for (padding, stride, size) in [(0, 1, 3), (1, 1, 3), (1, 2, 4), (2, 3, 5), (3, 2, 1)] {
-            for fine in 1..9 {
+            for fine in 1..9_usize {
                 let Some(room) = (fine + 2 * padding).checked_sub(size) else {
                     continue;
                 };
