@@ -26,6 +26,9 @@ CLAIMS = [
     ("particle filter", "nats per step", ("recordings", "particle_filter"), 3),
     ("bound", "nats per sequence", ("bound",), 1),
     ("bit error", "share of answered bits", ("bit_error",), 4),
+    ("accuracy", "share of right answers", ("accuracy",), 3),
+    ("whole answers", "share of answers without an error", ("answer_accuracy",), 3),
+    ("perplexity", "exp of nats per word", ("perplexity",), 2),
     ("KL unpredictable", "nats per frame", ("kl_unpredictable",), 2),
     ("KL predictable", "nats per frame", ("kl_predictable",), 2),
     ("KL ratio", "", ("kl_ratio",), 3),
@@ -37,7 +40,7 @@ CLAIMS = [
 ]
 
 
-MODELS = ["lstm", "vrnn", "srnn", "svg", "introspection", "ntm", "lru", "dnc", "hybrid"]
+MODELS = ["rmc", "lstm", "stacked-lstm", "ent-net", "vrnn", "srnn", "svg", "introspection", "ntm", "lru", "dnc", "hybrid"]
 # Keys that came after the first runs; absent, they meant this.
 LATER = {
     "training": {"segment": 0},
@@ -47,8 +50,19 @@ LATER = {
 }
 
 
-def label(experiment: dict) -> str:
-    """The memory or the model, and how beliefs are found (as `Experiment::label`), or which slots are read."""
+def label(experiment: dict, command: str) -> str:
+    """The memory or the model, how beliefs are found (as `Experiment::label`), which slots are read, and a rate that the command sets."""
+    rate = re.search(r"training\.learning_rate=(\S+)", command)
+    return model_label(experiment) + (f"-rate-{rate[1]}" if rate else "")
+
+
+def place(label: str) -> tuple[int, str]:
+    """Where a label stands in a table."""
+    known = (index for index, model in enumerate(MODELS) if f"{label}-".startswith(f"{model}-"))
+    return next(known), label
+
+
+def model_label(experiment: dict) -> str:
     model = experiment["model"]
     base = model["memory"] if model["name"] == "gtmm" else model["name"]
     nearest = experiment["memory"].get("lru", {}).get("nearest", 0)
@@ -107,7 +121,7 @@ def rows_of(replicas: list[dict]) -> list[dict]:
     commits = sorted({run["origin"]["commit"] for run in replicas})
     common = {
         "setting": experiment["name"],
-        "model": label(experiment),
+        "model": label(experiment, origin["command"]),
         "seeds": seeds,
         "command": f"{command(first)}, seeds {seeds}",
         "commit": ", ".join(commits),
@@ -142,7 +156,7 @@ def table(rows: list[dict]) -> str:
         lines.append(f"\n### {setting}\n")
         lines.append("| model | parameters | seeds | updates | " + " | ".join(claim for claim, _ in present) + " |")
         lines.append("| --- " * (4 + len(present)) + "|")
-        for model, claims in sorted(models.items(), key=lambda item: (MODELS.index(item[0].split("-")[0]), item[0])):
+        for model, claims in sorted(models.items(), key=lambda item: place(item[0])):
             any_row = next(iter(claims.values()))
             cells = [model, f"{any_row['parameters']:,}", ", ".join(map(str, any_row["seeds"])), f"{any_row['budget']['steps']:,}"]
             for claim, decimals in present:
