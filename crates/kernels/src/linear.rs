@@ -47,6 +47,8 @@ fn plain(x: Tensor<2>, weight: Tensor<2>, bias: Tensor<1>, activation: Activatio
 #[derive(Clone, Debug)]
 pub struct StepMap(Prepared);
 
+// One value a sequence: the size of the largest variant costs nothing that matters.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug)]
 enum Prepared {
     Plain {

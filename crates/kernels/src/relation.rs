@@ -236,7 +236,7 @@ mod kernel {
             numbers(width, 3),
         ];
         // Scores of some size.
-        all[1].iter_mut().for_each(|scale| *scale = 1.5 + *scale);
+        all[1].iter_mut().for_each(|scale| *scale += 1.5);
         all
     }
 

@@ -331,7 +331,7 @@ mod tests {
             (state >> 11) as f64 / (1_u64 << 53) as f64
         };
         let draws = 4_000;
-        let mut means = vec![0.0_f64; WORDS];
+        let mut means = [0.0_f64; WORDS];
         for _ in 0..draws {
             let samples = WordSamples::draw(&[(); 8].map(|()| uniform()), VOCABULARY, &device);
             let nats = values(predicted.loss(Some(&samples)).nats);

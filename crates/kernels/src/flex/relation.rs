@@ -66,6 +66,13 @@ impl Relation {
     }
 }
 
+/// Where a block of sequences writes.
+struct Outputs<'a> {
+    moments: &'a mut [f32],
+    weights: &'a mut [f32],
+    read: &'a mut [f32],
+}
+
 /// Some sequences.
 struct Forward<'a> {
     sizes: Relation,
@@ -256,37 +263,34 @@ fn forward_of(all: [&Raw; 3], sizes: Relation, epsilon: f32, parts: Parts) -> (R
     let mut found = vec![0.0; 2 * count];
     let mut weights = vec![0.0; batch * sizes.weights()];
     let mut read = vec![0.0; batch * sizes.reads()];
-    let work =
-        |(index, ((moments, weights), read)): (usize, ((&mut [f32], &mut [f32]), &mut [f32]))| {
-            let size = sizes.rows * width;
-            run(Forward {
-                sizes,
-                projected: &slice(&projected)[index * BLOCK * size..][..moments.len() / 2 * width],
-                affine: [slice(&gamma), slice(&beta)],
-                epsilon,
-                moments,
-                weights,
-                read,
-            });
-        };
-    let (each_found, each_weights, each_read) = (
-        BLOCK * 2 * sizes.rows,
-        BLOCK * sizes.weights(),
-        BLOCK * sizes.reads(),
-    );
+    let size = sizes.rows * width;
+    let work = |(index, outputs): (usize, Outputs)| {
+        let count = outputs.moments.len() / 2 * width;
+        run(Forward {
+            sizes,
+            projected: &slice(&projected)[index * BLOCK * size..][..count],
+            affine: [slice(&gamma), slice(&beta)],
+            epsilon,
+            moments: outputs.moments,
+            weights: outputs.weights,
+            read: outputs.read,
+        });
+    };
+    let blocks = found
+        .chunks_mut(BLOCK * 2 * sizes.rows)
+        .zip(weights.chunks_mut(BLOCK * sizes.weights()))
+        .zip(read.chunks_mut(BLOCK * sizes.reads()))
+        .map(|((moments, weights), read)| Outputs {
+            moments,
+            weights,
+            read,
+        });
     match count * width < SERIAL {
-        true => found
-            .chunks_mut(each_found)
-            .zip(weights.chunks_mut(each_weights))
-            .zip(read.chunks_mut(each_read))
-            .enumerate()
-            .for_each(work),
-        false => found
-            .par_chunks_mut(each_found)
-            .zip(weights.par_chunks_mut(each_weights))
-            .zip(read.par_chunks_mut(each_read))
-            .enumerate()
-            .for_each(work),
+        true => blocks.enumerate().for_each(work),
+        false => {
+            let blocks: Vec<Outputs> = blocks.collect();
+            blocks.into_par_iter().enumerate().for_each(work);
+        }
     }
     let weights = raw(weights, [batch, sizes.heads, sizes.queries, sizes.rows]);
     let read = raw(read, [batch * sizes.queries, sizes.heads * sizes.value]);
