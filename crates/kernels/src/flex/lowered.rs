@@ -3,7 +3,7 @@
 //! The pixels under each weight of a coarse channel are written out, a row a weight and a column a coarse pixel of
 //! some images ("im2col"). Then fine to coarse is the weights times this matrix; coarse to fine is their transpose
 //! times the coarse pixels, added up where they came from; and the gradient of the weights is the product of the two.
-//! The matrix is as many times larger than the image as pixels are read, but a matrix product is the fastest thing a processor does.
+//! The matrix repeats each pixel for every weight that reads it, so it is made for a few images at a time.
 
 use super::{Loop, Raw, contiguous, conv::Geometry, correlate::copy_row, raw, run, slice};
 use burn::{backend::Flex, backend::ops::FloatTensorOps};
