@@ -3,7 +3,11 @@
 //! A general matrix product packs the matrix at every call. For a few rows, as of one step of a batch, that
 //! is most of the work: there the matrix is read as it lies, once.
 
-use super::{Loop, Raw, contiguous, exact, for_rows, raw, run, simd, slice};
+use super::{
+    Loop, Raw, contiguous, exact, for_rows,
+    product::{self, Matrix},
+    raw, run, simd, slice,
+};
 use crate::linear::Activation;
 use burn::backend::{
     Autodiff, Flex,
@@ -12,7 +16,6 @@ use burn::backend::{
         grads::Gradients,
         ops::{Backward, Ops, OpsKind},
     },
-    ops::FloatTensorOps,
     tensor::FloatTensor,
 };
 use pulp::{Simd, WithSimd};
@@ -324,13 +327,14 @@ fn by_columns(
 }
 
 /// `x weight`, to which the bias is still to be added.
-fn product(x: &Raw, weight: &Raw) -> Raw {
+fn times(x: &Raw, weight: &Raw) -> Raw {
     let [rows, inputs] = x.layout().shape().dims();
     let [_, width] = weight.layout().shape().dims();
-    if rows > FEW {
-        return exact(Flex::float_matmul(x.clone(), weight.clone()));
-    }
     let (x, weight) = (slice(x), slice(weight));
+    if rows > FEW {
+        let x = Matrix::new(x, [rows, inputs]);
+        return product::product(x, Matrix::new(weight, [inputs, width]));
+    }
     let mut output = vec![0.0; rows * width];
     by_columns(&mut output, width, x.len() * width, |first, rows| {
         simd(Ahead {
@@ -349,11 +353,11 @@ fn product(x: &Raw, weight: &Raw) -> Raw {
 pub(super) fn to_input(gradient: &Raw, weight: &Raw) -> Raw {
     let [rows, width] = gradient.layout().shape().dims();
     let [inputs, _] = weight.layout().shape().dims();
-    if rows > FEW {
-        let transposed = Flex::float_transpose(weight.clone());
-        return Flex::float_matmul(gradient.clone(), transposed);
-    }
     let (gradient, weight) = (slice(gradient), slice(weight));
+    if rows > FEW {
+        let transposed = Matrix::new(weight, [inputs, width]).turned();
+        return product::product(Matrix::new(gradient, [rows, width]), transposed);
+    }
     let mut output = vec![0.0; rows * inputs];
     by_columns(
         &mut output,
@@ -370,6 +374,13 @@ pub(super) fn to_input(gradient: &Raw, weight: &Raw) -> Raw {
         },
     );
     raw(output, [rows, inputs])
+}
+
+/// The gradient of a matrix `[inputs, width]` from inputs `[rows, inputs]` and gradients `[rows, width]`.
+pub(super) fn to_weight(x: &[f32], gradient: &[f32], [inputs, width]: [usize; 2]) -> Raw {
+    let rows = gradient.len() / width.max(1);
+    let x = Matrix::new(x, [rows, inputs]).turned();
+    product::product(x, Matrix::new(gradient, [rows, width]))
 }
 
 /// Sums of some columns, from `first` on.
@@ -421,7 +432,7 @@ pub(super) fn affine(x: &Raw, weight: &Raw, bias: &Raw, activation: Activation) 
     let [of, width] = weight.layout().shape().dims();
     let [biases] = bias.layout().shape().dims();
     assert_eq!([of, biases], [inputs, width], "weight and bias");
-    let mut output = product(x, weight);
+    let mut output = times(x, weight);
     let bias = slice(bias);
     for_rows(output.storage_mut(), width, width, |_, rows| {
         run(Finish {
@@ -482,18 +493,17 @@ pub(super) fn tracked<C: CheckpointStrategy>(
             let saved = ops.state;
             let outer = grads.consume::<Flex>(&ops.node);
             let outer = before_activation(outer, &saved.output, saved.activation);
-            let [to_x, to_weight, to_bias] = ops.parents;
+            let shape @ [_, width] = saved.weight.layout().shape().dims();
+            let [to_x, to_weight_node, to_bias] = ops.parents;
             if let Some(node) = to_bias {
-                let [_, width] = outer.layout().shape().dims();
                 let sums = column_sums(slice(&outer), width);
                 grads.register::<Flex>(node.id, raw(sums, [width]));
             }
             if let Some(node) = to_x {
                 grads.register::<Flex>(node.id, to_input(&outer, &saved.weight));
             }
-            if let Some(node) = to_weight {
-                let turned = Flex::float_transpose(saved.x);
-                grads.register::<Flex>(node.id, Flex::float_matmul(turned, outer));
+            if let Some(node) = to_weight_node {
+                grads.register::<Flex>(node.id, to_weight(slice(&saved.x), slice(&outer), shape));
             }
         }
     }

@@ -5,8 +5,13 @@
 //! times the coarse pixels, added up where they came from; and the gradient of the weights is the product of the two.
 //! The matrix repeats each pixel for every weight that reads it, so it is made for a few images at a time.
 
-use super::{Loop, Raw, contiguous, conv::Geometry, correlate::copy_row, raw, run, slice};
-use burn::{backend::Flex, backend::ops::FloatTensorOps};
+use super::{
+    Loop,
+    conv::Geometry,
+    correlate::copy_row,
+    product::{Matrix, numbers},
+    run,
+};
 use rayon::prelude::*;
 
 /// Weights of a coarse channel, and coarse channels, from which on a product pays.
@@ -91,7 +96,7 @@ impl Lowered {
     }
 
     /// The matrix of some images, `[weights, images * pixels]`.
-    fn matrix(&self, images: &[f32]) -> Raw {
+    fn matrix(&self, images: &[f32]) -> Vec<f32> {
         let count = images.len() / self.fine_size();
         let columns = count * self.pixels();
         let mut matrix = Vec::with_capacity(self.weights() * columns);
@@ -100,25 +105,24 @@ impl Lowered {
             images,
             matrix: &mut matrix,
         });
-        raw(matrix, [self.weights(), columns])
+        matrix
     }
 
     /// `[channels, images * pixels]` from `[images, channels, pixels]`.
-    fn by_channel(&self, images: &[f32]) -> Raw {
+    fn by_channel(&self, images: &[f32]) -> Vec<f32> {
         let (pixels, size) = (self.pixels(), self.coarse_size());
-        let count = images.len() / size;
         let mut rows = Vec::with_capacity(images.len());
         for channel in 0..self.coarse[0] {
             for image in images.chunks_exact(size) {
                 rows.extend_from_slice(&image[channel * pixels..][..pixels]);
             }
         }
-        raw(rows, [self.coarse[0], count * pixels])
+        rows
     }
 
     /// The weights as a matrix.
-    fn shaped(&self, weights: &[f32]) -> Raw {
-        raw(weights.to_vec(), [self.coarse[0], self.weights()])
+    fn shaped<'a>(&self, weights: &'a [f32]) -> Matrix<'a> {
+        Matrix::new(weights, [self.coarse[0], self.weights()])
     }
 
     /// Fine to coarse.
@@ -131,10 +135,9 @@ impl Lowered {
         let blocks = fine.par_chunks(together * self.fine_size());
         let blocks = blocks.zip(output.par_chunks_mut(together * size));
         blocks.for_each(|(fine, output)| {
-            let product = Flex::float_matmul(weights.clone(), self.matrix(fine));
-            let product = contiguous(&product);
-            let product = slice(&product);
             let columns = output.len() / size * pixels;
+            let matrix = self.matrix(fine);
+            let product = numbers(weights, Matrix::new(&matrix, [self.weights(), columns]));
             for (image, output) in output.chunks_exact_mut(size).enumerate() {
                 for (channel, output) in output.chunks_exact_mut(pixels).enumerate() {
                     let row = &product[channel * columns + image * pixels..][..pixels];
@@ -152,20 +155,21 @@ impl Lowered {
     pub(super) fn spread(&self, coarse: &[f32], weights: &[f32], bias: Option<&[f32]>) -> Vec<f32> {
         let images = coarse.len() / self.coarse_size();
         let plane = self.fine[1] * self.fine[2];
-        let weights = Flex::float_transpose(self.shaped(weights));
+        let weights = self.shaped(weights).turned();
         let mut output = vec![0.0; images * self.fine_size()];
         let together = self.together();
         let blocks = coarse.par_chunks(together * self.coarse_size());
         let blocks = blocks.zip(output.par_chunks_mut(together * self.fine_size()));
         blocks.for_each(|(coarse, output)| {
-            let matrix = Flex::float_matmul(weights.clone(), self.by_channel(coarse));
-            let matrix = contiguous(&matrix);
+            let columns = coarse.len() / self.coarse[0];
+            let coarse = self.by_channel(coarse);
+            let matrix = numbers(weights, Matrix::new(&coarse, [self.coarse[0], columns]));
             for (index, plane) in output.chunks_exact_mut(plane).enumerate() {
                 plane.fill(bias.map_or(0.0, |bias| bias[index % self.fine[0]]));
             }
             run(Return {
                 lowered: self,
-                matrix: slice(&matrix),
+                matrix: &matrix,
                 images: output,
             });
         });
@@ -184,17 +188,25 @@ impl Lowered {
             let blocks = fine.chunks(together * self.fine_size());
             let blocks = blocks.zip(coarse.chunks(together * self.coarse_size()));
             let products = blocks.map(|(fine, coarse)| {
-                let turned = Flex::float_transpose(self.matrix(fine));
-                Flex::float_matmul(self.by_channel(coarse), turned)
+                let columns = coarse.len() / self.coarse[0];
+                let (matrix, coarse) = (self.matrix(fine), self.by_channel(coarse));
+                let turned = Matrix::new(&matrix, [self.weights(), columns]).turned();
+                numbers(Matrix::new(&coarse, [self.coarse[0], columns]), turned)
             });
-            products
-                .reduce(Flex::float_add)
-                .expect("a group has images")
+            products.reduce(plus).expect("a group has images")
         });
-        let sums: Vec<Raw> = sums.collect();
-        let sum = sums.into_iter().reduce(Flex::float_add);
-        slice(&contiguous(&sum.expect("there are images"))).to_vec()
+        let sums: Vec<Vec<f32>> = sums.collect();
+        let sum = sums.into_iter().reduce(plus);
+        sum.expect("there are images")
     }
+}
+
+/// `a + b`
+fn plus(mut a: Vec<f32>, b: Vec<f32>) -> Vec<f32> {
+    for (a, b) in a.iter_mut().zip(b) {
+        *a += b;
+    }
+    a
 }
 
 /// Writes the matrix row by row.

@@ -24,6 +24,7 @@ mod math;
 mod norm;
 mod panels;
 mod parts;
+mod product;
 mod relation;
 mod sequence;
 mod softmax;

@@ -4,7 +4,14 @@
 //! between only the recurrent product is left for the time loop, with a matrix that is packed once. Threads
 //! share out the sequences of the batch, which do not depend on each other: none waits for another at a step.
 
-use super::{Loop, Raw, contiguous, linear, lstm, panels::Panels, raw, run, slice};
+use super::{
+    Loop, Raw, contiguous,
+    linear::{self, to_weight},
+    lstm,
+    panels::Panels,
+    product::{Matrix, product},
+    raw, run, slice,
+};
 use crate::{flex::Parts, linear::Activation};
 use burn::backend::{
     Autodiff, Flex,
@@ -13,7 +20,6 @@ use burn::backend::{
         grads::Gradients,
         ops::{Backward, Ops, OpsKind},
     },
-    ops::FloatTensorOps,
     tensor::FloatTensor,
 };
 use rayon::prelude::*;
@@ -267,18 +273,19 @@ pub(super) fn tracked<C: CheckpointStrategy>(
             if let Some(node) = to_cell {
                 grads.register::<Flex>(node.id, raw(to_first_cell, [batch, hidden]));
             }
-            let gates = raw(gates, [count, width]);
             if let Some(node) = to_recurrent {
-                let before = Flex::float_transpose(rows(&saved.hidden, 0..count));
-                grads.register::<Flex>(node.id, Flex::float_matmul(before, gates.clone()));
+                let before = &slice(&saved.hidden)[..count * hidden];
+                grads.register::<Flex>(node.id, to_weight(before, &gates, [hidden, width]));
             }
+            let [inputs, _] = saved.weight_input.layout().shape().dims();
             if let Some(node) = to_input {
-                let turned = Flex::float_transpose(saved.x);
-                grads.register::<Flex>(node.id, Flex::float_matmul(turned, gates.clone()));
+                let gradient = to_weight(slice(&saved.x), &gates, [inputs, width]);
+                grads.register::<Flex>(node.id, gradient);
             }
             if let Some(node) = to_x {
-                let turned = Flex::float_transpose(saved.weight_input);
-                grads.register::<Flex>(node.id, Flex::float_matmul(gates, turned));
+                let turned = Matrix::new(slice(&saved.weight_input), [inputs, width]).turned();
+                let gradient = product(Matrix::new(&gates, [count, width]), turned);
+                grads.register::<Flex>(node.id, gradient);
             }
         }
     }

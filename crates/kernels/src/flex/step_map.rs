@@ -7,7 +7,7 @@
 
 use super::{
     Raw, contiguous,
-    linear::{affine, before_activation, column_sums, to_input},
+    linear::{affine, before_activation, column_sums, to_input, to_weight},
     raw, slice,
 };
 use crate::linear::Activation;
@@ -18,7 +18,6 @@ use burn::backend::{
         grads::Gradients,
         ops::{Backward, Ops, OpsKind},
     },
-    ops::FloatTensorOps,
     tensor::FloatTensor,
 };
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -76,16 +75,13 @@ pub(super) fn tracked_map<C: CheckpointStrategy>(
             let _ = grads.consume::<Flex>(&ops.node);
             let [inputs, outputs]: [usize; 2] = ops.state.map()[0].layout().shape().dims();
             let [rows, gradients] = ops.state.take();
-            let count = gradients.len() / outputs;
-            let [to_weight, to_bias] = ops.parents;
+            let [weight, to_bias] = ops.parents;
             if let Some(node) = to_bias {
                 let sums = column_sums(&gradients, outputs);
                 grads.register::<Flex>(node.id, raw(sums, [outputs]));
             }
-            if let Some(node) = to_weight {
-                let rows = Flex::float_transpose(raw(rows, [count, inputs]));
-                let product = Flex::float_matmul(rows, raw(gradients, [count, outputs]));
-                grads.register::<Flex>(node.id, product);
+            if let Some(node) = weight {
+                grads.register::<Flex>(node.id, to_weight(&rows, &gradients, [inputs, outputs]));
             }
         }
     }

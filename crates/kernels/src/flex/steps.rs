@@ -5,7 +5,12 @@
 //! nothing. Each use leaves its input and the gradient of its output in a list that the node shares; the
 //! node's own backward step, which comes after those of all uses, multiplies the two.
 
-use super::{Loop, Parts, Raw, contiguous, lstm, panels::Panels, raw, run, slice};
+use super::{
+    Loop, Parts, Raw, contiguous, lstm,
+    panels::Panels,
+    product::{Matrix, numbers},
+    raw, run, slice,
+};
 use burn::backend::{
     Autodiff, Flex,
     autodiff::{
@@ -13,7 +18,6 @@ use burn::backend::{
         grads::Gradients,
         ops::{Backward, Ops, OpsKind},
     },
-    ops::FloatTensorOps,
     tensor::FloatTensor,
 };
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -111,10 +115,9 @@ pub(super) fn tracked_weights<C: CheckpointStrategy>(
                 gradients,
             } = uses.take();
             let count = gradients.len() / outputs;
-            let rows = Flex::float_transpose(raw(rows, [count, inputs + hidden + 1]));
-            let product = Flex::float_matmul(rows, raw(gradients, [count, outputs]));
-            let product = contiguous(&product);
-            let (to_inputs, rest) = slice(&product).split_at(inputs * outputs);
+            let rows = Matrix::new(&rows, [count, inputs + hidden + 1]).turned();
+            let product = numbers(rows, Matrix::new(&gradients, [count, outputs]));
+            let (to_inputs, rest) = product.split_at(inputs * outputs);
             let (to_hiddens, to_biases) = rest.split_at(hidden * outputs);
             let [to_input, to_hidden, to_bias] = ops.parents;
             if let Some(node) = to_input {

@@ -1,0 +1,301 @@
+//! Matrix products into memory that is written once.
+//!
+//! Burn's fills the output with zeros and copies it before the product is written over them, which for a large
+//! output of little depth, as the gradient of a layer's weights at one step of a batch, takes longer than the
+//! product.
+
+#![allow(unsafe_code)]
+
+use super::{Raw, chunks::by_chunks, raw, simd};
+use pulp::{Simd, WithSimd};
+
+/// Up to this depth [`Outer`] makes the product of a transpose with a matrix.
+const FEW: usize = 32;
+/// Rows of the output that are worked on together.
+const ROWS: usize = 4;
+/// Vectors of a row that are worked on together.
+const VECTORS: usize = 4;
+/// Multiplications from which on several threads work.
+const PARALLEL: usize = 1 << 23;
+
+/// A matrix that is to be multiplied: numbers row by row, perhaps read as their transpose.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Matrix<'a> {
+    values: &'a [f32],
+    rows: usize,
+    columns: usize,
+    turned: bool,
+}
+
+impl<'a> Matrix<'a> {
+    /// # Panics
+    /// If there are not `rows` times `columns` numbers.
+    pub(super) fn new(values: &'a [f32], [rows, columns]: [usize; 2]) -> Self {
+        assert_eq!(values.len(), rows * columns, "numbers of a matrix");
+        Self {
+            values,
+            rows,
+            columns,
+            turned: false,
+        }
+    }
+
+    /// The transpose.
+    pub(super) fn turned(self) -> Self {
+        Self {
+            rows: self.columns,
+            columns: self.rows,
+            turned: !self.turned,
+            ..self
+        }
+    }
+
+    /// How far rows, and columns, lie apart.
+    fn strides(&self) -> [isize; 2] {
+        match self.turned {
+            false => [self.columns as isize, 1],
+            true => [1, self.rows as isize],
+        }
+    }
+}
+
+/// `left right`, `[rows of left, columns of right]`.
+///
+/// # Panics
+/// If the matrices do not fit together.
+pub(super) fn product(left: Matrix<'_>, right: Matrix<'_>) -> Raw {
+    raw(numbers(left, right), [left.rows, right.columns])
+}
+
+/// The same as numbers, row by row.
+pub(super) fn numbers(left: Matrix<'_>, right: Matrix<'_>) -> Vec<f32> {
+    assert_eq!(left.columns, right.rows, "depth of a product");
+    if left.turned && !right.turned && (1..=FEW).contains(&left.columns) {
+        return outer(left, right);
+    }
+    general(left, right)
+}
+
+fn general(left: Matrix<'_>, right: Matrix<'_>) -> Vec<f32> {
+    let (rows, depth, columns) = (left.rows, left.columns, right.columns);
+    let count = rows * columns;
+    let mut output = Vec::<f32>::with_capacity(count);
+    let [left_row, left_column] = left.strides();
+    let [right_row, right_column] = right.strides();
+    let parallelism = match count * depth < PARALLEL {
+        true => gemm::Parallelism::None,
+        false => gemm::Parallelism::Rayon(0),
+    };
+    // SAFETY: both matrices have as many numbers as their sizes say, there is room for the output, and it is not
+    // read. All of it is written, also where there is no depth.
+    unsafe {
+        gemm::gemm(
+            rows,
+            columns,
+            depth,
+            output.as_mut_ptr(),
+            1,
+            columns as isize,
+            false,
+            left.values.as_ptr(),
+            left_column,
+            left_row,
+            right.values.as_ptr(),
+            right_column,
+            right_row,
+            0.0,
+            1.0,
+            false,
+            false,
+            false,
+            parallelism,
+        );
+        output.set_len(count);
+    }
+    output
+}
+
+/// A product of a transpose of few rows.
+fn outer(left: Matrix<'_>, right: Matrix<'_>) -> Vec<f32> {
+    let (rows, width) = (left.rows, right.columns);
+    // As many rows as one thread works on at a time; how they are shared out changes no result.
+    let share = match rows * left.columns * width < PARALLEL {
+        true => rows,
+        false => rows.div_ceil(rayon::current_num_threads()),
+    };
+    let share = share.next_multiple_of(ROWS);
+    by_chunks(
+        rows * width,
+        (share * width).max(1),
+        || (),
+        |(), index, rows| {
+            simd(Outer {
+                left: left.values,
+                stride: left.rows,
+                first: index * share,
+                right: right.values,
+                width,
+                output: rows,
+            });
+        },
+    )
+}
+
+/// Some rows of the output: sums over the depth of a number of the left matrix times a row of the right one.
+struct Outer<'a> {
+    /// Rows of the transpose, so far apart.
+    left: &'a [f32],
+    stride: usize,
+    first: usize,
+    /// `[depth, width]`
+    right: &'a [f32],
+    width: usize,
+    /// `[rows, width]`
+    output: &'a mut [f32],
+}
+
+impl WithSimd for Outer<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(mut self, simd: S) {
+        let rows = self.output.len() / self.width.max(1);
+        let mut row = 0;
+        while row < rows {
+            if row + ROWS <= rows {
+                self.rows::<S, ROWS>(simd, row);
+                row += ROWS;
+            } else {
+                self.rows::<S, 1>(simd, row);
+                row += 1;
+            }
+        }
+    }
+}
+
+impl Outer<'_> {
+    /// `R` rows, from `row` on.
+    #[inline(always)]
+    fn rows<S: Simd, const R: usize>(&mut self, simd: S, row: usize) {
+        let wide = VECTORS * S::F32_LANES;
+        let mut column = 0;
+        while column + wide <= self.width {
+            self.tile::<S, R, VECTORS>(simd, row, column);
+            column += wide;
+        }
+        while column + S::F32_LANES <= self.width {
+            self.tile::<S, R, 1>(simd, row, column);
+            column += S::F32_LANES;
+        }
+        for column in column..self.width {
+            for r in row..row + R {
+                let left = self.left[self.first + r..].iter().step_by(self.stride);
+                let right = self.right[column..].iter().step_by(self.width);
+                self.output[r * self.width + column] = left.zip(right).map(|(a, b)| a * b).sum();
+            }
+        }
+    }
+
+    /// `V` vectors of `R` rows.
+    #[inline(always)]
+    fn tile<S: Simd, const R: usize, const V: usize>(
+        &mut self,
+        simd: S,
+        row: usize,
+        column: usize,
+    ) {
+        let count = V * S::F32_LANES;
+        let mut sums = [[simd.splat_f32s(0.0); V]; R];
+        let lefts = self.left.chunks_exact(self.stride);
+        for (left, right) in lefts.zip(self.right.chunks_exact(self.width)) {
+            let left = &left[self.first + row..][..R];
+            let right = S::as_simd_f32s(&right[column..][..count]).0;
+            for (sums, left) in sums.iter_mut().zip(left) {
+                let left = simd.splat_f32s(*left);
+                for (sum, right) in sums.iter_mut().zip(right) {
+                    *sum = simd.mul_add_f32s(left, *right, *sum);
+                }
+            }
+        }
+        for (r, sums) in sums.iter().enumerate() {
+            let output = &mut self.output[(row + r) * self.width + column..][..count];
+            S::as_mut_simd_f32s(output).0.copy_from_slice(sums);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::numbers as random;
+
+    fn definition(left: Matrix<'_>, right: Matrix<'_>) -> Vec<f64> {
+        let at = |matrix: &Matrix<'_>, row: usize, column: usize| {
+            let index = match matrix.turned {
+                false => row * matrix.columns + column,
+                true => column * matrix.rows + row,
+            };
+            f64::from(matrix.values[index])
+        };
+        let one = |place: usize| {
+            let [row, column] = [place / right.columns, place % right.columns];
+            let terms = (0..left.columns).map(|d| at(&left, row, d) * at(&right, d, column));
+            terms.sum::<f64>()
+        };
+        (0..left.rows * right.columns).map(one).collect()
+    }
+
+    #[test]
+    fn products_agree_with_the_definition() {
+        // Few and many rows and vectors, and what is left over of each; depths on both sides of `FEW`.
+        for [rows, depth, columns] in [
+            [1, 1, 1],
+            [4, 1, 64],
+            [7, 3, 70],
+            [9, 16, 131],
+            [130, 32, 67],
+            [5, 33, 20],
+            [40, 70, 33],
+            [300, 20, 1500],
+            [210, 211, 212],
+        ] {
+            let left = random(rows * depth, 1);
+            let right = random(depth * columns, 2);
+            for [left_turned, right_turned] in
+                [[false, false], [false, true], [true, false], [true, true]]
+            {
+                let matrix = |values, [rows, columns]: [usize; 2], turned| match turned {
+                    false => Matrix::new(values, [rows, columns]),
+                    true => Matrix::new(values, [columns, rows]).turned(),
+                };
+                let left = matrix(&left, [rows, depth], left_turned);
+                let right = matrix(&right, [depth, columns], right_turned);
+                let expected = definition(left, right);
+                for (found, expected) in numbers(left, right).iter().zip(&expected) {
+                    let error = (f64::from(*found) - expected).abs();
+                    assert!(error < 1e-4, "{found} {expected}, {rows} {depth} {columns}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_left_unwritten_without_depth() {
+        let empty = Matrix::new(&[], [3, 0]);
+        assert_eq!(numbers(empty, Matrix::new(&[], [0, 5])), vec![0.0; 15]);
+        assert_eq!(
+            numbers(Matrix::new(&[], [0, 3]).turned(), Matrix::new(&[], [0, 5])),
+            vec![0.0; 15]
+        );
+    }
+
+    #[test]
+    fn what_is_no_number_stays_none() {
+        let (left, right) = (vec![0.0; 6], vec![f32::NAN; 10]);
+        let [left, right] = [
+            Matrix::new(&left, [2, 3]).turned(),
+            Matrix::new(&right, [2, 5]),
+        ];
+        assert!(numbers(left, right).iter().all(|x| x.is_nan()));
+    }
+}
