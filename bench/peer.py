@@ -74,6 +74,7 @@ def main() -> int:
 
         import pytorch_gtmm
         import pytorch_kernels
+        import pytorch_language
         import pytorch_limits
         import pytorch_lstm
         import pytorch_relational
@@ -82,7 +83,7 @@ def main() -> int:
     except Exception as error:
         say({"error": describe(error)})
         return 1
-    modules = [pytorch_limits, pytorch_gtmm, pytorch_lstm, pytorch_sequences, pytorch_video, pytorch_relational, pytorch_kernels]
+    modules = [pytorch_limits, pytorch_gtmm, pytorch_lstm, pytorch_sequences, pytorch_video, pytorch_relational, pytorch_language, pytorch_kernels]
     works = {name: work for module in modules for name, work in module.WORKS.items()}
     say({"torch": torch.__version__, "python": platform.python_version(), "works": list(works)})
     peer = Peer(works)

@@ -311,6 +311,14 @@ def srnn_golden(seed: int, *, observation: int, latent: int, hidden: int, units:
     return golden._replace(properties=golden.properties + (lambda: properties.srnn_clip_errors(golden.tensors),))
 
 
+def srnn_smoothing_golden(seed: int, *, observation: int, latent: int, hidden: int, units: int, batch: int, steps: int) -> Golden:
+    """Nothing is at a limit."""
+    random = np.random.default_rng(seed)
+    parameters = draw_parameters(random, srnn.parameter_shapes(observation, latent, hidden, units, smoothing=True))
+    observations = as_stored(np.clip(random.uniform(-0.25, 1.25, (steps, batch, observation)), 0.0, 1.0))
+    return filtering_golden(parameters, srnn.filter_sequence, observations, draw(random, (steps, batch, latent)), ())
+
+
 def vrnn_full_golden(seed: int, *, observation: int, latent: int, hidden: int, wide: int, units: int, batch: int, steps: int) -> Golden:
     """Beyond their limits: log std of the first latent in the posterior, of the last in the prior, of the first observed number (below) and of
     the last (above). Where the standard deviation is exp(-5) the mean is a constant near what is observed, so that the bound stays moderate;
@@ -496,6 +504,7 @@ def all_golden() -> dict[str, Golden]:
         "gtmm_introspection": gtmm_introspection_golden(5),
         "gtmm_vrnn": gtmm_vrnn_golden(6),
         "srnn": srnn_golden(71, observation=9, latent=3, hidden=7, units=4, batch=2, steps=5),
+        "srnn_smoothing": srnn_smoothing_golden(91, observation=6, latent=3, hidden=5, units=4, batch=2, steps=5),
         "vrnn_full": vrnn_full_golden(33, observation=5, latent=3, hidden=9, wide=7, units=8, batch=2, steps=4),
         "svg": svg_golden(
             81, frame=1, side=16, channels=[2, 4], features=3, latent=2, hidden=4, layers=2, learned_prior=True, batch=2, steps=3

@@ -13,6 +13,7 @@
 //! - [`content`]: cosine similarity and the weights it gives.
 //! - [`dnc`]: a step of a DNC's memory.
 //! - [`relation`]: rows of a memory that read from each other, and its gates.
+//! - [`product`]: matrix products that are not differentiated.
 //! - [`softmax`]: probabilities of words and their normaliser, for a loss whose gradient is written by hand.
 //! - [`split`]: a sequence's steps.
 //! - [`gaussian`]: Kullback-Leibler divergence, samples and density of diagonal Gaussians.
@@ -37,6 +38,7 @@ mod flex;
 pub mod gaussian;
 pub mod linear;
 pub mod lstm;
+pub mod product;
 pub mod relation;
 pub mod softmax;
 pub mod split;

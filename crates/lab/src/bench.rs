@@ -15,6 +15,7 @@
 
 mod count;
 mod inference;
+mod language;
 mod length;
 mod limits;
 mod peer;

@@ -1040,6 +1040,12 @@ impl Experiment {
                 task.as_str()
             ));
         }
+        if self.network.srnn.smoothing && strategy != StrategyName::Direct {
+            return Err(format!(
+                "network.srnn.smoothing is for the model's own posterior, but filtering.strategy is '{}'",
+                strategy.as_str()
+            ));
+        }
         if task.kind() == TaskKind::Frames && self.model.likelihood == LikelihoodName::Normal {
             return Err(format!(
                 "model.likelihood is 'normal', for the task {} it must be bernoulli or gaussian",

@@ -162,13 +162,16 @@ impl Trained {
     /// The model as a filter that observations are given to as they come.
     ///
     /// # Errors
-    /// The task is `copy`, `nth-farthest`, `programs` or a text, whose models have no latents.
+    /// The task is `copy`, `nth-farthest`, `programs` or a text, whose models have no latents; or beliefs see
+    /// what comes after (`network.srnn.smoothing`).
     pub fn online(&self, seed: u64) -> Result<Box<dyn OnlineFilter>, LabError> {
         self.learner.online(seed).ok_or_else(|| {
-            LabError::Configuration(format!(
-                "a model of the task {} does not filter: it has no latents",
-                self.experiment.task.name.as_str()
-            ))
+            let why = match self.experiment.network.srnn.smoothing {
+                true => "its beliefs see what comes after (network.srnn.smoothing)",
+                false => "it has no latents",
+            };
+            let task = self.experiment.task.name.as_str();
+            LabError::Configuration(format!("a model of the task {task} does not filter: {why}"))
         })
     }
 }

@@ -91,6 +91,7 @@ pub(crate) fn learner(
                 units: sizes.units,
                 layers: sizes.layers,
                 decoder_layers: sizes.decoder_layers,
+                smoothing: sizes.smoothing,
                 likelihood,
             };
             let model = config.init(&mut init)?;
@@ -339,6 +340,9 @@ where
     }
 
     fn online(&self, seed: u64) -> Option<Box<dyn OnlineFilter>> {
+        if self.model.sees_ahead() {
+            return None;
+        }
         let at_work = self.strategy.at_work(self.model.valid());
         let numbers = self.source.frame().size();
         Some(Box::new(Online::new(

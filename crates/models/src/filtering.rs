@@ -30,6 +30,12 @@ pub trait FilteringModel {
     /// Features of all frames `[batch, time, pixels]`, one value a step.
     fn encode(&self, observations: Tensor<3>) -> Vec<Self::Features>;
 
+    /// Whether what frames say depends on those that follow: then frames belong to whole sequences of one
+    /// length, and there is no filtering of frames as they come.
+    fn sees_ahead(&self) -> bool {
+        false
+    }
+
     /// Context of the next step from its condition `[batch, condition]` and the state.
     fn predict(&self, condition: Option<Tensor<2>>, state: Self::State) -> Self::Context;
 

@@ -60,7 +60,7 @@ pub use online::{OnlineStep, expect_next, expected, online_step};
 pub use particles::{ParticleBound, Resampling, particle_bound};
 pub use segments::filter_by_segments;
 pub use sequence::{Answers, SequenceConfig, SequenceModel};
-pub use srnn::{Srnn, SrnnConfig};
+pub use srnn::{Srnn, SrnnConfig, SrnnFeatures};
 pub use svg::{Svg, SvgConfig, SvgNetwork, SvgPrior, SvgSkips};
 pub use visual::{FrameShape, VisualConfig};
 pub use vrnn::{Vrnn, VrnnConfig};

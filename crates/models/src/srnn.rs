@@ -7,6 +7,13 @@
 //! x_t ~ decoder([d_t; z_t])
 //! q(z_t) = N(posterior([x_t; d_t]))
 //! ```
+//!
+//! In its smoothing form, the original one, the posterior sees what comes after a step, too:
+//!
+//! ```text
+//! a_t = LSTM(a_{t+1}, [d_t; x_t])
+//! q(z_t) = N(posterior([a_t; z_{t-1}])), its mean added to that of the prior
+//! ```
 
 use crate::{
     DiagonalGaussian, FilteringModel, Likelihood, LikelihoodConfig, ModelError,
@@ -34,6 +41,8 @@ pub struct SrnnConfig {
     pub layers: usize,
     /// Hidden layers of the decoder.
     pub decoder_layers: usize,
+    /// Whether the posterior sees what comes after a step.
+    pub smoothing: bool,
     /// Likelihood of observations.
     pub likelihood: LikelihoodConfig,
 }
@@ -45,7 +54,9 @@ pub struct Srnn {
     pub lstm: Lstm,
     /// Onto mean and log standard deviation, from `[d_t; z_{t-1}]`.
     pub prior: Head,
-    /// The same from `[x_t; d_t]`.
+    /// From the end to the beginning, on `[d_t; x_t]`; only where the posterior sees what comes after.
+    pub backward: Option<Lstm>,
+    /// The same as the prior from `[x_t; d_t]`, or from `[a_t; z_{t-1}]`.
     pub posterior: Head,
     /// From `[d_t; z_t]` onto the likelihood's parameters.
     pub decoder: Head,
@@ -67,6 +78,15 @@ pub struct SrnnState {
     pub observation: Tensor<2>,
 }
 
+/// What observations say about a step.
+#[derive(Clone, Debug)]
+pub struct SrnnFeatures {
+    /// `x_t`
+    pub observation: Tensor<2>,
+    /// `a_t`, `[batch, hidden]`.
+    pub ahead: Option<Tensor<2>>,
+}
+
 /// What conditions a step.
 #[derive(Clone, Debug)]
 pub struct SrnnContext {
@@ -80,6 +100,15 @@ impl Bundle for SrnnState {
             lstm: self.lstm.map_tensors(mapper),
             latent: self.latent.map_tensors(mapper),
             observation: self.observation.map_tensors(mapper),
+        }
+    }
+}
+
+impl Bundle for SrnnFeatures {
+    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
+        Self {
+            observation: self.observation.map_tensors(mapper),
+            ahead: self.ahead.map_tensors(mapper),
         }
     }
 }
@@ -98,11 +127,18 @@ impl SrnnConfig {
         let mut head =
             |inputs, outputs, layers| Head::new([inputs, outputs], layers, units, activation, init);
         let prior = head(hidden + latent, 2 * latent, self.layers);
-        let posterior = head(self.observation + hidden, 2 * latent, self.layers);
+        let seen = match self.smoothing {
+            true => hidden + latent,
+            false => self.observation + hidden,
+        };
+        let posterior = head(seen, 2 * latent, self.layers);
         let outputs = self.likelihood.parameters() * self.observation;
         let decoder = head(hidden + latent, outputs, self.decoder_layers);
         Ok(Srnn {
             lstm: Lstm::new(self.observation, hidden, init),
+            backward: self
+                .smoothing
+                .then(|| Lstm::new(hidden + self.observation, hidden, init)),
             prior,
             posterior,
             decoder,
@@ -118,12 +154,27 @@ impl Srnn {
     pub fn device(&self) -> Device {
         self.first_latent.device()
     }
+
+    /// `d_t` of all steps, `[time * batch, hidden]`, and the state after the last; a state has the
+    /// observation before it.
+    fn deterministic<'a>(
+        &self,
+        observations: impl Iterator<Item = &'a Tensor<2>>,
+        state: &'a SrnnState,
+    ) -> (Tensor<2>, LstmState) {
+        let mut before: Vec<Tensor<2>> = std::iter::once(&state.observation)
+            .chain(observations)
+            .cloned()
+            .collect();
+        // The last one is for the step after these.
+        before.pop();
+        self.lstm.steps(Tensor::cat(before, 0), state.lstm.clone())
+    }
 }
 
 impl FilteringModel for Srnn {
     type State = SrnnState;
-    /// `x_t`
-    type Features = Tensor<2>;
+    type Features = SrnnFeatures;
     type Context = SrnnContext;
     type Emission = Tensor<2>;
 
@@ -141,8 +192,30 @@ impl FilteringModel for Srnn {
         }
     }
 
-    fn encode(&self, observations: Tensor<3>) -> Vec<Tensor<2>> {
-        frames_of_steps(observations)
+    /// A smoothing model takes the frames as a sequence from its first step to its last.
+    fn encode(&self, observations: Tensor<3>) -> Vec<SrnnFeatures> {
+        let [batch, time, _] = observations.dims();
+        let frames = frames_of_steps(observations);
+        let ahead = match &self.backward {
+            None => vec![None; time],
+            Some(backward) => {
+                let (hidden, _) = self.deterministic(frames.iter(), &self.initial_state(batch));
+                let steps = hidden.chunk(time, 0).into_iter().zip(&frames).rev();
+                let seen = steps.map(|(hidden, frame)| Tensor::cat(vec![hidden, frame.clone()], 1));
+                let seen = Tensor::cat(seen.collect(), 0);
+                let (ahead, _) =
+                    backward.steps(seen, backward.initial_state(batch, &self.device()));
+                ahead.chunk(time, 0).into_iter().rev().map(Some).collect()
+            }
+        };
+        let steps = frames.into_iter().zip(ahead);
+        steps
+            .map(|(observation, ahead)| SrnnFeatures { observation, ahead })
+            .collect()
+    }
+
+    fn sees_ahead(&self) -> bool {
+        self.backward.is_some()
     }
 
     fn predict(&self, _: Option<Tensor<2>>, state: SrnnState) -> SrnnContext {
@@ -160,9 +233,18 @@ impl FilteringModel for Srnn {
         DiagonalGaussian::from_parameters(self.prior.forward(input))
     }
 
-    fn posterior(&self, features: &Tensor<2>, context: &mut SrnnContext) -> DiagonalGaussian {
-        let input = Tensor::cat(vec![features.clone(), context.lstm.hidden.clone()], 1);
-        DiagonalGaussian::from_parameters(self.posterior.forward(input))
+    fn posterior(&self, features: &SrnnFeatures, context: &mut SrnnContext) -> DiagonalGaussian {
+        let Some(ahead) = &features.ahead else {
+            let input = vec![features.observation.clone(), context.lstm.hidden.clone()];
+            let parameters = self.posterior.forward(Tensor::cat(input, 1));
+            return DiagonalGaussian::from_parameters(parameters);
+        };
+        let input = Tensor::cat(vec![ahead.clone(), context.latent.clone()], 1);
+        let above = DiagonalGaussian::from_parameters(self.posterior.forward(input));
+        DiagonalGaussian {
+            mean: self.prior(self.prior_input(context)).mean + above.mean,
+            ..above
+        }
     }
 
     fn emit(&self, z: Tensor<2>, context: &SrnnContext) -> Tensor<2> {
@@ -175,7 +257,7 @@ impl FilteringModel for Srnn {
 
     fn update(
         &self,
-        features: &Tensor<2>,
+        features: &SrnnFeatures,
         z: Tensor<2>,
         _: &Tensor<2>,
         context: SrnnContext,
@@ -183,7 +265,7 @@ impl FilteringModel for Srnn {
         SrnnState {
             lstm: context.lstm,
             latent: z,
-            observation: features.clone(),
+            observation: features.observation.clone(),
         }
     }
 
@@ -191,25 +273,28 @@ impl FilteringModel for Srnn {
         &[]
     }
 
-    /// The deterministic layer goes through the steps alone; all else is for all of them.
+    /// The deterministic layer goes through the steps alone; all else is for all of them, unless the
+    /// posterior needs the latent before.
     fn at_once(
         &self,
-        inputs: &[Inputs<Tensor<2>>],
+        inputs: &[Inputs<SrnnFeatures>],
         given: Option<(&DiagonalGaussian, &Tensor<2>)>,
         state: &SrnnState,
     ) -> Option<(Steps<Tensor<2>>, SrnnState)> {
-        let rows = |parts: &dyn Fn(&Inputs<Tensor<2>>) -> Tensor<2>| {
+        if given.is_none() && self.backward.is_some() {
+            return None;
+        }
+        let rows = |parts: &dyn Fn(&Inputs<SrnnFeatures>) -> Tensor<2>| {
             Tensor::cat(inputs.iter().map(parts).collect(), 0)
         };
-        let (last, rest) = inputs.split_last()?;
-        let before = rest.iter().map(|input| &input.features);
-        let before = std::iter::once(&state.observation).chain(before).cloned();
-        let before = Tensor::cat(before.collect(), 0);
-        let (hidden, lstm) = self.lstm.steps(before, state.lstm.clone());
+        let last = inputs.last()?;
+        let observations = inputs.iter().map(|input| &input.features.observation);
+        let (hidden, lstm) = self.deterministic(observations, state);
         let (posterior, latent) = match given {
             Some((posterior, latent)) => (posterior.clone(), latent.clone()),
             None => {
-                let input = vec![rows(&|input| input.features.clone()), hidden.clone()];
+                let seen = rows(&|input| input.features.observation.clone());
+                let input = vec![seen, hidden.clone()];
                 let parameters = self.posterior.forward(Tensor::cat(input, 1));
                 let posterior = DiagonalGaussian::from_parameters(parameters);
                 let latent = posterior.sample(rows(&|input| input.noise.clone()));
@@ -234,7 +319,7 @@ impl FilteringModel for Srnn {
         let state = SrnnState {
             lstm,
             latent: last_latent,
-            observation: last.features.clone(),
+            observation: last.features.observation.clone(),
         };
         Some((steps, state))
     }
@@ -284,12 +369,16 @@ mod tests {
             units: 6,
             layers: 1,
             decoder_layers: 2,
+            smoothing: false,
             likelihood: LikelihoodConfig::Bernoulli,
         };
         let model = config.init(&mut init).unwrap();
-        let inputs = |time: u32, seed: u32| -> Vec<Inputs<Tensor<2>>> {
+        let inputs = |time: u32, seed: u32| -> Vec<Inputs<SrnnFeatures>> {
             let step = |t: u32| Inputs {
-                features: numbers([BATCH, 5], seed + t, &device),
+                features: SrnnFeatures {
+                    observation: numbers([BATCH, 5], seed + t, &device),
+                    ahead: None,
+                },
                 condition: None,
                 noise: numbers([BATCH, 4], seed + 50 + t, &device),
             };
@@ -300,7 +389,7 @@ mod tests {
             for time in [1, 4] {
                 let inputs = inputs(time, 10);
                 let found = model.at_once(&inputs, None, &state).unwrap();
-                let own = |_: usize, x: &Tensor<2>, context: &mut SrnnContext, noise| {
+                let own = |_: usize, x: &SrnnFeatures, context: &mut SrnnContext, noise| {
                     let posterior = model.posterior(x, context);
                     let latent = posterior.sample(noise);
                     (posterior, latent)

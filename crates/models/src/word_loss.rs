@@ -6,7 +6,7 @@
 //! as soon as its probabilities are. No tensor here is on an autodiff device.
 
 use burn::tensor::{Device, IndexingUpdateOp, Int, Tensor, TensorData, activation};
-use mnemora_kernels::softmax::softmax;
+use mnemora_kernels::{product::product, softmax::softmax};
 
 /// Logits that exist at a time: 256 MiB.
 const LARGEST_LOGITS: usize = 1 << 26;
@@ -107,7 +107,7 @@ impl Predicted {
             .chunks(self.table.dims()[0], LARGEST_LOGITS)
             .map(|(start, rows)| {
                 let outputs = self.outputs.clone().narrow(0, start, rows);
-                softmax(outputs.matmul(columns.clone()), self.bias.clone()).1
+                softmax(product(outputs, columns.clone()), self.bias.clone()).1
             });
         let normalisers = Tensor::cat(normalisers.collect(), 0);
         normalisers - self.of_targets().1
@@ -137,7 +137,7 @@ impl Predicted {
         let mut columns_gradient: Option<(Tensor<2>, Tensor<2>)> = None;
         for (start, rows) in self.chunks(columns.dims()[0], largest) {
             let outputs = self.outputs.clone().narrow(0, start, rows);
-            let mut logits = outputs.clone().matmul(columns.clone().transpose());
+            let mut logits = product(outputs.clone(), columns.clone().transpose());
             if let Some(samples) = samples {
                 let targets = self.targets.clone().narrow(0, start, rows);
                 let hits = targets
@@ -160,10 +160,10 @@ impl Predicted {
             let weights = share.div_scalar(count).unsqueeze_dim::<2>(1);
             let weighted = outputs * weights.clone();
             let rows_of_targets = target_rows.clone().narrow(0, start, rows);
-            let expected = probabilities.clone().matmul(columns.clone());
+            let expected = product(probabilities.clone(), columns.clone());
             outputs_gradient.push((expected - rows_of_targets) * weights.clone());
-            let bias = weights.clone().transpose().matmul(probabilities.clone());
-            let table = probabilities.transpose().matmul(weighted.clone());
+            let bias = product(weights.clone().transpose(), probabilities.clone());
+            let table = product(probabilities.transpose(), weighted.clone());
             columns_gradient = Some(match columns_gradient {
                 None => (table, bias),
                 Some((all_table, all_bias)) => (all_table + table, all_bias + bias),

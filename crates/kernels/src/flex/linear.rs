@@ -23,9 +23,11 @@ use rayon::prelude::*;
 
 /// Up to so many rows the matrix is not packed.
 const FEW: usize = 32;
-/// Rows, and rows of the matrix, that are worked on together.
+/// Rows, rows of the matrix, and vectors of a row that are worked on together.
 const TILE: usize = 4;
-/// Columns of the matrix that are worked on together: those of few rows stay in the nearest cache.
+/// Rows of the matrix that one piece of it has.
+const DEPTH: usize = 32;
+/// Columns that a thread takes come in so many.
 const COLUMNS: usize = 256;
 /// Multiplications under which a second thread costs more than it saves.
 const SERIAL: usize = 1 << 21;
@@ -126,94 +128,92 @@ impl WithSimd for Ahead<'_, '_> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
+    fn with_simd<S: Simd>(mut self, simd: S) {
+        for input in (0..self.inputs).step_by(DEPTH) {
+            let depth = DEPTH.min(self.inputs - input);
+            // A tile's sums and its factors stay in registers.
+            match S::REGISTER_COUNT > 16 {
+                true => self.across::<S, TILE>(simd, [input, depth]),
+                false => self.across::<S, 2>(simd, [input, depth]),
+            }
+        }
+    }
+}
+
+impl Ahead<'_, '_> {
+    /// All columns for some inputs, `V` vectors at a time: their piece of the matrix stays in the nearest cache for
+    /// all rows.
+    #[inline(always)]
+    fn across<S: Simd, const V: usize>(&mut self, simd: S, inputs: [usize; 2]) {
         let columns = self.rows.first().map_or(0, |row| row.len());
-        for start in (0..columns).step_by(COLUMNS) {
-            let end = columns.min(start + COLUMNS);
-            let mut input = 0;
-            while input < self.inputs {
-                let inputs = if input + TILE <= self.inputs { TILE } else { 1 };
-                let mut row = 0;
-                while row < self.rows.len() {
-                    let rows = if row + TILE <= self.rows.len() {
-                        TILE
-                    } else {
-                        1
-                    };
-                    let tile = Place {
-                        x: &self.x[row * self.inputs + input..],
-                        stride: self.inputs,
-                        weight: &self.weight[input * self.width + self.first + start..],
-                        width: self.width,
-                        range: [start, end],
-                    };
-                    let out = &mut self.rows[row..row + rows];
-                    match (rows, inputs) {
-                        (TILE, TILE) => add::<S, TILE, TILE>(simd, &tile, out),
-                        (TILE, _) => add::<S, TILE, 1>(simd, &tile, out),
-                        (_, TILE) => add::<S, 1, TILE>(simd, &tile, out),
-                        _ => add::<S, 1, 1>(simd, &tile, out),
-                    }
-                    row += rows;
+        let wide = V * S::F32_LANES;
+        let mut column = 0;
+        while column + wide <= columns {
+            self.down::<S, V>(simd, inputs, column);
+            column += wide;
+        }
+        while column + S::F32_LANES <= columns {
+            self.down::<S, 1>(simd, inputs, column);
+            column += S::F32_LANES;
+        }
+        let [input, depth] = inputs;
+        for (row, x) in self.rows.iter_mut().zip(self.x.chunks_exact(self.inputs)) {
+            let factors = x[input..][..depth].iter();
+            for (k, factor) in factors.enumerate() {
+                let weights = &self.weight[(input + k) * self.width + self.first..];
+                for (sum, weight) in row[column..].iter_mut().zip(&weights[column..]) {
+                    *sum += factor * weight;
                 }
-                input += inputs;
             }
         }
     }
-}
 
-/// Where a tile of a product lies.
-struct Place<'a> {
-    /// Its first factor's rows, so far apart.
-    x: &'a [f32],
-    stride: usize,
-    /// Rows of the matrix, from the first column on, so far apart.
-    weight: &'a [f32],
-    width: usize,
-    /// Columns of the output's rows.
-    range: [usize; 2],
-}
+    /// `V` vectors of all rows.
+    #[inline(always)]
+    fn down<S: Simd, const V: usize>(&mut self, simd: S, inputs: [usize; 2], column: usize) {
+        let count = self.rows.len();
+        let mut row = 0;
+        while row + TILE <= count {
+            self.tile::<S, TILE, V>(simd, inputs, row, column);
+            row += TILE;
+        }
+        while row < count {
+            self.tile::<S, 1, V>(simd, inputs, row, column);
+            row += 1;
+        }
+    }
 
-/// `R` rows and `K` rows of the matrix.
-#[inline(always)]
-fn add<S: Simd, const R: usize, const K: usize>(
-    simd: S,
-    place: &Place<'_>,
-    rows: &mut [&mut [f32]],
-) {
-    let [start, end] = place.range;
-    let count = end - start;
-    let mut weights: [&[f32]; K] = [&[]; K];
-    let mut vectors: [&[S::f32s]; K] = [&[]; K];
-    for k in 0..K {
-        weights[k] = &place.weight[k * place.width..][..count];
-        vectors[k] = S::as_simd_f32s(weights[k]).0;
-    }
-    let mut factors = [[simd.splat_f32s(0.0); K]; R];
-    let mut outputs: [&mut [S::f32s]; R] = std::array::from_fn(|_| Default::default());
-    for (r, row) in rows.iter_mut().enumerate() {
-        let (output, rest) = S::as_mut_simd_f32s(&mut row[start..end]);
-        let done = count - rest.len();
-        for k in 0..K {
-            let factor = place.x[r * place.stride + k];
-            factors[r][k] = simd.splat_f32s(factor);
-            for (sum, weight) in rest.iter_mut().zip(&weights[k][done..]) {
-                *sum += factor * weight;
-            }
-        }
-        outputs[r] = output;
-    }
-    for j in 0..count / S::F32_LANES {
-        let mut weight = [simd.splat_f32s(0.0); K];
-        for k in 0..K {
-            weight[k] = vectors[k][j];
-        }
+    /// `V` vectors of `R` rows.
+    #[inline(always)]
+    fn tile<S: Simd, const R: usize, const V: usize>(
+        &mut self,
+        simd: S,
+        [input, depth]: [usize; 2],
+        row: usize,
+        column: usize,
+    ) {
+        let count = V * S::F32_LANES;
+        let mut factors: [&[f32]; R] = [&[]; R];
+        let mut sums = [[simd.splat_f32s(0.0); V]; R];
         for r in 0..R {
-            let mut sum = outputs[r][j];
-            for k in 0..K {
-                sum = simd.mul_add_f32s(factors[r][k], weight[k], sum);
+            factors[r] = &self.x[(row + r) * self.inputs + input..][..depth];
+            let before = S::as_simd_f32s(&self.rows[row + r][column..][..count]).0;
+            sums[r].copy_from_slice(before);
+        }
+        let weights = self.weight[input * self.width..].chunks_exact(self.width);
+        for (k, weights) in weights.take(depth).enumerate() {
+            let weights = &weights[self.first + column..][..count];
+            let weights = S::as_simd_f32s(weights).0;
+            for (sums, factors) in sums.iter_mut().zip(factors) {
+                let factor = simd.splat_f32s(factors[k]);
+                for (sum, weight) in sums.iter_mut().zip(weights) {
+                    *sum = simd.mul_add_f32s(factor, *weight, *sum);
+                }
             }
-            outputs[r][j] = sum;
+        }
+        for (r, sums) in sums.iter().enumerate() {
+            let after = &mut self.rows[row + r][column..][..count];
+            S::as_mut_simd_f32s(after).0.copy_from_slice(sums);
         }
     }
 }

@@ -217,6 +217,9 @@ pub(crate) trait FusedOps: Backend {
     /// Any shape; returns `[1]`.
     fn sum_of_squares(x: FloatTensor<Self>) -> FloatTensor<Self>;
 
+    /// `[rows, depth]` and `[depth, columns]`; returns `[rows, columns]`.
+    fn product(left: FloatTensor<Self>, right: FloatTensor<Self>) -> FloatTensor<Self>;
+
     /// `[rows, columns]` and `[columns]`; returns probabilities and log normalisers, `[rows]`.
     fn softmax(
         logits: FloatTensor<Self>,
@@ -369,6 +372,10 @@ impl FusedOps for Flex {
 
     fn sum_of_squares(x: Raw) -> Raw {
         adam::sum_of_squares(&x)
+    }
+
+    fn product(left: Raw, right: Raw) -> Raw {
+        product::of_tensors(left, right)
     }
 
     fn softmax(logits: Raw, bias: Raw) -> (Raw, Raw) {
@@ -576,6 +583,10 @@ impl<C: CheckpointStrategy> FusedOps for Autodiff<Flex, C> {
 
     fn sum_of_squares(_: FloatTensor<Self>) -> FloatTensor<Self> {
         unreachable!("the norm of a gradient is not differentiated")
+    }
+
+    fn product(_: FloatTensor<Self>, _: FloatTensor<Self>) -> FloatTensor<Self> {
+        unreachable!("a product that is differentiated is Burn's")
     }
 
     fn softmax(
@@ -894,6 +905,12 @@ pub(crate) fn conv(
 /// [`crate::adam::sum_of_squares`]
 pub(crate) fn sum_of_squares(x: Tensor<1>) -> Tensor<1> {
     Tensor::from_dispatch(<Dispatch as FusedOps>::sum_of_squares(x.into_dispatch()))
+}
+
+/// [`crate::product::product`]
+pub(crate) fn product(left: Tensor<2>, right: Tensor<2>) -> Tensor<2> {
+    let product = <Dispatch as FusedOps>::product(left.into_dispatch(), right.into_dispatch());
+    Tensor::from_dispatch(product)
 }
 
 /// [`crate::softmax::softmax`]

@@ -6,7 +6,8 @@
 
 #![allow(unsafe_code)]
 
-use super::{Raw, chunks::by_chunks, raw, simd};
+use super::{Raw, chunks::by_chunks, contiguous, raw, simd, slice};
+use burn::backend::{Flex, ops::FloatTensorOps};
 use pulp::{Simd, WithSimd};
 
 /// Up to this depth [`Outer`] makes the product of a transpose with a matrix.
@@ -15,6 +16,8 @@ const FEW: usize = 32;
 const ROWS: usize = 4;
 /// Vectors of a row that are worked on together.
 const VECTORS: usize = 4;
+/// Numbers of the output that [`Outer`] makes at a time.
+const BLOCK: usize = 1 << 14;
 /// Multiplications from which on several threads work.
 const PARALLEL: usize = 1 << 23;
 
@@ -57,6 +60,26 @@ impl<'a> Matrix<'a> {
             true => [1, self.rows as isize],
         }
     }
+}
+
+/// `left right` of tensors; the transpose of what lies in order is read as it lies.
+pub(super) fn of_tensors(left: Raw, right: Raw) -> Raw {
+    let lie = |tensor: Raw| {
+        let turned = Flex::float_transpose(tensor.clone());
+        match tensor.as_slice::<f32>().is_none() && turned.as_slice::<f32>().is_some() {
+            true => (turned, true),
+            false => (contiguous(&tensor), false),
+        }
+    };
+    let (left, right) = (lie(left), lie(right));
+    fn matrix((tensor, turned): &(Raw, bool)) -> Matrix<'_> {
+        let matrix = Matrix::new(slice(tensor), tensor.layout().shape().dims());
+        match turned {
+            true => matrix.turned(),
+            false => matrix,
+        }
+    }
+    product(matrix(&left), matrix(&right))
 }
 
 /// `left right`, `[rows of left, columns of right]`.
@@ -118,24 +141,20 @@ fn general(left: Matrix<'_>, right: Matrix<'_>) -> Vec<f32> {
 /// A product of a transpose of few rows.
 fn outer(left: Matrix<'_>, right: Matrix<'_>) -> Vec<f32> {
     let (rows, width) = (left.rows, right.columns);
-    // As many rows as one thread works on at a time; how they are shared out changes no result.
-    let share = match rows * left.columns * width < PARALLEL {
-        true => rows,
-        false => rows.div_ceil(rayon::current_num_threads()),
-    };
-    let share = share.next_multiple_of(ROWS);
+    // Zeros of a few rows are still in a near cache when the rows are made.
+    let size = (BLOCK / width.max(1)).next_multiple_of(ROWS) * width;
     by_chunks(
         rows * width,
-        (share * width).max(1),
+        size.max(1),
         || (),
-        |(), index, rows| {
+        |(), index, chunk| {
             simd(Outer {
                 left: left.values,
                 stride: left.rows,
-                first: index * share,
+                first: index * size / width,
                 right: right.values,
                 width,
-                output: rows,
+                output: chunk,
             });
         },
     )

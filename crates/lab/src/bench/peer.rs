@@ -15,7 +15,7 @@ use std::{
 use tempfile::TempDir;
 
 /// Name and text of its files.
-const SOURCES: [(&str, &str); 9] = [
+const SOURCES: [(&str, &str); 10] = [
     ("peer.py", include_str!("../../../../bench/peer.py")),
     ("work.py", include_str!("../../../../bench/work.py")),
     (
@@ -41,6 +41,10 @@ const SOURCES: [(&str, &str); 9] = [
     (
         "pytorch_relational.py",
         include_str!("../../../../bench/pytorch_relational.py"),
+    ),
+    (
+        "pytorch_language.py",
+        include_str!("../../../../bench/pytorch_language.py"),
     ),
     (
         "pytorch_limits.py",

@@ -63,6 +63,7 @@ pub(super) const MUSIC: SrnnConfig = SrnnConfig {
     units: 500,
     layers: 1,
     decoder_layers: 2,
+    smoothing: false,
     likelihood: LikelihoodConfig::Bernoulli,
 };
 
@@ -73,6 +74,7 @@ const SRNN_SPEECH: SrnnConfig = SrnnConfig {
     units: 512,
     layers: 2,
     decoder_layers: 2,
+    smoothing: false,
     likelihood: SPEECH,
 };
 

@@ -2,7 +2,7 @@
 
 use super::{
     count::{self, Parameters},
-    relational, sequences,
+    language, relational, sequences,
     work::{Prepared, Work},
 };
 use crate::{
@@ -39,6 +39,7 @@ pub fn works() -> Vec<Work> {
     works.extend(["introspection", "dnc", "vrnn", "ntm", "lru", "hybrid"].map(training_step));
     works.extend(sequences::works());
     works.extend(relational::works());
+    works.push(language::work());
     works.push(lstm("lstm-sequence", 512));
     works.push(lstm("lstm-sequence", 128));
     works.extend(kernels::works().into_iter().map(kernel));

@@ -69,6 +69,9 @@ pub struct SrnnNetworkSettings {
     pub layers: usize,
     /// Hidden layers of the decoder.
     pub decoder_layers: usize,
+    /// Whether the posterior sees what comes after a step, as the original's does; what is drawn as
+    /// expected then comes from latents that have, too.
+    pub smoothing: bool,
 }
 
 /// Sizes and choices of stochastic video generation.
@@ -164,6 +167,7 @@ impl Default for SrnnNetworkSettings {
             units: 500,
             layers: 1,
             decoder_layers: 2,
+            smoothing: false,
         }
     }
 }

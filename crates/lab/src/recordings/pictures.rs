@@ -393,7 +393,13 @@ fn expectations<M: FilteringModel + Module>(
     };
     let lines = vec![
         line("recording", batch.values[..steps * numbers].to_vec()),
-        line("expected, before each step was seen", means(&expected)),
+        line(
+            match model.sees_ahead() {
+                true => "expected, from latents that have seen all steps",
+                false => "expected, before each step was seen",
+            },
+            means(&expected),
+        ),
         line("reconstructed, after it", means(&filtered.likelihood)),
     ];
     Ok((lines, surprise))

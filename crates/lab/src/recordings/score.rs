@@ -39,15 +39,19 @@ pub(super) fn evaluate<M: FilteringModel + Module>(
             source.words()
         )));
     }
-    // About equally long ones together.
-    rows.sort_by_key(|row| source.steps(part, *row, window));
+    // About equally long ones together; only equally long ones where beliefs see what comes after.
+    let steps = |row: &usize| source.steps(part, *row, window);
+    rows.sort_by_key(steps);
+    let alone = at_work.model().sees_ahead();
+    let groups = rows.chunk_by(|a, b| !alone || steps(a) == steps(b));
+    let batches = groups.flat_map(|group| group.chunks(size));
     let samples = Stream::new(experiment.seed, &format!("{purpose} noise"));
     let particle_samples = Stream::new(experiment.seed, &format!("{purpose} particles"));
     let mut scores = Vec::new();
     let mut rounds = Rounds::default();
     let mut particles = Particles::default();
     let device = at_work.model().devices().remove(0);
-    for (index, rows) in rows.chunks(size).enumerate() {
+    for (index, rows) in batches.enumerate() {
         let index = index as u64;
         let batch = source.whole(part, rows, window)?;
         let observations = upload(&batch, &device);

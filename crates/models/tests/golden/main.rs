@@ -198,9 +198,8 @@ fn filtering_with_vrnn() {
     filtering_pass("gtmm_vrnn");
 }
 
-#[test]
-fn filtering_with_the_stochastic_recurrent_network() {
-    let golden = Golden::open("srnn");
+fn stochastic_recurrent_network(file: &str) {
+    let golden = Golden::open(file);
     let device = Device::default().autodiff();
     let config = SrnnConfig {
         observation: golden.shape("observations")[2],
@@ -209,10 +208,21 @@ fn filtering_with_the_stochastic_recurrent_network() {
         units: golden.shape("prior.output.weight")[0],
         layers: 1,
         decoder_layers: 2,
+        smoothing: golden.has("backward.bias"),
         likelihood: LikelihoodConfig::Bernoulli,
     };
     let model = config.init(&mut initializer(&device)).unwrap();
     check_pass(&golden, model, &device);
+}
+
+#[test]
+fn filtering_with_the_stochastic_recurrent_network() {
+    stochastic_recurrent_network("srnn");
+}
+
+#[test]
+fn smoothing_with_the_stochastic_recurrent_network() {
+    stochastic_recurrent_network("srnn_smoothing");
 }
 
 #[test]
