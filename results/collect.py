@@ -51,9 +51,22 @@ LATER = {
 
 
 def label(experiment: dict, command: str) -> str:
-    """The memory or the model, how beliefs are found (as `Experiment::label`), which slots are read, and a rate that the command sets."""
-    rate = re.search(r"training\.learning_rate=(\S+)", command)
-    return model_label(experiment) + (f"-rate-{rate[1]}" if rate else "")
+    """The memory or the model, how beliefs are found (as `Experiment::label`), which slots are read, and what the command sets of a rate or of the
+    inference network's size."""
+    label = model_label(experiment)
+    for key, name in (("training.learning_rate", "rate"), ("filtering.hidden", "units")):
+        if found := re.search(rf"{re.escape(key)}=(\S+)", command):
+            label += f"-{name}-{found[1]}"
+    return label
+
+
+def setting(experiment: dict) -> str:
+    """The experiment; of programs also their family and, where it matters, how many operations they have."""
+    if experiment["task"]["name"] != "programs":
+        return experiment["name"]
+    programs = experiment["task"]["programs"]
+    strings = programs["family"] in ("copy", "reverse", "double")
+    return f"{experiment['name']}, {programs['family']}" + ("" if strings else f", nesting {programs['nesting']}")
 
 
 def place(label: str) -> tuple[int, str]:
@@ -120,7 +133,7 @@ def rows_of(replicas: list[dict]) -> list[dict]:
     seeds = [run["seed"] for run in replicas]
     commits = sorted({run["origin"]["commit"] for run in replicas})
     common = {
-        "setting": experiment["name"],
+        "setting": setting(experiment),
         "model": label(experiment, origin["command"]),
         "seeds": seeds,
         "command": f"{command(first)}, seeds {seeds}",
@@ -174,6 +187,9 @@ def main() -> int:
     target, directories = Path(sys.argv[1]), [Path(name) for name in sys.argv[2:]]
     groups = defaultdict(list)
     for directory in directories:
+        if not (directory / "evaluation.json").exists():
+            print(f"{directory}: not evaluated yet, left out", file=sys.stderr)
+            continue
         run = read_run(directory)
         groups[json.dumps(run["experiment"], sort_keys=True)].append(run)
     fresh = [row for replicas in groups.values() for row in rows_of(replicas)]
