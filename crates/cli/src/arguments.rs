@@ -209,6 +209,9 @@ pub struct Bench {
     /// Time variational filtering of sequences of 20 to 500 steps instead
     #[arg(long, conflicts_with_all = ["slots", "length", "peer", "rounds", "only", "compiled", "threads"])]
     pub inference: bool,
+    /// Time the batches of a small experiment of each task, and the updates that use them up, instead
+    #[arg(long, conflicts_with_all = ["inference", "slots", "length", "peer", "rounds", "only", "compiled", "threads"])]
+    pub batches: bool,
     /// Time a training step of small models, and measure its memory, on sequences of 25 to 1,000
     /// steps, whole and by segments, instead
     #[arg(long, conflicts_with_all = ["slots", "peer", "rounds", "only", "compiled", "threads"])]

@@ -139,6 +139,14 @@ fn bench_command(arguments: &Bench) -> Result<u8, LabError> {
     if arguments.length {
         return bench_length(steps, arguments.out.as_deref(), arguments.json);
     }
+    if arguments.batches {
+        let rows = bench::bench_batches(steps)?;
+        match arguments.json {
+            true => say_lines(&rows)?,
+            false => say(bench::batch_table(&rows).trim_end())?,
+        }
+        return Ok(0);
+    }
     if arguments.inference {
         let rows = bench::bench_inference(steps)?;
         match arguments.json {

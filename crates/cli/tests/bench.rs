@@ -57,6 +57,22 @@ fn without_a_peer_each_row_has_our_time_and_its_share_of_the_limit() {
 }
 
 #[test]
+fn batches_of_every_task_are_timed_beside_their_updates() {
+    let ended = succeed(mnemora(["bench", "--batches", "--steps", "1", "--json"]));
+    let rows: Vec<Value> = ended
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("each line is a JSON object"))
+        .collect();
+    assert_eq!(rows.len(), 18);
+    for row in &rows {
+        for time in ["batch_ms", "update_ms", "times_faster"] {
+            assert!(row[time].as_f64().is_some_and(|ms| ms > 0.0), "{row}");
+        }
+    }
+}
+
+#[test]
 fn a_missing_interpreter_is_refused_before_anything_is_measured() {
     let message = refuse(short(&["--peer", "no-such-python"]));
     assert_says(&message, &["no-such-python", "--peer none"]);

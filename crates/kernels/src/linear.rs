@@ -192,7 +192,7 @@ mod tests {
     /// Two steps through one map, the second from what the first gave, are two uses of the map.
     #[test]
     fn a_map_of_a_time_loop_agrees_with_its_uses_one_by_one() {
-        for (rows, size) in [(1, 1), (2, 5), (3, 16), (33, 7)] {
+        for (rows, size) in [(1, 1), (2, 5), (3, 16), (33, 7), (128, 9), (150, 20)] {
             for activation in ALL {
                 let shape = [rows, size, size];
                 let name = format!("{shape:?}, {activation:?}");

@@ -4,7 +4,7 @@
 //!
 //! | file | what it holds |
 //! | --- | --- |
-//! | `works.rs`, `sequences.rs`, `relational.rs` | what is timed |
+//! | `works.rs`, `sequences.rs`, `relational.rs`, `language.rs` | what is timed |
 //! | `work.rs` | a piece of work, and the clock |
 //! | `peer.rs` | PyTorch as a child process |
 //! | `limits.rs`, `count.rs` | what the machine can do, what a work costs at least |
@@ -12,7 +12,9 @@
 //! | `slots.rs` | a memory's step by its slots |
 //! | `length.rs` | a training step by the length of sequences |
 //! | `inference.rs` | variational filtering by the same |
+//! | `batches.rs` | the tasks' batches beside the updates that use them up |
 
+mod batches;
 mod count;
 mod inference;
 mod language;
@@ -27,6 +29,7 @@ mod table;
 mod work;
 mod works;
 
+pub use batches::{BatchRow, batch_table, bench_batches};
 pub use inference::{InferenceRow, bench_inference, inference_table};
 pub use length::{
     LengthGrowth, LengthRow, bench_length, draw_length, length_growth, length_table, one_length,

@@ -20,7 +20,7 @@ use burn::{
 use mnemora_memory::{AnyCore, Initializer};
 use mnemora_models::{Answers, SequenceModel};
 use mnemora_worlds::{CopyBatch, CopyTask, Stream};
-use std::{ops::Range, path::Path};
+use std::{hint::black_box, ops::Range, path::Path};
 
 /// Pixels that a bit takes in pictures.
 const CELL: usize = 10;
@@ -145,6 +145,13 @@ impl Learner for CopyLearner {
         const NAMES: [&str; 2] = ["log likelihood", "bit error"];
         self.updates
             .make(&mut self.model, experiment, step, gradients, &NAMES, terms)
+    }
+
+    fn draw_batch(&self, experiment: &Experiment, step: u64) -> Result<(), LabError> {
+        let data = Stream::new(experiment.seed, "data");
+        let size = experiment.training.batch;
+        black_box(self.task.batch(&data, step - 1, size, None));
+        Ok(())
     }
 
     fn deferred(&self) -> bool {

@@ -27,7 +27,7 @@ use burn::{
 use mnemora_memory::{AnyCore, AnyCoreState, Bundle, Initializer, RecurrentCore, TensorMapper};
 use mnemora_models::{LanguageModel, WordDropout, WordSamples, Words};
 use mnemora_worlds::{Part, Stream, Text, TextBatch};
-use std::path::Path;
+use std::{hint::black_box, path::Path};
 
 /// What tensors of the carried state are called in a checkpoint, before their number.
 const CARRIED: &str = "carried.";
@@ -248,6 +248,15 @@ impl Learner for LanguageLearner {
         self.updates
             .make(&mut self.model, experiment, step, gradients, &NAMES, terms)?;
         self.carried = self.carries.then_some(learned.state);
+        Ok(())
+    }
+
+    fn draw_batch(&self, experiment: &Experiment, step: u64) -> Result<(), LabError> {
+        let index = step - 1;
+        let batch = self
+            .text
+            .batch(Part::Train, index, experiment.training.batch, self.window)?;
+        black_box(batch);
         Ok(())
     }
 

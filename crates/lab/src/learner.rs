@@ -44,6 +44,9 @@ pub trait Learner: Send {
     /// shows.
     fn step(&mut self, experiment: &Experiment, step: u64) -> Result<(), StepFailure>;
 
+    /// Makes the batch of update `step` and lets go of it.
+    fn draw_batch(&self, experiment: &Experiment, step: u64) -> Result<(), LabError>;
+
     /// Whether [`metrics`](Self::metrics) waits for the device.
     fn deferred(&self) -> bool;
 

@@ -24,7 +24,7 @@ use burn::{
 use mnemora_memory::{AnyCore, Initializer};
 use mnemora_models::{Classified, Classifier};
 use mnemora_worlds::{NthFarthest, NthFarthestBatch, Stream};
-use std::path::Path;
+use std::{hint::black_box, path::Path};
 
 /// Pixels that a number takes in pictures.
 const CELL: usize = 12;
@@ -181,6 +181,13 @@ impl Learner for NthFarthestLearner {
             self.admitted = Some(curriculum.stage());
             curriculum.observe(made.terms[1]);
         }
+        Ok(())
+    }
+
+    fn draw_batch(&self, experiment: &Experiment, step: u64) -> Result<(), LabError> {
+        let data = Stream::new(experiment.seed, "data");
+        let task = self.training_task()?;
+        black_box(task.batch(&data, step - 1, experiment.training.batch));
         Ok(())
     }
 

@@ -23,7 +23,7 @@ use mnemora_models::{DecoderInput, EncoderDecoder, PackedSymbols, Written, one_h
 use mnemora_worlds::{
     Alphabet, Correct, Curriculum, Hardness, Part, ProgramBatch, Programs, Stream,
 };
-use std::path::Path;
+use std::{hint::black_box, path::Path};
 
 /// Recurrent cores that learn to execute programs.
 ///
@@ -233,6 +233,16 @@ impl Learner for ProgramLearner {
             self.admitted = Some(stages.stage());
             stages.observe(made.terms[1]);
         }
+        Ok(())
+    }
+
+    fn draw_batch(&self, experiment: &Experiment, step: u64) -> Result<(), LabError> {
+        let data = Stream::new(experiment.seed, "data");
+        let (size, curriculum) = (experiment.training.batch, self.training_curriculum());
+        let batch = self
+            .task
+            .batch(Part::Train, &data, step - 1, size, curriculum);
+        black_box(batch);
         Ok(())
     }
 

@@ -32,7 +32,7 @@ use mnemora_models::{
     SvgSkips, VrnnConfig,
 };
 use mnemora_worlds::{Part, Scale, SequenceBatch, Stream};
-use std::{path::Path, sync::Arc};
+use std::{hint::black_box, path::Path, sync::Arc};
 
 /// A model that learns from recordings. What batch norm does to frames of unequal sequences is not
 /// asked for: training sequences are windows of one length.
@@ -246,6 +246,13 @@ where
         let gradients = ParameterGradients::of(&self.model, loss.backward());
         self.updates
             .make(&mut self.model, experiment, step, gradients, &TERMS, terms)
+    }
+
+    fn draw_batch(&self, experiment: &Experiment, step: u64) -> Result<(), LabError> {
+        let stream = Stream::new(experiment.seed, "data");
+        let size = experiment.training.batch;
+        black_box(self.source.windows(&stream, step - 1, size, self.window)?);
+        Ok(())
     }
 
     fn deferred(&self) -> bool {

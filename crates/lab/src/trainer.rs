@@ -22,7 +22,7 @@ use mnemora_worlds::{
     Batch, DataSet, DynamicDependency, MnistMap, ParityRecall, PerfectRecall, Prefetch, Scale,
     SimilarityCuedRecall, Split, Stream, Task,
 };
-use std::{path::Path, sync::Arc};
+use std::{hint::black_box, path::Path, sync::Arc};
 
 /// Batches made ahead of training.
 const AHEAD: usize = 8;
@@ -304,6 +304,13 @@ impl Learner for FrameLearner {
         let batch = self.next_batch(experiment, step);
         let batch = batch.map_err(StepFailure::Batch)?;
         self.trainer.step(experiment, step, batch)
+    }
+
+    fn draw_batch(&self, experiment: &Experiment, step: u64) -> Result<(), LabError> {
+        let stream = Stream::new(experiment.seed, "data");
+        let size = experiment.training.batch;
+        black_box(self.task.batch(Split::Train, &stream, step - 1, size));
+        Ok(())
     }
 
     fn deferred(&self) -> bool {

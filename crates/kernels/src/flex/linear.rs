@@ -377,10 +377,10 @@ pub(super) fn to_input(gradient: &Raw, weight: &Raw) -> Raw {
 }
 
 /// The gradient of a matrix `[inputs, width]` from inputs `[rows, inputs]` and gradients `[rows, width]`.
-pub(super) fn to_weight(x: &[f32], gradient: &[f32], [inputs, width]: [usize; 2]) -> Raw {
+pub(super) fn to_weight(x: &[f32], gradient: &[f32], [inputs, width]: [usize; 2]) -> Vec<f32> {
     let rows = gradient.len() / width.max(1);
     let x = Matrix::new(x, [rows, inputs]).turned();
-    product::product(x, Matrix::new(gradient, [rows, width]))
+    product::numbers(x, Matrix::new(gradient, [rows, width]))
 }
 
 /// Sums of some columns, from `first` on.
@@ -503,7 +503,8 @@ pub(super) fn tracked<C: CheckpointStrategy>(
                 grads.register::<Flex>(node.id, to_input(&outer, &saved.weight));
             }
             if let Some(node) = to_weight_node {
-                grads.register::<Flex>(node.id, to_weight(slice(&saved.x), slice(&outer), shape));
+                let gradient = to_weight(slice(&saved.x), slice(&outer), shape);
+                grads.register::<Flex>(node.id, raw(gradient, shape));
             }
         }
     }

@@ -96,21 +96,36 @@ pub(super) fn numbers(left: Matrix<'_>, right: Matrix<'_>) -> Vec<f32> {
     if left.turned && !right.turned && (1..=FEW).contains(&left.columns) {
         return outer(left, right);
     }
-    general(left, right)
+    general(None, left, right)
 }
 
-fn general(left: Matrix<'_>, right: Matrix<'_>) -> Vec<f32> {
+/// The same added to numbers, if there are any.
+///
+/// # Panics
+/// If there are not as many of them.
+pub(super) fn numbers_on_top(
+    below: Option<Vec<f32>>,
+    left: Matrix<'_>,
+    right: Matrix<'_>,
+) -> Vec<f32> {
+    assert_eq!(left.columns, right.rows, "depth of a product");
+    general(below, left, right)
+}
+
+fn general(below: Option<Vec<f32>>, left: Matrix<'_>, right: Matrix<'_>) -> Vec<f32> {
     let (rows, depth, columns) = (left.rows, left.columns, right.columns);
     let count = rows * columns;
-    let mut output = Vec::<f32>::with_capacity(count);
+    let adds = below.is_some();
+    let mut output = below.unwrap_or_else(|| Vec::with_capacity(count));
+    assert!(!adds || output.len() == count, "numbers below a product");
     let [left_row, left_column] = left.strides();
     let [right_row, right_column] = right.strides();
     let parallelism = match count * depth < PARALLEL {
         true => gemm::Parallelism::None,
         false => gemm::Parallelism::Rayon(0),
     };
-    // SAFETY: both matrices have as many numbers as their sizes say, there is room for the output, and it is not
-    // read. All of it is written, also where there is no depth.
+    // SAFETY: both matrices have as many numbers as their sizes say, and there is room for the output. It is read
+    // only where it was filled; all of it is written, also where there is no depth.
     unsafe {
         gemm::gemm(
             rows,
@@ -119,14 +134,14 @@ fn general(left: Matrix<'_>, right: Matrix<'_>) -> Vec<f32> {
             output.as_mut_ptr(),
             1,
             columns as isize,
-            false,
+            adds,
             left.values.as_ptr(),
             left_column,
             left_row,
             right.values.as_ptr(),
             right_column,
             right_row,
-            0.0,
+            if adds { 1.0 } else { 0.0 },
             1.0,
             false,
             false,
@@ -294,6 +309,25 @@ mod tests {
                     let error = (f64::from(*found) - expected).abs();
                     assert!(error < 1e-4, "{found} {expected}, {rows} {depth} {columns}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn a_product_is_added_to_what_is_below() {
+        for [rows, depth, columns] in [[1, 1, 1], [5, 0, 3], [40, 130, 33]] {
+            let left = random(rows * depth, 1);
+            let right = random(depth * columns, 2);
+            let below = random(rows * columns, 3);
+            let left = Matrix::new(&left, [rows, depth]);
+            let right = Matrix::new(&right, [depth, columns]);
+            let product = numbers_on_top(None, left, right);
+            let sum = numbers_on_top(Some(below.clone()), left, right);
+            for ((sum, below), product) in sum.iter().zip(below).zip(product) {
+                assert!(
+                    (sum - below - product).abs() < 1e-4,
+                    "{rows} {depth} {columns}"
+                );
             }
         }
     }

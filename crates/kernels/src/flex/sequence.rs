@@ -275,12 +275,13 @@ pub(super) fn tracked<C: CheckpointStrategy>(
             }
             if let Some(node) = to_recurrent {
                 let before = &slice(&saved.hidden)[..count * hidden];
-                grads.register::<Flex>(node.id, to_weight(before, &gates, [hidden, width]));
+                let gradient = to_weight(before, &gates, [hidden, width]);
+                grads.register::<Flex>(node.id, raw(gradient, [hidden, width]));
             }
             let [inputs, _] = saved.weight_input.layout().shape().dims();
             if let Some(node) = to_input {
                 let gradient = to_weight(slice(&saved.x), &gates, [inputs, width]);
-                grads.register::<Flex>(node.id, gradient);
+                grads.register::<Flex>(node.id, raw(gradient, [inputs, width]));
             }
             if let Some(node) = to_x {
                 let turned = Matrix::new(slice(&saved.weight_input), [inputs, width]).turned();

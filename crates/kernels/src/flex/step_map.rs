@@ -8,6 +8,7 @@
 use super::{
     Raw, contiguous,
     linear::{affine, before_activation, column_sums, to_input, to_weight},
+    product::{Matrix, numbers_on_top},
     raw, slice,
 };
 use crate::linear::Activation;
@@ -31,7 +32,7 @@ struct Shared {
     /// Weight and bias.
     map: OnceLock<[Raw; 2]>,
     /// What uses have left so far: inputs, and gradients of their products.
-    rows: Mutex<[Vec<f32>; 2]>,
+    left: Mutex<Vec<[Raw; 2]>>,
 }
 
 impl MapUses {
@@ -40,14 +41,13 @@ impl MapUses {
         map.expect("a map is prepared before its first use")
     }
 
-    fn push(&self, input: &[f32], gradient: &[f32]) {
-        let mut rows = self.0.rows.lock().unwrap_or_else(PoisonError::into_inner);
-        rows[0].extend_from_slice(input);
-        rows[1].extend_from_slice(gradient);
+    fn push(&self, input: Raw, gradient: Raw) {
+        let mut left = self.0.left.lock().unwrap_or_else(PoisonError::into_inner);
+        left.push([input, gradient]);
     }
 
-    fn take(&self) -> [Vec<f32>; 2] {
-        std::mem::take(&mut *self.0.rows.lock().unwrap_or_else(PoisonError::into_inner))
+    fn take(&self) -> Vec<[Raw; 2]> {
+        std::mem::take(&mut *self.0.left.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -57,6 +57,35 @@ pub(super) fn prepare(weight: &Raw, bias: &Raw, uses: &MapUses) -> Raw {
         .map
         .get_or_init(|| [contiguous(weight), contiguous(bias)]);
     raw(vec![0.0], [1])
+}
+
+/// The sum of the products of what uses left.
+fn weight_gradient(left: &[[Raw; 2]], [inputs, outputs]: [usize; 2]) -> Vec<f32> {
+    /// Rows of a use from which on its product is worth a pass over the sum.
+    const MANY: usize = 128;
+    let rows = |part: usize, width: usize| -> Vec<f32> {
+        let parts: Vec<&[f32]> = left.iter().map(|both| slice(&both[part])).collect();
+        debug_assert!(parts.iter().all(|rows| rows.len().is_multiple_of(width)));
+        parts.concat()
+    };
+    if left
+        .iter()
+        .any(|[_, gradient]| slice(gradient).len() < MANY * outputs)
+    {
+        let (x, gradient) = (rows(0, inputs), rows(1, outputs));
+        return to_weight(&x, &gradient, [inputs, outputs]);
+    }
+    let mut sum = None;
+    for [x, gradient] in left {
+        let count = slice(gradient).len() / outputs;
+        let x = Matrix::new(slice(x), [count, inputs]).turned();
+        sum = Some(numbers_on_top(
+            sum,
+            x,
+            Matrix::new(slice(gradient), [count, outputs]),
+        ));
+    }
+    sum.unwrap_or_else(|| vec![0.0; inputs * outputs])
 }
 
 pub(super) fn tracked_map<C: CheckpointStrategy>(
@@ -74,14 +103,21 @@ pub(super) fn tracked_map<C: CheckpointStrategy>(
             // What each use registered says only that there was one.
             let _ = grads.consume::<Flex>(&ops.node);
             let [inputs, outputs]: [usize; 2] = ops.state.map()[0].layout().shape().dims();
-            let [rows, gradients] = ops.state.take();
+            let left = ops.state.take();
             let [weight, to_bias] = ops.parents;
             if let Some(node) = to_bias {
-                let sums = column_sums(&gradients, outputs);
+                let mut sums = vec![0.0; outputs];
+                for [_, gradient] in &left {
+                    let of_use = column_sums(slice(gradient), outputs);
+                    sums.iter_mut()
+                        .zip(of_use)
+                        .for_each(|(sum, of_use)| *sum += of_use);
+                }
                 grads.register::<Flex>(node.id, raw(sums, [outputs]));
             }
             if let Some(node) = weight {
-                grads.register::<Flex>(node.id, to_weight(&rows, &gradients, [inputs, outputs]));
+                let gradient = weight_gradient(&left, [inputs, outputs]);
+                grads.register::<Flex>(node.id, raw(gradient, [inputs, outputs]));
             }
         }
     }
@@ -135,12 +171,14 @@ pub(super) fn tracked_use<C: CheckpointStrategy>(
             let outer = grads.consume::<Flex>(&ops.node);
             let outer = before_activation(outer, &output, activation);
             let [to_x, to_map] = ops.parents;
-            if let Some(node) = to_map {
-                uses.push(slice(&x), slice(&outer));
+            if let Some(node) = &to_map {
                 grads.register::<Flex>(node.id, raw(vec![0.0], [1]));
             }
             if let Some(node) = to_x {
                 grads.register::<Flex>(node.id, to_input(&outer, &uses.map()[0]));
+            }
+            if to_map.is_some() {
+                uses.push(x, outer);
             }
         }
     }

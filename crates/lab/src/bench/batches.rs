@@ -1,0 +1,130 @@
+//! What the batches of the tasks cost beside the updates that use them up.
+
+use super::median;
+use crate::{
+    LabError,
+    device::find_device,
+    experiments::load_experiment,
+    learner::{Learner, StepFailure},
+    open::prepare,
+    train::on_large_stack,
+};
+use serde::Serialize;
+use std::time::Instant;
+
+/// Small experiments of all tasks, and what is set in them. Where there is a curriculum it is at its first stage.
+const EXPERIMENTS: [(&str, Option<&str>); 18] = [
+    ("perfect-recall-small", None),
+    ("parity-recall-small", None),
+    ("one-shot-recall-small", None),
+    ("dynamic-dependency-small", None),
+    ("similarity-cued-recall-small", None),
+    ("mnist-map-small", None),
+    ("copy", None),
+    ("nth-farthest-small", None),
+    ("learning-to-execute-small", Some("addition")),
+    ("learning-to-execute-small", Some("control")),
+    ("learning-to-execute-small", Some("full-program")),
+    ("memorization-small", Some("copy")),
+    ("memorization-small", Some("reverse")),
+    ("memorization-small", Some("double")),
+    ("books-small", None),
+    ("jsb-chorales-small", None),
+    ("speech-small", None),
+    ("video-small", None),
+];
+/// Batches that are drawn for one number.
+const DRAWS: u64 = 16;
+
+/// Batches and updates of one experiment.
+#[derive(Clone, Debug, Serialize)]
+pub struct BatchRow {
+    /// `batch/EXPERIMENT`, with the family of programs.
+    pub work: String,
+    /// Sequences of a batch.
+    pub sequences: usize,
+    /// Median wall time of a batch in milliseconds.
+    pub batch_ms: f64,
+    /// Median wall time of an update, its batch among it, in milliseconds.
+    pub update_ms: f64,
+    /// How much faster batches are made than used up.
+    pub times_faster: f64,
+    /// Times both were timed.
+    pub repetitions: usize,
+    /// Processor threads.
+    pub threads: usize,
+}
+
+/// Times batches and updates of a small experiment of each task.
+pub fn bench_batches(repetitions: usize) -> Result<Vec<BatchRow>, LabError> {
+    on_large_stack(|| {
+        EXPERIMENTS
+            .into_iter()
+            .map(|(name, family)| measure(name, family, repetitions))
+            .collect()
+    })
+}
+
+fn measure(name: &str, family: Option<&str>, repetitions: usize) -> Result<BatchRow, LabError> {
+    let set: Vec<String> = family
+        .map(|family| format!("task.programs.family={family}"))
+        .into_iter()
+        .collect();
+    let mut experiment = load_experiment(name, &set)?;
+    let device = find_device(None)?.autodiff();
+    let (_, mut learner) = prepare(&mut experiment, None, &device)?;
+    let learner: &mut dyn Learner = learner.as_mut();
+    let (mut batches, mut updates) = (Vec::new(), Vec::new());
+    // One more than is counted, to warm up.
+    for repetition in 0..=repetitions as u64 {
+        let clock = Instant::now();
+        for draw in 1..=DRAWS {
+            learner.draw_batch(&experiment, repetition * DRAWS + draw)?;
+        }
+        let batch = 1e3 * clock.elapsed().as_secs_f64() / DRAWS as f64;
+        let clock = Instant::now();
+        learner
+            .step(&experiment, repetition + 1)
+            .map_err(|failure| match failure {
+                StepFailure::Batch(error) => error,
+                StepFailure::NonFinite { what, .. } => {
+                    LabError::Configuration(format!("{name}: {what} is not finite"))
+                }
+            })?;
+        if repetition > 0 {
+            batches.push(batch);
+            updates.push(1e3 * clock.elapsed().as_secs_f64());
+        }
+    }
+    let (batch_ms, update_ms) = (median(batches), median(updates));
+    Ok(BatchRow {
+        work: match family {
+            Some(family) => format!("batch/{name}/{family}"),
+            None => format!("batch/{name}"),
+        },
+        sequences: experiment.training.batch,
+        batch_ms,
+        update_ms,
+        times_faster: update_ms / batch_ms,
+        repetitions,
+        threads: rayon::current_num_threads(),
+    })
+}
+
+/// The rows as a table.
+pub fn batch_table(rows: &[BatchRow]) -> String {
+    let mut text = String::from(
+        "| batches of | sequences | ms a batch | ms an update | times faster |\n| --- | --- | --- | --- | --- |\n",
+    );
+    for row in rows {
+        text.push_str(&format!(
+            "| {} | {} | {:.3} | {:.1} | {:.0} |\n",
+            row.work.trim_start_matches("batch/"),
+            row.sequences,
+            row.batch_ms,
+            row.update_ms,
+            row.times_faster
+        ));
+    }
+    text
+}
