@@ -40,8 +40,8 @@ fn plain(x: Tensor<2>, weight: Tensor<2>, bias: Tensor<1>, activation: Activatio
     }
 }
 
-/// An affine map prepared for the steps of one sequence: the gradient of its weights is one product over
-/// all steps.
+/// An affine map prepared for the steps of one sequence: the gradient of its weights is made for all steps
+/// together.
 ///
 /// One backward pass uses it up: a sequence that goes on after it needs the map prepared again.
 #[derive(Clone, Debug)]

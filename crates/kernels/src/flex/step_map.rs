@@ -1,5 +1,5 @@
 //! An affine map that a time loop uses at every step: the gradient of its weights is one product over all
-//! steps, not one a step and a sum as large as the weights.
+//! steps, or, where a step has many rows, one a step that is added where the sum lies.
 //!
 //! As in [`super::steps`], the weights enter a sequence through one node of the graph, whose value says
 //! nothing. Each use leaves its input and the gradient of its product with that node, whose own backward
