@@ -87,6 +87,13 @@ impl CopyLearner {
         })
     }
 
+    /// The batch from which update `step` learns.
+    fn training_batch(&self, experiment: &Experiment, step: u64) -> CopyBatch {
+        let data = Stream::new(experiment.seed, "data");
+        let size = experiment.training.batch;
+        self.task.batch(&data, step - 1, size, None)
+    }
+
     /// One string of `length` vectors, and what the model answers to it.
     fn answer(&self, stream: &Stream, index: u64, length: usize) -> (CopyBatch, Answers) {
         let model = self.model.valid();
@@ -129,9 +136,7 @@ impl Learner for CopyLearner {
     /// The loss is the mean over the batch of minus the log likelihood, divided by the number of
     /// bits that are answered, so that long strings do not outweigh short ones.
     fn step(&mut self, experiment: &Experiment, step: u64) -> Result<(), StepFailure> {
-        let data = Stream::new(experiment.seed, "data");
-        let size = experiment.training.batch;
-        let batch = self.task.batch(&data, step - 1, size, None);
+        let batch = self.training_batch(experiment, step);
         let bits = answer_bits(&batch) as f64;
         let strings = Strings::new(batch, &self.device);
         let answers = self.model.forward(strings.inputs);
@@ -148,9 +153,7 @@ impl Learner for CopyLearner {
     }
 
     fn draw_batch(&self, experiment: &Experiment, step: u64) -> Result<(), LabError> {
-        let data = Stream::new(experiment.seed, "data");
-        let size = experiment.training.batch;
-        black_box(self.task.batch(&data, step - 1, size, None));
+        black_box(self.training_batch(experiment, step));
         Ok(())
     }
 

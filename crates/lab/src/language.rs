@@ -90,6 +90,14 @@ impl LanguageLearner {
         self.model.core.initial_state(self.batch, &self.device)
     }
 
+    /// The window of every stream from which update `step` learns.
+    fn training_batch(&self, step: u64) -> Result<TextBatch, LabError> {
+        let batch = self
+            .text
+            .batch(Part::Train, step - 1, self.batch, self.window)?;
+        Ok(batch)
+    }
+
     /// Reads a held-out text aloud: passages as the model goes on with it.
     fn passages(
         &self,
@@ -222,10 +230,7 @@ impl Learner for LanguageLearner {
     /// The loss is the mean over the words of minus their log likelihood: by the full softmax, or estimated from
     /// `language.samples` words.
     fn step(&mut self, experiment: &Experiment, step: u64) -> Result<(), StepFailure> {
-        let window = self
-            .text
-            .batch(Part::Train, step - 1, self.batch, self.window)
-            .map_err(|error| StepFailure::Batch(error.into()))?;
+        let window = self.training_batch(step).map_err(StepFailure::Batch)?;
         let plain = self.device.clone().inner();
         let words = Words::new(&window.inputs, &window.targets, window.batch, &plain);
         let dropout = dropout(experiment, step, self.batch * self.window, &plain);
@@ -251,12 +256,8 @@ impl Learner for LanguageLearner {
         Ok(())
     }
 
-    fn draw_batch(&self, experiment: &Experiment, step: u64) -> Result<(), LabError> {
-        let index = step - 1;
-        let batch = self
-            .text
-            .batch(Part::Train, index, experiment.training.batch, self.window)?;
-        black_box(batch);
+    fn draw_batch(&self, _: &Experiment, step: u64) -> Result<(), LabError> {
+        black_box(self.training_batch(step)?);
         Ok(())
     }
 

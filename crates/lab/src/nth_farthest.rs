@@ -113,6 +113,17 @@ impl NthFarthestLearner {
         })
     }
 
+    /// The batch from which update `step` learns.
+    fn training_batch(
+        &self,
+        experiment: &Experiment,
+        step: u64,
+    ) -> Result<NthFarthestBatch, LabError> {
+        let data = Stream::new(experiment.seed, "data");
+        let task = self.training_task()?;
+        Ok(task.batch(&data, step - 1, experiment.training.batch))
+    }
+
     /// One sequence, and what the model makes of it.
     fn answer(&self, stream: &Stream, index: u64) -> (NthFarthestBatch, Classified) {
         let model = self.model.valid();
@@ -163,9 +174,8 @@ impl Learner for NthFarthestLearner {
     ///
     /// A curriculum needs the accuracy of each step, so that with one no step is looked at later.
     fn step(&mut self, experiment: &Experiment, step: u64) -> Result<(), StepFailure> {
-        let data = Stream::new(experiment.seed, "data");
-        let task = self.training_task().map_err(StepFailure::Batch)?;
-        let batch = task.batch(&data, step - 1, experiment.training.batch);
+        let batch = self.training_batch(experiment, step);
+        let batch = batch.map_err(StepFailure::Batch)?;
         let questions = Questions::new(batch, &self.device);
         let said = self.model.forward(questions.inputs);
         let likelihood = said.log_likelihood(questions.targets.clone()).mean();
@@ -185,9 +195,7 @@ impl Learner for NthFarthestLearner {
     }
 
     fn draw_batch(&self, experiment: &Experiment, step: u64) -> Result<(), LabError> {
-        let data = Stream::new(experiment.seed, "data");
-        let task = self.training_task()?;
-        black_box(task.batch(&data, step - 1, experiment.training.batch));
+        black_box(self.training_batch(experiment, step)?);
         Ok(())
     }
 

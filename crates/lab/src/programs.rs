@@ -100,6 +100,14 @@ impl ProgramLearner {
         self.curriculum.at(hardness(stage, self.task.target()))
     }
 
+    /// The batch from which update `step` learns.
+    fn training_batch(&self, experiment: &Experiment, step: u64) -> ProgramBatch {
+        let data = Stream::new(experiment.seed, "data");
+        let (size, curriculum) = (experiment.training.batch, self.training_curriculum());
+        self.task
+            .batch(Part::Train, &data, step - 1, size, curriculum)
+    }
+
     /// What a model writes, fed by what it wrote before or, if it is `taught`, by what is right.
     fn write(&self, model: &EncoderDecoder<AnyCore>, asked: &Questions, taught: bool) -> Written {
         let input = match self.input {
@@ -210,11 +218,7 @@ impl Learner for ProgramLearner {
     /// A curriculum in stages needs the accuracy of each step, so that with one no step is looked at
     /// later.
     fn step(&mut self, experiment: &Experiment, step: u64) -> Result<(), StepFailure> {
-        let data = Stream::new(experiment.seed, "data");
-        let (size, curriculum) = (experiment.training.batch, self.training_curriculum());
-        let batch = self
-            .task
-            .batch(Part::Train, &data, step - 1, size, curriculum);
+        let batch = self.training_batch(experiment, step);
         let characters = batch.target_lengths.iter().sum::<usize>() as f64;
         let asked = Questions::new(&batch, &self.device);
         let written = self.write(&self.model, &asked, true);
@@ -237,12 +241,7 @@ impl Learner for ProgramLearner {
     }
 
     fn draw_batch(&self, experiment: &Experiment, step: u64) -> Result<(), LabError> {
-        let data = Stream::new(experiment.seed, "data");
-        let (size, curriculum) = (experiment.training.batch, self.training_curriculum());
-        let batch = self
-            .task
-            .batch(Part::Train, &data, step - 1, size, curriculum);
-        black_box(batch);
+        black_box(self.training_batch(experiment, step));
         Ok(())
     }
 

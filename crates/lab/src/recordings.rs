@@ -165,6 +165,17 @@ impl<M: FilteringModel + Module> RecordingLearner<M> {
             device: device.clone(),
         })
     }
+
+    /// The windows from which update `step` learns.
+    fn training_batch(
+        &self,
+        experiment: &Experiment,
+        step: u64,
+    ) -> Result<SequenceBatch, LabError> {
+        let stream = Stream::new(experiment.seed, "data");
+        let size = experiment.training.batch;
+        self.source.windows(&stream, step - 1, size, self.window)
+    }
 }
 
 /// Observations `[batch, time, numbers]` of a batch.
@@ -230,13 +241,9 @@ where
     }
 
     fn step(&mut self, experiment: &Experiment, step: u64) -> Result<(), StepFailure> {
-        let settings = &experiment.training;
-        let stream = Stream::new(experiment.seed, "data");
-        let batch = self
-            .source
-            .windows(&stream, step - 1, settings.batch, self.window)
-            .map_err(StepFailure::Batch)?;
-        let kl_weight = settings.kl_weight(step);
+        let batch = self.training_batch(experiment, step);
+        let batch = batch.map_err(StepFailure::Batch)?;
+        let kl_weight = experiment.training.kl_weight(step);
         let observations = upload(&batch, &self.device);
         let filtered =
             self.strategy
@@ -249,9 +256,7 @@ where
     }
 
     fn draw_batch(&self, experiment: &Experiment, step: u64) -> Result<(), LabError> {
-        let stream = Stream::new(experiment.seed, "data");
-        let size = experiment.training.batch;
-        black_box(self.source.windows(&stream, step - 1, size, self.window)?);
+        black_box(self.training_batch(experiment, step)?);
         Ok(())
     }
 

@@ -61,7 +61,9 @@ impl Strategy {
                 };
                 let stream = Stream::new(seed, "inference parameters").at(0);
                 let net = config.init(&mut Initializer::new(stream, device.clone()))?;
-                Some(Amortizer::new(net, settings.iterations, 0.0))
+                let mut amortizer = Amortizer::new(net, settings.iterations, 0.0);
+                amortizer.online = settings.online;
+                Some(amortizer)
             }
         };
         Ok(Self {
@@ -174,6 +176,7 @@ impl Strategy {
                     kl_weight,
                     None,
                 );
+                amortizer.finish();
                 if let Some(name) = amortizer.failure() {
                     let what = format!("the gradient of '{PREFIX}{name}'");
                     (amortizer.net, amortizer.adam, amortizer.updates) = before;

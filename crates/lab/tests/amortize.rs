@@ -145,3 +145,43 @@ fn it_comes_within_a_percent_of_the_optimal_filter() {
         energies[1]
     );
 }
+
+#[test]
+fn it_learns_once_a_window_if_it_is_to() {
+    let device = Device::default().autodiff();
+    let model = LinearGaussian::example(LATENT, &device);
+    let config = IterativeConfig {
+        latent: LATENT,
+        hidden: 8,
+        observation: 0,
+        normalise_mean: false,
+    };
+    let mut init = Initializer::new(Stream::new(1, "parameters").at(0), device.clone());
+    let net = config.init(&mut init).unwrap();
+    let x = sequences(&model, 4, 1);
+    let inner = vec![inner(TIME, 4, LATENT, &device)];
+    let found = |online: bool| {
+        let mut amortizer = Amortizer::new(net.clone(), 2, 1e-3);
+        amortizer.online = online;
+        pass(&model, &mut amortizer, x.clone(), 4, inner.clone(), 3);
+        amortizer
+    };
+    let online = found(true);
+    assert_eq!(online.updates, TIME as u64);
+    let mut later = found(false);
+    assert_eq!(later.updates, 0);
+    let before = values(later.net.heads.weight.val());
+    assert_eq!(before, values(net.heads.weight.val()), "not yet");
+    later.finish();
+    assert_eq!(later.updates, 1);
+    // Adam's first step is the rate along the sign of the gradient.
+    let moved = values(later.net.heads.weight.val());
+    let furthest = before
+        .iter()
+        .zip(&moved)
+        .map(|(a, b)| (a - b).abs())
+        .fold(0.0, f32::max);
+    assert!((furthest - 1e-3).abs() < 1e-5, "{furthest}");
+    later.finish();
+    assert_eq!(later.updates, 1, "there was nothing to learn from");
+}

@@ -26,6 +26,9 @@ use burn::{
 };
 use mnemora_memory::{Attention, Bundle, Initializer, Lstm, LstmState, TensorMapper};
 
+/// Bound of the last weights of prior and posterior in the smoothing form; the original's for piano rolls.
+const SMALL: f64 = 0.05;
+
 /// Sizes and choices of an [`Srnn`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct SrnnConfig {
@@ -126,14 +129,21 @@ impl SrnnConfig {
         let (latent, hidden, units) = (self.latent, self.hidden, self.units);
         let mut head =
             |inputs, outputs, layers| Head::new([inputs, outputs], layers, units, activation, init);
-        let prior = head(hidden + latent, 2 * latent, self.layers);
+        let mut prior = head(hidden + latent, 2 * latent, self.layers);
         let seen = match self.smoothing {
             true => hidden + latent,
             false => self.observation + hidden,
         };
-        let posterior = head(seen, 2 * latent, self.layers);
+        let mut posterior = head(seen, 2 * latent, self.layers);
         let outputs = self.likelihood.parameters() * self.observation;
         let decoder = head(hidden + latent, outputs, self.decoder_layers);
+        if self.smoothing {
+            // Both read the last latent, so that a spread would grow from step to step.
+            for head in [&mut prior, &mut posterior] {
+                let shape = head.output.weight.dims();
+                head.output.weight = init.uniform(shape, SMALL);
+            }
+        }
         Ok(Srnn {
             lstm: Lstm::new(self.observation, hidden, init),
             backward: self

@@ -216,6 +216,9 @@ pub struct FilteringSettings {
     pub observe: bool,
     /// Whether new means are normalised.
     pub normalise_mean: bool,
+    /// Whether that network learns after each time step of a batch, as in the release of avf; if not,
+    /// once from each batch, as the model does.
+    pub online: bool,
 }
 
 impl Default for FilteringSettings {
@@ -228,6 +231,7 @@ impl Default for FilteringSettings {
             hidden: 1024,
             observe: false,
             normalise_mean: false,
+            online: false,
         }
     }
 }
