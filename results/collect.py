@@ -51,10 +51,10 @@ LATER = {
 
 
 def label(experiment: dict, command: str) -> str:
-    """The memory or the model, how beliefs are found (as `Experiment::label`), which slots are read, and what the command sets of a rate or of the
-    inference network's size."""
+    """The memory or the model, how beliefs are found (as `Experiment::label`), which slots are read, and what the command sets of a rate, the
+    inference network's size or that of the RMC's heads."""
     label = model_label(experiment)
-    for key, name in (("training.learning_rate", "rate"), ("filtering.hidden", "units")):
+    for key, name in (("training.learning_rate", "rate"), ("filtering.hidden", "units"), ("memory.rmc.head_size", "head")):
         if found := re.search(rf"{re.escape(key)}=(\S+)", command):
             label += f"-{name}-{found[1]}"
     return label
@@ -78,13 +78,16 @@ def place(label: str) -> tuple[int, str]:
 def model_label(experiment: dict) -> str:
     model = experiment["model"]
     base = model["memory"] if model["name"] == "gtmm" else model["name"]
+    if base == "srnn" and experiment.get("network", {}).get("srnn", {}).get("smoothing", False):
+        base += "-smoothing"
     nearest = experiment["memory"].get("lru", {}).get("nearest", 0)
     if base == "lru" and nearest:
         base += f"-nearest{nearest}"
     filtering = experiment.get("filtering", {"strategy": "direct"})
     match filtering["strategy"]:
         case "iterative":
-            return f"{base}-avf{filtering['iterations']}"
+            # Before there was a choice the network learned after each time step.
+            return f"{base}-avf{filtering['iterations']}" + ("-online" if filtering.get("online", True) else "")
         case "gradient":
             return f"{base}-gradient{filtering['iterations']}"
         case _:

@@ -120,12 +120,9 @@ fn bench_length(steps: usize, out: Option<&Path>, json: bool) -> Result<u8, LabE
         bench::draw_length(&rows, out)?;
         eprintln!("{}", out.display());
     }
-    match json {
-        true => {
-            say_lines(&rows)?;
-            say_lines(&bench::length_growth(&rows))?;
-        }
-        false => say(bench::length_table(&rows).trim_end())?,
+    say_rows(&rows, bench::length_table, json)?;
+    if json {
+        say_lines(&bench::length_growth(&rows))?;
     }
     Ok(0)
 }
@@ -141,45 +138,31 @@ fn bench_command(arguments: &Bench) -> Result<u8, LabError> {
     }
     if arguments.batches {
         let rows = bench::bench_batches(steps)?;
-        match arguments.json {
-            true => say_lines(&rows)?,
-            false => say(bench::batch_table(&rows).trim_end())?,
-        }
+        say_rows(&rows, bench::batch_table, arguments.json)?;
         return Ok(0);
     }
     if arguments.inference {
         let rows = bench::bench_inference(steps)?;
-        match arguments.json {
-            true => say_lines(&rows)?,
-            false => say(bench::inference_table(&rows).trim_end())?,
-        }
+        say_rows(&rows, bench::inference_table, arguments.json)?;
         return Ok(0);
     }
     if arguments.slots {
-        let rows = bench::bench_slots(arguments.steps as usize)?;
-        match arguments.json {
-            true => say_lines(&rows)?,
-            false => say(bench::slot_table(&rows).trim_end())?,
-        }
+        let rows = bench::bench_slots(steps)?;
+        say_rows(&rows, bench::slot_table, arguments.json)?;
         return Ok(0);
     }
     let rows = bench::bench(&bench::BenchOptions {
         peer: (arguments.peer != "none").then(|| arguments.peer.clone()),
         rounds: arguments.rounds as usize,
-        steps: arguments.steps as usize,
+        steps,
         threads: arguments.threads as usize,
         only: arguments.only.clone(),
         compiled: arguments.compiled,
         commit: env!("MNEMORA_COMMIT").to_owned(),
     })?;
-    match arguments.json {
-        true => {
-            say_lines(&rows)?;
-            if let Some(mean) = bench::geometric_mean(&rows) {
-                eprintln!("geometric mean of the six promised ratios: {mean:.3}");
-            }
-        }
-        false => say(bench::table(&rows))?,
+    say_rows(&rows, bench::table, arguments.json)?;
+    if let Some(mean) = bench::geometric_mean(&rows).filter(|_| arguments.json) {
+        eprintln!("geometric mean of the six promised ratios: {mean:.3}");
     }
     Ok(0)
 }
@@ -194,6 +177,18 @@ fn say(text: impl Display) -> Result<(), LabError> {
             hint: String::new(),
         }),
         _ => Ok(()),
+    }
+}
+
+/// Measurements as lines of JSON or as a table.
+fn say_rows<T: serde::Serialize>(
+    rows: &[T],
+    table: impl Fn(&[T]) -> String,
+    json: bool,
+) -> Result<(), LabError> {
+    match json {
+        true => say_lines(rows),
+        false => say(table(rows).trim_end()),
     }
 }
 

@@ -689,11 +689,15 @@ impl Experiment {
     pub fn label(&self) -> String {
         let base = match self.model.name {
             ModelName::Gtmm => self.model.memory.as_str(),
+            ModelName::Srnn if self.network.srnn.smoothing => "srnn-smoothing",
             other => other.as_str(),
         };
         let rounds = self.filtering.iterations;
         match self.filtering.strategy {
             StrategyName::Direct => base.to_owned(),
+            StrategyName::Iterative if self.filtering.online => {
+                format!("{base}-avf{rounds}-online")
+            }
             StrategyName::Iterative => format!("{base}-avf{rounds}"),
             StrategyName::Gradient => format!("{base}-gradient{rounds}"),
         }
