@@ -35,11 +35,12 @@ pub fn run(command: Command) -> Result<u8, LabError> {
             let device = find_device(on.device)?;
             let signal = StopSignal::listen()?;
             let interrupted = || signal.received();
+            let all_saved = |saved| signal.end_at_once(saved);
             let outcome = resume(
                 &run,
                 &overrides,
                 data.data.as_deref(),
-                &surroundings(&interrupted, device),
+                &surroundings(&interrupted, &all_saved, device),
             )?;
             finish(&run, outcome, json)
         }
@@ -250,15 +251,30 @@ fn list(json: bool) -> Result<u8, LabError> {
     Ok(0)
 }
 
-fn show(name: &str, out: &Path, settings: &Settings) -> Result<u8, LabError> {
+/// An experiment as the command line has it.
+fn experiment(name: &str, settings: &Settings) -> Result<Experiment, LabError> {
     let experiment = load_experiment(name, &settings.all())?;
+    match &settings.memory {
+        Some(memory) if experiment.model.name != ModelName::Gtmm => {
+            Err(LabError::Configuration(format!(
+                "--memory {memory}: {name} trains the model '{}', which has no choice of memories; \
+                 --set model.name=gtmm has",
+                experiment.model.name.as_str()
+            )))
+        }
+        _ => Ok(experiment),
+    }
+}
+
+fn show(name: &str, out: &Path, settings: &Settings) -> Result<u8, LabError> {
+    let experiment = experiment(name, settings)?;
     present::write_training_sequences(experiment, settings.data.data.as_deref(), out)?;
     say(out.display())?;
     Ok(0)
 }
 
 fn train_command(arguments: &Train) -> Result<u8, LabError> {
-    let experiment = load_experiment(&arguments.experiment, &arguments.settings.all())?;
+    let experiment = experiment(&arguments.experiment, &arguments.settings)?;
     let data = arguments.settings.data.data.as_deref();
     if arguments.dry_run {
         let plan = plan(experiment, data)?;
@@ -298,7 +314,13 @@ fn train_command(arguments: &Train) -> Result<u8, LabError> {
     });
     let signal = StopSignal::listen()?;
     let interrupted = || signal.received();
-    let outcome = train(experiment, &out, data, &surroundings(&interrupted, device))?;
+    let all_saved = |saved| signal.end_at_once(saved);
+    let outcome = train(
+        experiment,
+        &out,
+        data,
+        &surroundings(&interrupted, &all_saved, device),
+    )?;
     finish(&out, outcome, arguments.json)
 }
 
@@ -313,7 +335,8 @@ fn replicas(
 ) -> Result<u8, LabError> {
     let signal = StopSignal::listen()?;
     let interrupted = || signal.received();
-    let surroundings = surroundings(&interrupted, device);
+    let all_saved = |saved| signal.end_at_once(saved);
+    let surroundings = surroundings(&interrupted, &all_saved, device);
     match train_replicas(experiment, out, count, data, &surroundings)? {
         ReplicasOutcome::Finished(runs) => {
             let picture = out.join("compare.png");
@@ -346,12 +369,14 @@ fn compare_command(runs: &[PathBuf], out: &Path, json: bool) -> Result<u8, LabEr
 
 fn surroundings<'a>(
     interrupted: &'a (dyn Fn() -> Option<i32> + Sync),
+    all_saved: &'a (dyn Fn(bool) + Sync),
     device: Device,
 ) -> Surroundings<'a> {
     let mut words = vec!["mnemora".to_owned()];
     words.extend(std::env::args().skip(1).map(|word| quoted(&word)));
     Surroundings {
         interrupted,
+        all_saved,
         quiet: false,
         command: words.join(" "),
         commit: env!("MNEMORA_COMMIT").to_owned(),

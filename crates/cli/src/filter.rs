@@ -2,9 +2,8 @@
 
 use crate::{arguments::Filter, signals::StopSignal};
 use mnemora_lab::{
-    Belief, FilteredSequence, LabError, OnlineFilter, find_device, load_filter_state,
-    npy::{Array, Numbers},
-    open, save_filter_state,
+    Belief, FilteredSequence, LabError, Numbers, Observed, OnlineFilter, find_device,
+    load_filter_state, npy, open, open_to_filter, present::check_png_name, save_filter_state,
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -39,9 +38,16 @@ const NPY: &[u8] = b"\x93NUMPY";
 
 /// Runs the filter until its input ends or a signal comes.
 pub fn run(arguments: &Filter) -> Result<u8, LabError> {
+    if let Some(path) = &arguments.draw {
+        check_png_name(path)?;
+    }
     let device = find_device(arguments.on.device)?;
     let data = arguments.data.data.as_deref();
-    let trained = open(&arguments.run, arguments.checkpoint, &[], data, &device)?;
+    let (run, checkpoint) = (&arguments.run, arguments.checkpoint);
+    let trained = match arguments.recording {
+        Some(_) => open(run, checkpoint, &[], data, &device)?,
+        None => open_to_filter(run, checkpoint, data, &device)?,
+    };
     let mut filter = trained.online(arguments.seed)?;
     if let Some(path) = arguments.state.as_deref().filter(|path| path.exists()) {
         load_filter_state(filter.as_mut(), path)?;
@@ -153,16 +159,40 @@ impl Session<'_> {
     /// An array `[steps, ..]`.
     fn array(&mut self, bytes: &[u8]) -> Result<(), LabError> {
         let wrong = |problem: String| LabError::Configuration(format!("standard input: {problem}"));
-        let Array { shape, numbers } = Array::decode(bytes).map_err(wrong)?;
+        let npy::Array { shape, numbers } = npy::Array::decode(bytes).map_err(wrong)?;
+        let Observed {
+            frame,
+            numbers: wanted,
+            ..
+        } = self.filter.observed();
         let values = match numbers {
-            Numbers::Floats(values) => values,
-            // Bytes are intensities.
-            Numbers::Bytes(bytes) => bytes.iter().map(|b| f32::from(*b) / 255.0).collect(),
+            npy::Numbers::Floats(values) => values,
+            npy::Numbers::Bytes(bytes) => {
+                let most = if wanted == Numbers::Pixels {
+                    255.0
+                } else {
+                    1.0
+                };
+                bytes.iter().map(|b| f32::from(*b) / most).collect()
+            }
         };
-        let wanted = self.filter.numbers();
-        if shape.is_empty() || shape.iter().skip(1).product::<usize>() != wanted {
+        let (size, sides) = (frame.size(), [frame.height, frame.width]);
+        let fits = match shape.get(1..) {
+            Some([]) => size == 1,
+            Some([numbers]) => *numbers == size,
+            Some([height, width]) => frame.channels == 1 && [*height, *width] == sides,
+            Some([channels, height, width]) => {
+                *channels == frame.channels && [*height, *width] == sides
+            }
+            _ => false,
+        };
+        if !fits {
+            let frames = match sides {
+                [1, _] | [_, 1] => String::new(),
+                [height, width] => format!(" or [steps, {}, {height}, {width}]", frame.channels),
+            };
             return Err(wrong(format!(
-                "an array of shape {shape:?}; the model takes [steps, {wanted}]"
+                "an array of shape {shape:?}; the model takes [steps, {size}]{frames}"
             )));
         }
         self.rows(&values)
@@ -170,7 +200,7 @@ impl Session<'_> {
 
     /// Observations one after the other.
     fn rows(&mut self, values: &[f32]) -> Result<(), LabError> {
-        for row in values.chunks(self.filter.numbers()) {
+        for row in values.chunks(self.filter.observed().frame.size()) {
             if self.signal.received().is_some() {
                 break;
             }

@@ -139,6 +139,12 @@ fn a_run_with_an_inference_network_resumes_bit_for_bit() {
 }
 
 #[test]
+fn a_model_without_a_memory_has_no_choice_of_one() {
+    let message = refuse(mnemora(["train", "jsb-chorales", "--memory", "dnc"]));
+    assert_says(&message, &["--memory dnc", "srnn", "model.name=gtmm"]);
+}
+
+#[test]
 fn frames_of_a_recall_task_are_filtered_by_inference_too() {
     let folder = tempdir().unwrap();
     let out = folder.path().join("run");
@@ -290,21 +296,43 @@ fn a_saved_state_goes_on_where_it_was() {
             parts.extend(lines(&second));
             assert_eq!(parts, whole, "{name} cut at {cut}");
         }
-        let state = folder.path().join(format!("{name}-4.state"));
+        let state_name = format!("{name}-4.state");
+        let state = folder.path().join(&state_name);
+        // Whatever byte is damaged, nothing is made of it.
+        let whole = fs::read(&state).unwrap();
+        let damaged = folder.path().join("damaged.state");
+        for place in (0..whole.len()).step_by(whole.len() / 20) {
+            let mut bytes = whole.clone();
+            bytes[place] ^= 1 << (place % 8);
+            fs::write(&damaged, bytes).unwrap();
+            let refused = filter(&out, &["--state", damaged.to_str().unwrap()], b"");
+            assert_eq!(refused.status, Some(2), "{name} {place} {refused:?}");
+            assert!(refused.stdout.is_empty(), "{name} {place} {refused:?}");
+        }
         let other = folder.path().join("srnn");
         if name != "srnn" {
             let refused = filter(&other, &["--state", state.to_str().unwrap()], b"");
             assert_eq!(refused.status, Some(2), "{refused:?}");
-            assert!(refused.stderr.contains("another model"), "{refused:?}");
+            assert_says(&refused.stderr, &[&state_name, "other parameters"]);
         }
     }
 }
 
-/// One `[steps, 88]` array of numbers as NumPy writes it.
+/// An array `[steps, width]` of numbers as NumPy writes it.
 fn npy(values: &[f32], width: usize) -> Vec<u8> {
-    let steps = values.len() / width;
+    let bytes: Vec<u8> = values
+        .iter()
+        .flat_map(|value| value.to_le_bytes())
+        .collect();
+    npy_of(&bytes, "<f4", width)
+}
+
+/// The same of numbers of a type of so many bytes.
+fn npy_of(values: &[u8], descr: &str, width: usize) -> Vec<u8> {
+    let size: usize = descr[2..].parse().unwrap();
+    let steps = values.len() / size / width;
     let mut header =
-        format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({steps}, {width}), }}");
+        format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({steps}, {width}), }}");
     while (header.len() + 11) % 64 != 0 {
         header.push(' ');
     }
@@ -312,7 +340,7 @@ fn npy(values: &[f32], width: usize) -> Vec<u8> {
     let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
     bytes.extend((header.len() as u16).to_le_bytes());
     bytes.extend(header.as_bytes());
-    bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+    bytes.extend(values);
     bytes
 }
 
@@ -336,6 +364,64 @@ fn arrays_are_filtered_as_lines_are() {
     let refused = filter(&out, &[], &npy(&values, 44));
     assert_eq!(refused.status, Some(2));
     assert_says(&refused.stderr, &["[10, 44]", "[steps, 88]"]);
+    // Bytes of notes are no intensities.
+    let as_bytes: Vec<u8> = values.iter().map(|value| *value as u8).collect();
+    let of_bytes = filter(&out, &[], &npy_of(&as_bytes, "|u1", 88));
+    assert_eq!(of_lines.stdout, of_bytes.stdout);
+    // What comes after an array is not dropped without a word.
+    let two = [npy(&values, 88), npy(&values, 88)].concat();
+    let refused = filter(&out, &[], &two);
+    assert_eq!(refused.status, Some(2));
+    assert_says(&refused.stderr, &["after the end"]);
+}
+
+#[test]
+fn numbers_that_cannot_be_are_refused_and_change_nothing() {
+    let folder = tempdir().unwrap();
+    let out = folder.path().join("run");
+    succeed(train_music(&out, &[]));
+    let good: String = (0..3).map(chord).collect();
+    let whole = lines(&filter(&out, &[], good.as_bytes()));
+    let mut input = chord(0);
+    for bad in ["0.5", "255", "-1", "1e12"] {
+        input += &chord(7).replacen('0', bad, 1);
+    }
+    input += &chord(1);
+    input += &chord(2);
+    let answers = lines(&filter(&out, &[], input.as_bytes()));
+    let (errors, beliefs): (Vec<Value>, Vec<Value>) = answers
+        .into_iter()
+        .partition(|line| line["error"].is_string());
+    assert_eq!(beliefs, whole);
+    assert_eq!(errors.len(), 4);
+    for error in errors {
+        assert_says(error["error"].as_str().unwrap(), &["number 1", "0 or 1"]);
+    }
+}
+
+#[test]
+fn a_stop_in_the_last_evaluation_loses_nothing() {
+    let folder = tempdir().unwrap();
+    let out = folder.path().join("run");
+    let particles = "evaluation.particles=20000";
+    let mut child = train_music(&out, &[particles]).spawn().unwrap();
+    let last = out.join("checkpoints/step-6");
+    let begun = std::time::Instant::now();
+    while !last.exists() {
+        assert!(begun.elapsed().as_secs() < 120, "no checkpoint");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    // Every shell has `kill`; not every machine has it as a program.
+    let kill = format!("kill -s INT {}", child.id());
+    let sent = std::process::Command::new("sh")
+        .args(["-c", &kill])
+        .status();
+    assert!(sent.unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(!out.join("evaluation.json").exists());
+    succeed(resume(&out, &["evaluation.particles=0"]));
+    assert_eq!(read_json(&out.join("evaluation.json"))["step"], 6);
 }
 
 fn table(folder: &Path, name: &str, value: impl Fn(usize, usize) -> String) -> String {
@@ -393,11 +479,28 @@ fn a_users_own_table_is_shown_trained_on_and_filtered() {
     );
     let beliefs = lines(&filter(&out, &[], b"{\"x\":[0.1,2]}\n"));
     assert_eq!(beliefs[0]["prediction"].as_array().unwrap().len(), 2);
+    // To filter the data are not needed.
+    let hidden = folder.path().join("hidden.csv");
+    fs::rename(&data, &hidden).unwrap();
+    assert_eq!(lines(&filter(&out, &[], b"{\"x\":[0.1,2]}\n")), beliefs);
+    fs::rename(&hidden, &data).unwrap();
+    // The variable names them as well.
+    let mut command = mnemora(["train", experiment, "--dry-run"]);
+    command.env("MNEMORA_DATA", &data);
+    succeed(with_settings(command, &TINY));
     // Another table is another run.
     let other = table(folder.path(), "other.csv", |s, t| format!("{}", s * t));
     let mut command = mnemora(["eval", "--data", &other]);
     command.arg(&out);
     assert_says(&refuse(command), &["not those the run was made with"]);
+    // Nor can they be compared.
+    let second = folder.path().join("second");
+    let mut command = mnemora(["train", experiment, "--data", &other, "--out"]);
+    command.arg(&second);
+    succeed(with_settings(command, &TINY));
+    let mut command = mnemora(["compare"]);
+    command.args([&out, &second]);
+    assert_says(&refuse(command), &["different data"]);
 
     for (name, value, says) in [("nan.csv", "nan", "finite"), ("text.csv", "high", "high")] {
         let bad = table(folder.path(), name, |_, _| value.into());

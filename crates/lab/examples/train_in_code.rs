@@ -35,6 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let surroundings = Surroundings {
         // Asked after every step; a signal's number stops the training after a checkpoint.
         interrupted: &|| None,
+        all_saved: &|_| (),
         quiet: true,
         command: "train_in_code".into(),
         commit: "unknown".into(),

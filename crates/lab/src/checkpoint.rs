@@ -59,6 +59,9 @@ pub struct HeldOut {
     /// Share of the sequences whose class was named, or of the characters that were written.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub accuracy: Option<f64>,
+    /// Free energy of recorded sequences in nats per step.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub free_energy: Option<f64>,
 }
 
 /// A checkpoint in memory.
@@ -219,7 +222,8 @@ fn sync_directory(path: &Path) -> Result<(), LabError> {
         .map_err(|error| LabError::write(path, error))
 }
 
-fn digest(bytes: &[u8]) -> String {
+/// SHA-256 in hexadecimal digits.
+pub(crate) fn digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes)
         .iter()
         .map(|byte| format!("{byte:02x}"))
@@ -342,6 +346,7 @@ mod tests {
                 bound,
                 bit_error: None,
                 accuracy: None,
+                free_energy: None,
             });
             save(
                 run.path(),
@@ -364,6 +369,7 @@ mod tests {
             bound,
             bit_error: None,
             accuracy: Some(accuracy),
+            free_energy: None,
         };
         let state = State {
             held_out: vec![

@@ -6,8 +6,8 @@ use crate::{
     checkpoint::{self, HeldOut},
     config::TaskKind,
     curves::{
-        accuracy_chart, bit_error_chart, bound_chart, character_accuracy_chart, kl_per_step_chart,
-        last_kl_chart, perplexity_chart,
+        accuracy_chart, bit_error_chart, bound_chart, character_accuracy_chart, free_energy_chart,
+        kl_per_step_chart, last_kl_chart, perplexity_chart,
     },
     device::light_device,
     open::{Which, open, resolve_task},
@@ -34,7 +34,7 @@ struct Replicas {
     experiment: Experiment,
     metrics: Vec<Vec<Metrics>>,
     evaluations: Vec<Evaluation>,
-    /// Of tasks whose training batches are not like those held out: other lengths, another curriculum.
+    /// Of tasks whose training batches are not like what is held out: other lengths, another curriculum.
     held_out: Vec<Vec<HeldOut>>,
     seeds: Vec<u64>,
 }
@@ -184,10 +184,8 @@ pub fn compare(paths: &[PathBuf]) -> Result<Comparison, LabError> {
         let metrics = read_metrics(run)?;
         let evaluation = evaluation_of(run)?;
         let held_out = match experiment.task.name.kind() {
-            TaskKind::Copy | TaskKind::Classes | TaskKind::Programs | TaskKind::Words => {
-                checkpoint::load_latest(run)?.0.state.held_out
-            }
-            TaskKind::Frames | TaskKind::Recordings => Vec::new(),
+            TaskKind::Frames => Vec::new(),
+            _ => checkpoint::load_latest(run)?.0.state.held_out,
         };
         let same = |replicas: &&mut Replicas| {
             let seedless = |e: &Experiment| Experiment {
@@ -229,6 +227,14 @@ pub fn compare(paths: &[PathBuf]) -> Result<Comparison, LabError> {
             "runs of different tasks cannot be compared, name the runs of one: {}, {}",
             first.task.words(),
             other.experiment.task.words(),
+        )));
+    }
+    let data = |m: &Replicas| m.experiment.data.fingerprint.clone();
+    if let Some(other) = models.iter().find(|m| data(m) != first.data.fingerprint) {
+        return Err(LabError::Configuration(format!(
+            "{} and {} are of different data, so that their numbers cannot be compared",
+            first.label(),
+            other.experiment.label(),
         )));
     }
     let labels: Vec<String> = models.iter().map(|m| label(m, &models)).collect();
@@ -369,7 +375,7 @@ impl Comparison {
     }
 
     /// Draws bound, last-frame KL and KL per step of all models into one picture; for the copy task
-    /// bit error and bound of held-out strings, for classes and programs accuracy and bound, for texts perplexity.
+    /// bit error and bound of held-out strings, for classes and programs accuracy and bound, for texts perplexity, for recordings the free energy of those held out.
     /// Bands are standard errors over replicas.
     pub fn draw(&self, out: &Path) -> Result<(), LabError> {
         let over_training = |value: Value| -> Vec<Series> {
@@ -417,6 +423,9 @@ impl Comparison {
                 bit_error_chart(held_out(|row| row.bit_error)),
                 bound_chart(held_out(|row| Some(row.bound))),
             ],
+            Some(TaskKind::Recordings) => {
+                vec![free_energy_chart(held_out(|row| row.free_energy))]
+            }
             Some(TaskKind::Words) => {
                 vec![perplexity_chart(held_out(|row| Some((-row.bound).exp())))]
             }

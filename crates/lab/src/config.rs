@@ -497,6 +497,44 @@ pub struct DataSettings {
     pub directory: String,
     /// SHA-256 of the data that were used; filled in when a run starts.
     pub fingerprint: String,
+    /// What a step of recorded data is; filled in when a run starts. With it a model filters where its data
+    /// are not at hand.
+    pub step: StepSettings,
+}
+
+/// A step of recorded data; of no width where the data are others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StepSettings {
+    /// What its numbers are.
+    pub kind: Kind,
+    /// Channels of a picture, else 1.
+    pub channels: usize,
+    /// Rows of a picture, else 1.
+    pub height: usize,
+    /// Columns of a picture, else how many numbers there are.
+    pub width: usize,
+    /// Taken off each number before the model sees it.
+    pub mean: f32,
+    /// What the rest is divided by.
+    pub deviation: f32,
+    /// Steps of a quarter note.
+    pub steps_per_quarter: u8,
+}
+
+/// What the numbers of a step are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Notes that sound: 0 or 1.
+    Notes,
+    /// Samples of sound.
+    Sound,
+    /// Intensities in `[0, 1]`.
+    Pixels,
+    /// Any.
+    #[default]
+    Numbers,
 }
 
 impl TaskSettings {
@@ -1042,6 +1080,12 @@ impl Experiment {
                 "filtering.strategy is '{}', it must be direct for the task {}, which has no latents",
                 strategy.as_str(),
                 task.as_str()
+            ));
+        }
+        if self.network.srnn.smoothing && self.model.name != ModelName::Srnn {
+            return Err(format!(
+                "network.srnn.smoothing is of the SRNN, but model.name is '{}'",
+                self.model.name.as_str()
             ));
         }
         if self.network.srnn.smoothing && strategy != StrategyName::Direct {

@@ -331,6 +331,7 @@ fn bit_map(
         row_axis: "bit".into(),
         column_axis: column.into(),
         first_number: 1,
+        first_row: 1,
         falling: None,
         range: Some((0.0, 1.0)),
         cell: CELL,

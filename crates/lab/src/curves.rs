@@ -103,6 +103,28 @@ pub(crate) fn bound_chart(series: Vec<Series>) -> Chart {
     }
 }
 
+/// Free energy of recorded sequences over training.
+pub(crate) fn free_energy_chart(series: Vec<Series>) -> Chart {
+    let turned: Vec<Series> = series.iter().map(minus).collect();
+    let range = chart::settled_range(&turned, 0.9);
+    Chart {
+        title: "Free energy".into(),
+        x_label: "update".into(),
+        y_label: "nats per step".into(),
+        y_range: range.map(|(low, high)| (-high, -low)),
+        series,
+        ..Chart::default()
+    }
+}
+
+fn minus(series: &Series) -> Series {
+    Series {
+        label: series.label.clone(),
+        points: series.points.iter().map(|(x, y)| (*x, -y)).collect(),
+        band: None,
+    }
+}
+
 /// Last frame's KL over training.
 pub(crate) fn last_kl_chart(series: Vec<Series>) -> Chart {
     Chart {

@@ -60,11 +60,12 @@ pub use burn::tensor::Device;
 pub use config::{
     CurriculumName, DataSettings, DecoderInputName, DncControllerName, DncSettings, EntNetSettings,
     EvaluationSettings, Experiment, FamilyName, FilteringSettings, GateName, HybridSettings,
-    IntrospectionSettings, LanguageSettings, LikelihoodName, LruSettings, LstmSettings, MemoryName,
-    MemorySettings, ModelName, ModelSettings, NetworkSettings, NtmSettings, ProgramSettings,
-    RmcSettings, Schedule, SrnnNetworkSettings, StackedLstmSettings, StrategyName, SvgNetworkName,
-    SvgNetworkSettings, SvgPriorName, SvgSkipsName, TaskKind, TaskName, TaskSettings,
-    TrainingSettings, VisualName, VrnnNetworkSettings, VrnnSettings, WordStyleName,
+    IntrospectionSettings, Kind, LanguageSettings, LikelihoodName, LruSettings, LstmSettings,
+    MemoryName, MemorySettings, ModelName, ModelSettings, NetworkSettings, NtmSettings,
+    ProgramSettings, RmcSettings, Schedule, SrnnNetworkSettings, StackedLstmSettings, StepSettings,
+    StrategyName, SvgNetworkName, SvgNetworkSettings, SvgPriorName, SvgSkipsName, TaskKind,
+    TaskName, TaskSettings, TrainingSettings, VisualName, VrnnNetworkSettings, VrnnSettings,
+    WordStyleName,
 };
 pub use device::{DEVICE_VARIABLE, DeviceName, device_words, find_device};
 pub use digit_classifier::{DigitClassifier, DigitTraining, box_blur};
@@ -75,8 +76,8 @@ pub use export::export;
 pub use language::{FrequencyScore, TextScore, UnrollScore};
 pub use learner::FilteredSequence;
 pub use mnemora_worlds::npy;
-pub use online::{Belief, OnlineFilter, load_filter_state, save_filter_state};
-pub use open::{Plan, Trained, Which, open, plan};
+pub use online::{Belief, Numbers, Observed, OnlineFilter, load_filter_state, save_filter_state};
+pub use open::{Plan, Trained, Which, open, open_to_filter, plan};
 pub use replicas::{ReplicasOutcome, replica, train_replicas};
 pub use run::{Metrics, Origin, read_experiment, read_metrics, read_origin};
 pub use train::{Outcome, Surroundings, resume, train};

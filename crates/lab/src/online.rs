@@ -2,6 +2,7 @@
 
 use crate::{
     LabError,
+    checkpoint::digest,
     run::write_atomically,
     strategy::AtWork,
     trainer::noise,
@@ -13,7 +14,7 @@ use burn::{
 };
 use mnemora_memory::{Bundle, TensorMapper};
 use mnemora_models::{FilteringModel, expect_next, online_step};
-use mnemora_worlds::{Scale, Stream};
+use mnemora_worlds::{FrameShape, Scale, Stream};
 use serde::Serialize;
 use std::path::Path;
 
@@ -34,18 +35,66 @@ pub struct Belief {
     pub surprise: f32,
 }
 
+/// What the numbers of an observation are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Numbers {
+    /// Notes that sound or not: 0 or 1.
+    Notes,
+    /// Samples of sound in `[-1, 1]`. Up to twice that is taken: recordings that were resampled overshoot.
+    Sound,
+    /// Intensities in `[0, 1]`; in files they may be bytes.
+    Pixels,
+    /// Any between 0 and 1.
+    Shares,
+    /// Any.
+    Any,
+}
+
+impl Numbers {
+    /// What is wrong with a number, if anything is.
+    fn refuse(self, x: f32) -> Option<&'static str> {
+        if !x.is_finite() {
+            return Some("not finite");
+        }
+        let (fits, wanted) = match self {
+            Self::Notes => (x == 0.0 || x == 1.0, "notes are 0 or 1"),
+            Self::Sound => (x.abs() <= 2.0, "samples of sound lie in [-1, 1]"),
+            Self::Pixels => ((0.0..=1.0).contains(&x), "pixels lie in [0, 1]"),
+            Self::Shares => (
+                (0.0..=1.0).contains(&x),
+                "the numbers of this model lie in [0, 1]",
+            ),
+            Self::Any => (true, ""),
+        };
+        (!fits).then_some(wanted)
+    }
+}
+
+/// What a filter is given.
+#[derive(Clone, Copy, Debug)]
+pub struct Observed {
+    /// Dimensions of an observation.
+    pub frame: FrameShape,
+    /// What its numbers are.
+    pub numbers: Numbers,
+    /// What is taken off them before the model sees them.
+    pub scale: Scale,
+    /// Numbers of a condition; 0 for a model without.
+    pub conditions: usize,
+}
+
 /// A filter that goes one observation at a time. A refused observation leaves its state unchanged.
 pub trait OnlineFilter {
-    /// Numbers of an observation.
-    fn numbers(&self) -> usize;
+    /// What it takes.
+    fn observed(&self) -> Observed;
 
-    /// Numbers of a condition; 0 for a model without.
-    fn conditions(&self) -> usize;
+    /// SHA-256 of the model's parameters.
+    fn model(&self) -> &str;
 
     /// Takes in the next observation.
     ///
     /// # Errors
-    /// In words: it, or its condition, has another number of numbers, or one that is not finite.
+    /// In words: it, or its condition, has another number of numbers, or one that cannot be.
     fn step(&mut self, x: &[f32], condition: Option<&[f32]>) -> Result<Belief, String>;
 
     /// Observations taken in so far.
@@ -58,23 +107,54 @@ pub trait OnlineFilter {
     fn restore(&mut self, state: Arrays, path: &Path) -> Result<(), LabError>;
 }
 
-/// Writes the state of a filter to a file, whole or not at all.
+/// How a file with the state of a filter begins.
+const MAGIC: &str = "mnemora filter state";
+
+/// Writes the state of a filter to a file, whole or not at all: a line that names the model and what
+/// the rest must add up to, then a safetensors file.
 pub fn save_filter_state(filter: &dyn OnlineFilter, path: &Path) -> Result<(), LabError> {
-    write_atomically(path, &to_safetensors(&filter.save()))
+    let state = to_safetensors(&filter.save());
+    let mut bytes = format!("{MAGIC} {} {}\n", filter.model(), digest(&state)).into_bytes();
+    bytes.extend(state);
+    if let Some(folder) = path.parent().filter(|f| !f.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder).map_err(|error| LabError::write(path, error))?;
+    }
+    write_atomically(path, &bytes)
 }
 
 /// Makes a filter go on from a state that [`save_filter_state`] wrote.
+///
+/// # Errors
+/// The file is damaged, or is the state of a model with other parameters.
 pub fn load_filter_state(filter: &mut dyn OnlineFilter, path: &Path) -> Result<(), LabError> {
     let bytes = std::fs::read(path).map_err(|error| LabError::read(path, error))?;
-    filter.restore(from_safetensors(&bytes, path)?, path)
+    let damaged = |problem: &str| LabError::DamagedFile {
+        path: path.to_owned(),
+        problem: problem.to_owned(),
+    };
+    let end = bytes.iter().position(|byte| *byte == b'\n');
+    let (head, state) = bytes.split_at(end.map_or(0, |end| end + 1));
+    let head = std::str::from_utf8(head).unwrap_or_default();
+    let sums = head.strip_prefix(MAGIC).map(str::split_whitespace);
+    let mut sums = sums.ok_or_else(|| damaged("it is no state of a filter"))?;
+    let (model, sum) = (sums.next(), sums.next());
+    if sum != Some(&digest(state)) {
+        return Err(damaged("it does not add up to what it was written with"));
+    }
+    if model != Some(filter.model()) {
+        return Err(LabError::WrongWeights {
+            path: path.to_owned(),
+            problem: "it is the state of a model with other parameters".into(),
+        });
+    }
+    filter.restore(from_safetensors(state, path)?, path)
 }
 
 /// A model at work as a filter.
 pub(crate) struct Online<M: FilteringModel> {
     at_work: AtWork<M>,
-    numbers: usize,
-    conditions: usize,
-    scale: Scale,
+    observed: Observed,
+    model: String,
     state: M::State,
     steps: u64,
     samples: Stream,
@@ -85,20 +165,13 @@ pub(crate) struct Online<M: FilteringModel> {
 const STEPS: &str = "steps";
 
 impl<M: FilteringModel + Module> Online<M> {
-    /// At the start of a sequence. What a model sees of an observation has `scale` taken off.
-    pub(crate) fn new(
-        at_work: AtWork<M>,
-        numbers: usize,
-        conditions: usize,
-        scale: Scale,
-        seed: u64,
-    ) -> Self {
+    /// At the start of a sequence; `weights` are the parameters that all was made from.
+    pub(crate) fn new(at_work: AtWork<M>, observed: Observed, weights: &Arrays, seed: u64) -> Self {
         Self {
             state: at_work.working_model().initial_state(1),
             at_work,
-            numbers,
-            conditions,
-            scale,
+            observed,
+            model: digest(&to_safetensors(weights)),
             steps: 0,
             samples: Stream::new(seed, "online samples"),
             seed,
@@ -110,19 +183,23 @@ impl<M: FilteringModel + Module> Online<M> {
     }
 
     fn scaled(&self, x: f32) -> f32 {
-        (x - self.scale.mean) / self.scale.deviation
+        let Scale { mean, deviation } = self.observed.scale;
+        (x - mean) / deviation
     }
 
     /// The state after so many observations of zeros.
     fn state_after(&self, steps: u64) -> M::State {
         let model = self.at_work.working_model();
-        let condition = (self.conditions > 0).then(|| self.row(&vec![0.0; self.conditions]));
+        let Observed {
+            frame, conditions, ..
+        } = self.observed;
+        let condition = (conditions > 0).then(|| self.row(&vec![0.0; conditions]));
         (0..steps).fold(model.initial_state(1), |state, _| {
             let noise = Tensor::zeros([1, model.latent_size()], &self.device());
             let made = online_step(
                 model,
                 state,
-                self.row(&vec![0.0; self.numbers]),
+                self.row(&vec![0.0; frame.size()]),
                 condition.clone(),
                 noise,
                 |features, context, _| model.posterior(features, context),
@@ -138,41 +215,50 @@ impl<M: FilteringModel + Module> Online<M> {
 }
 
 /// Refuses values that do not fit.
-fn check(what: &str, values: &[f32], wanted: usize) -> Result<(), String> {
+fn check(what: &str, values: &[f32], wanted: usize, numbers: Numbers) -> Result<(), String> {
     if values.len() != wanted {
         return Err(format!(
             "{what} has {} numbers, the model takes {wanted}",
             values.len()
         ));
     }
-    match values.iter().position(|x| !x.is_finite()) {
-        Some(place) => Err(format!("{what}: number {} is not finite", place + 1)),
+    let refused = values.iter().enumerate().find_map(|(place, x)| {
+        let why = numbers.refuse(*x)?;
+        Some((place + 1, *x, why))
+    });
+    match refused {
+        Some((place, x, why)) => Err(format!("{what}: number {place} is {x}: {why}")),
         None => Ok(()),
     }
 }
 
 impl<M: FilteringModel + Module> OnlineFilter for Online<M> {
-    fn numbers(&self) -> usize {
-        self.numbers
+    fn observed(&self) -> Observed {
+        self.observed
     }
 
-    fn conditions(&self) -> usize {
-        self.conditions
+    fn model(&self) -> &str {
+        &self.model
     }
 
     fn step(&mut self, x: &[f32], condition: Option<&[f32]>) -> Result<Belief, String> {
-        check("x", x, self.numbers)?;
+        let Observed {
+            frame,
+            numbers,
+            scale,
+            conditions,
+        } = self.observed;
+        check("x", x, frame.size(), numbers)?;
         match condition {
-            None if self.conditions > 0 => {
+            None if conditions > 0 => {
                 return Err(format!(
-                    "c is missing: the model takes a condition of {} numbers",
-                    self.conditions
+                    "c is missing: the model takes a condition of {conditions} numbers"
                 ));
             }
-            Some(_) if self.conditions == 0 => {
+            Some(_) if conditions == 0 => {
                 return Err("c is given, but the model takes no condition".into());
             }
-            Some(condition) => check("c", condition, self.conditions)?,
+            Some(condition) => check("c", condition, conditions, Numbers::Any)?,
             None => {}
         }
         let model = self.at_work.working_model();
@@ -198,9 +284,9 @@ impl<M: FilteringModel + Module> OnlineFilter for Online<M> {
             );
         }
         let state = made.state.detach();
-        let prediction = (self.conditions == 0).then(|| {
+        let prediction = (conditions == 0).then(|| {
             let expected = expect_next(model, state.clone(), None).mean();
-            let Scale { mean, deviation } = self.scale;
+            let Scale { mean, deviation } = scale;
             let expected = host(expected.into_data()).into_iter();
             expected.map(|x| x * deviation + mean).collect()
         });

@@ -245,7 +245,35 @@ pub fn open(
         )));
     }
     use_threads(&experiment);
-    let (_, mut learner) = prepare(&mut experiment, data, device)?;
+    let (_, learner) = prepare(&mut experiment, data, device)?;
+    with_weights(directory, which, experiment, learner)
+}
+
+/// Opens a run to filter what comes. Data are not needed where the run knows what a step of them is.
+pub fn open_to_filter(
+    directory: &Path,
+    which: Which,
+    data: Option<&Path>,
+    device: &Device,
+) -> Result<Trained, LabError> {
+    let experiment = read_experiment(directory, &[])?;
+    let step = experiment.data.step;
+    if step.width == 0 || data.is_some() {
+        return open(directory, which, &[], data, device);
+    }
+    use_threads(&experiment);
+    let source = Source::Described(step);
+    let learner = recordings::learner(&experiment, source, device)?;
+    with_weights(directory, which, experiment, learner)
+}
+
+/// Gives a learner the weights of one of its run's checkpoints.
+fn with_weights(
+    directory: &Path,
+    which: Which,
+    experiment: Experiment,
+    mut learner: Box<dyn Learner>,
+) -> Result<Trained, LabError> {
     let (last, problems) = checkpoint::load_latest(directory)?;
     if which == Which::Last {
         report_damage(&problems, last.state.step);

@@ -1,8 +1,9 @@
 //! Pictures of frame sequences and of weights over time, as PNG.
 //!
 //! [`sheet`] shows labelled rows of frames (truth above what the model generated, the recall interval framed),
-//! [`heat_map`] a matrix of weights, [`strip`] bare frames, [`text_panel`] texts; each returns an [`Image`] to write or to combine.
+//! [`heat_map`] a matrix of weights, [`bars`] values over time, [`strip`] bare frames, [`text_panel`] texts; each returns an [`Image`] to write or to combine.
 
+mod bars;
 mod font;
 mod heat_map;
 mod image;
@@ -13,6 +14,7 @@ mod text_panel;
 
 use std::path::{Path, PathBuf};
 
+pub use bars::{Bars, bars};
 pub(crate) use font::{mask, text_width};
 pub use heat_map::{HeatMap, heat_map, viridis};
 pub use image::{Align, Colour, Image, Text};

@@ -7,8 +7,8 @@ use crate::{
     config::{MemoryName, ModelName, TaskKind, TaskName},
     copy,
     curves::{
-        bound_chart, bound_series, kl_per_step_chart, kl_per_step_series, last_kl_chart,
-        last_kl_series,
+        bound_chart, bound_series, free_energy_chart, kl_per_step_chart, kl_per_step_series,
+        last_kl_chart, last_kl_series,
     },
     evaluate::generation,
     language,
@@ -195,6 +195,14 @@ pub fn numbers(evaluation: &Evaluation) -> Vec<Number> {
     rows
 }
 
+/// A mean with its standard error, where there is more than one value.
+fn plus_minus(mean: f64, stderr: f64) -> String {
+    match stderr > 0.0 {
+        true => format!("{mean:.4} ± {stderr:.4}"),
+        false => format!("{mean:.4}"),
+    }
+}
+
 /// The rows of recorded sequences.
 fn recording_numbers(score: &RecordingScore, rounds: &[f64]) -> Vec<Number> {
     let row = |name: &str, value: String, unit: &str, meaning: String| Number {
@@ -206,7 +214,7 @@ fn recording_numbers(score: &RecordingScore, rounds: &[f64]) -> Vec<Number> {
     let mut rows = vec![
         row(
             "free energy",
-            format!("{:.4} ± {:.4}", score.free_energy, score.free_energy_stderr),
+            plus_minus(score.free_energy, score.free_energy_stderr),
             "nats per step",
             format!(
                 "of the {} part's {} steps, lower is better; ± standard error over recordings",
@@ -280,7 +288,7 @@ fn text_numbers(evaluation: &Evaluation, perplexity: f64, score: &TextScore) -> 
         streams => format!("in {streams} streams side by side"),
     };
     let words = match score.placeholders {
-        true => "PLACEHOLDER words, so that it means nothing",
+        true => "words; PLACEHOLDER words took part, so that it means nothing",
         false => "words",
     };
     let mut rows = vec![
@@ -297,7 +305,7 @@ fn text_numbers(evaluation: &Evaluation, perplexity: f64, score: &TextScore) -> 
         ),
         row(
             "bound".into(),
-            format!("{:.4} ± {:.4}", evaluation.bound, evaluation.bound_stderr),
+            plus_minus(evaluation.bound, evaluation.bound_stderr),
             "nats per word",
             "log likelihood, higher is better; ± standard error over windows".into(),
         ),
@@ -552,8 +560,32 @@ pub(crate) fn write_report(
         band: None,
     };
     let mut charts = Vec::new();
-    // Of texts the perplexity says the same.
-    if evaluation.perplexity.is_none() {
+    if evaluation.recordings.is_some() {
+        // Windows and recordings have other lengths: only what a step costs can be compared.
+        let training = Series {
+            label: "training batch".into(),
+            points: metrics
+                .iter()
+                .filter_map(|row| Some((row.step as f64, f64::from(row.free_energy?))))
+                .collect(),
+            band: None,
+        };
+        let held_out = Series {
+            label: "held-out".into(),
+            points: state
+                .held_out
+                .iter()
+                .filter_map(|row| Some((row.step as f64, row.free_energy?)))
+                .collect(),
+            band: None,
+        };
+        charts.push(charted(
+            free_energy_chart(vec![training, held_out]),
+            "Free energy over training, lower is better; held-out recordings are of the validation part if \
+             there is one.",
+        )?);
+    } else if evaluation.perplexity.is_none() {
+        // Of texts the perplexity says the same.
         charts.push(charted(
             bound_chart(vec![bound_series("training batch", &metrics), held_out]),
             "Bound over training.",
@@ -724,6 +756,7 @@ pub(crate) fn attention_maps(
             },
             column_axis: "step".into(),
             first_number: 1,
+            first_row: 1,
             falling: None,
             range: Some((0.0, 1.0)),
             cell: match rows.max(time) {
@@ -842,13 +875,19 @@ fn write_picture(picture: &Image, path: &Path) -> Result<(), LabError> {
 }
 
 /// Writes a picture's file, and the folder it is to lie in.
-pub(crate) fn write_png(path: &Path, png: &[u8]) -> Result<(), LabError> {
-    if path.extension().is_some_and(|extension| extension != "png") {
-        return Err(LabError::Configuration(format!(
-            "--out {}: pictures are PNG files, name one that ends in .png",
+/// Refuses a name that is not one of a PNG file.
+pub fn check_png_name(path: &Path) -> Result<(), LabError> {
+    match path.extension().is_some_and(|extension| extension != "png") {
+        false => Ok(()),
+        true => Err(LabError::Configuration(format!(
+            "{}: pictures are PNG files, name one that ends in .png",
             path.display()
-        )));
+        ))),
     }
+}
+
+pub(crate) fn write_png(path: &Path, png: &[u8]) -> Result<(), LabError> {
+    check_png_name(path)?;
     if let Some(parent) = path
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty())

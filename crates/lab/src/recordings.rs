@@ -6,15 +6,15 @@ mod score;
 mod source;
 
 pub(crate) use self::pictures::training_picture;
-pub(crate) use self::source::{Kind, Source};
+pub(crate) use self::source::Source;
 
 use crate::{
     Evaluation, Experiment, LabError,
     adam::{Adam, ParameterGradients},
-    config::{ModelName, SvgNetworkName, SvgPriorName, SvgSkipsName},
+    config::{Kind, LikelihoodName, ModelName, SvgNetworkName, SvgPriorName, SvgSkipsName},
     evaluate::{CHECKPOINT_EVALUATION, EVALUATION},
     learner::{Drawn, FilteredSequence, Learner, Shown, StepFailure, Updates},
-    online::{Online, OnlineFilter},
+    online::{Numbers, Observed, Online, OnlineFilter},
     picture::Image,
     present::Figures,
     run::Metrics,
@@ -39,6 +39,7 @@ use std::{hint::black_box, path::Path, sync::Arc};
 pub struct RecordingLearner<M> {
     source: Arc<Source>,
     window: usize,
+    likelihood: LikelihoodName,
     model: M,
     strategy: Strategy,
     updates: Updates,
@@ -155,10 +156,13 @@ impl<M: FilteringModel + Module> RecordingLearner<M> {
         let observation = source.frame().size();
         let window = experiment.task.window;
         // What cannot be trained on is better known before there is a run.
-        source.windows(&Stream::new(experiment.seed, "data"), 0, 1, window)?;
+        if !matches!(source, Source::Described(_)) {
+            source.windows(&Stream::new(experiment.seed, "data"), 0, 1, window)?;
+        }
         Ok(Self {
             source: Arc::new(source),
             window,
+            likelihood: experiment.model.likelihood,
             strategy: Strategy::new(experiment, model.latent_size(), observation, device)?,
             model,
             updates: Updates::new(Adam::default(), device),
@@ -356,12 +360,22 @@ where
             return None;
         }
         let at_work = self.strategy.at_work(self.model.valid());
-        let numbers = self.source.frame().size();
+        let observed = Observed {
+            frame: self.source.frame(),
+            numbers: match self.source.kind() {
+                Kind::Notes => Numbers::Notes,
+                Kind::Sound => Numbers::Sound,
+                Kind::Pixels => Numbers::Pixels,
+                Kind::Numbers if self.likelihood == LikelihoodName::Bernoulli => Numbers::Shares,
+                Kind::Numbers => Numbers::Any,
+            },
+            scale: self.source.scale(),
+            conditions: 0,
+        };
         Some(Box::new(Online::new(
             at_work,
-            numbers,
-            0,
-            self.source.scale(),
+            observed,
+            &self.weights(),
             seed,
         )))
     }

@@ -26,6 +26,9 @@ const STACK: usize = 512 << 20;
 pub struct Surroundings<'a> {
     /// The number of a signal that asks to stop, once there is one.
     pub interrupted: &'a (dyn Fn() -> Option<i32> + Sync),
+    /// Told when all updates are saved and only evaluation and report are left, so that to stop loses
+    /// nothing, and when a training begins, where that is not so.
+    pub all_saved: &'a (dyn Fn(bool) + Sync),
     /// Whether to say nothing on standard error.
     pub quiet: bool,
     /// The exact command, for the report.
@@ -222,6 +225,7 @@ fn make_steps(
     let settings = &experiment.training;
     let directory = run.directory();
     let start = state.step;
+    (surroundings.all_saved)(false);
     state.threads = rayon::current_num_threads();
     state.device = device_words(&surroundings.device);
     let mut events = EventWriter::create(directory, start + u64::from(start > 0), wall_time())
@@ -279,6 +283,7 @@ fn make_steps(
                     bound: held_out.bound,
                     bit_error: held_out.bit_error,
                     accuracy: held_out.accuracy,
+                    free_energy: held_out.recordings.as_ref().map(|r| r.free_energy),
                 });
             }
         }
@@ -289,15 +294,15 @@ fn make_steps(
                 .map_err(|error| LabError::write(directory, error))?;
             let checkpoint = checkpoint::save(directory, &snapshot(learner.as_ref(), &state))?;
             checkpoint::prune(directory, &state, settings.keep);
-            if let Some(signal) = signal
-                && step < settings.steps
-            {
+            // One may have come during the evaluation, too.
+            if let Some(signal) = (surroundings.interrupted)() {
                 progress.finish();
                 return Ok(Outcome::Interrupted { signal, checkpoint });
             }
         }
     }
     progress.finish();
+    (surroundings.all_saved)(true);
 
     let evaluation = learner.evaluate(
         experiment,

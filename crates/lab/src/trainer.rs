@@ -6,7 +6,7 @@ use crate::{
     config::{TaskName, TaskSettings},
     evaluate::evaluate,
     learner::{Drawn, Learner, Shown, StepFailure, Updates},
-    online::{Online, OnlineFilter},
+    online::{Numbers, Observed, Online, OnlineFilter},
     present::{Figures, frame_figures, generated_picture},
     run::Metrics,
     strategy::Strategy,
@@ -375,11 +375,17 @@ impl Learner for FrameLearner {
 
     fn online(&self, seed: u64) -> Option<Box<dyn OnlineFilter>> {
         let at_work = self.trainer.strategy.at_work(self.trainer.model.valid());
-        let pixels = self.task.frame().size();
-        let conditions = self.task.condition_width();
-        let scale = Scale::IDENTITY;
+        let observed = Observed {
+            frame: self.task.frame(),
+            numbers: Numbers::Pixels,
+            scale: Scale::IDENTITY,
+            conditions: self.task.condition_width(),
+        };
         Some(Box::new(Online::new(
-            at_work, pixels, conditions, scale, seed,
+            at_work,
+            observed,
+            &self.weights(),
+            seed,
         )))
     }
 

@@ -64,6 +64,7 @@ fn trained(memory: &str, visual: &str, device: Device, rate: f64) -> (Vec<Metric
     let folder = tempfile::tempdir().unwrap();
     let surroundings = Surroundings {
         interrupted: &|| None,
+        all_saved: &|_| (),
         quiet: true,
         command: "the test gpu".into(),
         commit: "unknown".into(),
@@ -157,6 +158,7 @@ fn diverged(device: Device) -> (u64, bool) {
     let folder = tempfile::tempdir().unwrap();
     let surroundings = Surroundings {
         interrupted: &|| None,
+        all_saved: &|_| (),
         quiet: true,
         command: "the test gpu".into(),
         commit: "unknown".into(),

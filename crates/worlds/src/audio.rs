@@ -143,16 +143,19 @@ fn guess(bytes: &[u8]) -> &'static str {
     }
 }
 
+const UNREAD: &str = "a WAV file of an encoding that is not read; convert it to integers of 8, 16, 24 or 32 \
+                      bits or 32-bit floating-point numbers";
+
 fn wav(bytes: &[u8]) -> Result<Sound, String> {
     let damaged = |cause: hound::Error| match cause {
         hound::Error::IoError(_) => {
             "truncated WAV file: it ends before its header says; fetch it again".to_owned()
         }
-        hound::Error::Unsupported => {
-            "a WAV file of an encoding that is not read; convert it to integers of 8, 16, 24 or 32 \
-             bits or 32-bit floating-point numbers"
-                .to_owned()
-        }
+        hound::Error::Unsupported => UNREAD.to_owned(),
+        // What it says of floating-point numbers of 64 bits, and of integers of 12 and packed ones.
+        hound::Error::FormatError(
+            "bits per sample is not 32" | "sample bits exceeds size of sample",
+        ) => UNREAD.to_owned(),
         cause => format!("damaged WAV file ({cause})"),
     };
     let reader = WavReader::new(bytes).map_err(damaged)?;

@@ -91,6 +91,12 @@ impl Array {
                 count * width
             ));
         }
+        if data.len() > count * width {
+            return Err(format!(
+                "{} bytes after the end of an array of {shape:?}",
+                data.len() - count * width
+            ));
+        }
         let mut numbers = numbers(descr, &data[..count * width]);
         if by_columns && shape.len() > 1 {
             numbers = match numbers {

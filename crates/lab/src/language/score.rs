@@ -21,7 +21,7 @@ pub struct TextScore {
     pub streams: usize,
     /// Share of `<unk>` among them.
     pub unknown: f64,
-    /// Whether the words are placeholders, so that the numbers mean nothing.
+    /// Whether words of some part are placeholders, so that the numbers mean nothing.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub placeholders: bool,
     /// By how often the training part has a word; buckets without a word are left out, and all where the training
@@ -94,7 +94,7 @@ pub(super) fn evaluate(
         words: scored.len(),
         streams,
         unknown: unknown as f64 / scored.len() as f64,
-        placeholders: text.placeholder_parts().contains(&part),
+        placeholders: !text.placeholder_parts().is_empty(),
         ..TextScore::default()
     };
     if analyses {

@@ -33,9 +33,10 @@ pub(crate) fn find(experiment: &mut Experiment, data: Option<&Path>) -> Result<T
             found => found?,
         },
         _ => {
-            let path = path.ok_or_else(|| {
+            let variable = std::env::var_os(DATA_VARIABLE).map(PathBuf::from);
+            let path = path.or(variable.as_deref()).ok_or_else(|| {
                 LabError::Configuration(format!(
-                    "the task {} has no data of its own: name a file or folder with --data",
+                    "the task {} has no data of its own: name a file or folder with --data or {DATA_VARIABLE}",
                     task.as_str()
                 ))
             })?;

@@ -21,8 +21,10 @@ pub struct HeatMap<'a> {
     pub row_axis: String,
     /// What the columns are: 'time step'.
     pub column_axis: String,
-    /// The number of the first column, and of the first row unless `falling` says otherwise.
+    /// The number of the first column.
     pub first_number: usize,
+    /// The number of the first row, unless `falling` says otherwise.
+    pub first_row: usize,
     /// The number of the first row, from which rows count downwards, as notes do.
     pub falling: Option<usize>,
     /// Values of the darkest and the lightest colour; `None` takes the smallest and the largest value.
@@ -119,9 +121,14 @@ struct Layout {
 }
 
 impl HeatMap<'_> {
+    /// Where the first column begins, in pixels from the left.
+    pub fn left(&self) -> usize {
+        Layout::of(self).left
+    }
+
     fn row_number(&self, row: usize) -> usize {
         match self.falling {
-            None => self.first_number.saturating_add(row),
+            None => self.first_row.saturating_add(row),
             Some(first) => first.saturating_sub(row),
         }
     }
@@ -253,6 +260,7 @@ mod tests {
             row_axis: "slot".to_owned(),
             column_axis: "time step".to_owned(),
             first_number: 1,
+            first_row: 1,
             falling: None,
             range: None,
             cell: 10,

@@ -1,13 +1,15 @@
 //! Pictures of recorded sequences, what a model expects of them and makes of them, and files to listen
 //! to.
 
-use super::{Kind, Source, upload};
+use super::{Source, upload};
 use crate::{
     Experiment, LabError,
     chart::{Chart, Series},
+    config::Kind,
     learner::{Drawn, FilteredSequence, Shown},
     picture::{
-        Align, Group, HeatMap, Image, PictureError, Row, Sequence, Sheet, Text, heat_map, sheet,
+        Align, Bars, Group, HeatMap, Image, PictureError, Row, Sequence, Sheet, Text, bars,
+        heat_map, sheet,
     },
     present::{Figures, charted, drawn, write_beside},
     strategy::AtWork,
@@ -31,6 +33,22 @@ struct Line {
     label: String,
     values: Vec<f32>,
     first_step: usize,
+}
+
+/// The first step that a line has.
+fn first_step(lines: &[Line]) -> usize {
+    lines.iter().map(|line| line.first_step).min().unwrap_or(0)
+}
+
+/// What heat maps of several lines have in common.
+struct MapLayout {
+    first: usize,
+    columns: usize,
+    rows: usize,
+    /// The highest note that is shown, counted from the lowest of all.
+    high: usize,
+    range: Option<(f32, f32)>,
+    cell: usize,
 }
 
 /// How sequences of a source are shown.
@@ -66,6 +84,7 @@ impl Look {
     }
 
     fn frames(&self, title: &str, lines: &[Line], marked: &[usize]) -> Result<Image, PictureError> {
+        let origin = first_step(lines);
         let rows = lines.iter().map(|line| Row {
             label: line.label.clone(),
             frames: Sequence {
@@ -75,40 +94,66 @@ impl Look {
                 height: self.frame.height,
                 width: self.frame.width,
             },
-            first_step: line.first_step,
+            first_step: line.first_step - origin,
         });
-        let steps = lines
-            .iter()
-            .map(|line| line.first_step + line.values.len() / self.frame.size());
-        let steps = steps.max().unwrap_or(0);
+        let steps = self.end(lines) - origin;
         sheet(&Sheet {
             title: title.to_owned(),
             groups: vec![Group {
                 rows: rows.collect(),
-                marked: marked.to_vec(),
+                marked: marked.iter().map(|step| step - origin).collect(),
             }],
-            mark_caption: if marked.is_empty() { "" } else { "generated" }.into(),
+            mark_caption: if marked.is_empty() {
+                ""
+            } else {
+                "not shown to the model"
+            }
+            .into(),
             scale: if self.frame.height > 32 { 1 } else { 2 },
             wrap: (steps > 20).then_some(15),
-            first_number: 1,
+            first_number: origin + 1,
         })
     }
 
-    /// A column a step, notes or numbers upwards; notes that never sound are left out at both ends.
-    fn maps(&self, lines: &[Line], marked: &[usize]) -> Result<Image, PictureError> {
+    /// The step after the last that a line has.
+    fn end(&self, lines: &[Line]) -> usize {
+        let end = |line: &Line| line.first_step + line.values.len() / self.frame.size();
+        lines.iter().map(end).max().unwrap_or(0)
+    }
+
+    /// The surprise of the steps of lines, drawn to be put below their picture.
+    fn surprise(&self, lines: &[Line], values: &[f32]) -> Result<Image, PictureError> {
+        let [left, pitch] = match self.kind {
+            Kind::Notes | Kind::Numbers => {
+                let maps = self.map_layout(lines);
+                let left = self.map(&maps, &lines[0], &[], &[]).left();
+                [left as f64, maps.cell as f64]
+            }
+            Kind::Sound => [0.0, WAVE[0] as f64 / values.len() as f64],
+            Kind::Pixels => [16.0, (WAVE[0] - 32) as f64 / values.len() as f64],
+        };
+        bars(&Bars {
+            title: "surprise, nats".into(),
+            values,
+            axis: "step".into(),
+            first_number: first_step(lines) + 1,
+            left,
+            pitch,
+        })
+    }
+
+    /// What heat maps of these lines have in common: a column a step, notes or numbers upwards; notes that
+    /// never sound are left out at both ends.
+    fn map_layout(&self, lines: &[Line]) -> MapLayout {
         let width = self.frame.size();
-        let first = lines.iter().map(|line| line.first_step).min().unwrap_or(0);
-        let end = lines
-            .iter()
-            .map(|line| line.first_step + line.values.len() / width);
-        let columns = end.max().unwrap_or(0).saturating_sub(first).max(1);
+        let first = first_step(lines);
+        let columns = (self.end(lines) - first).max(1);
         let sounding = |number: &usize| {
             lines.iter().any(|line| {
                 let column = line.values.iter().skip(*number).step_by(width);
                 column.into_iter().any(|value| *value > 0.2)
             })
         };
-        let notes = self.kind == Kind::Notes;
         let (low, high) = match self.kind {
             Kind::Notes => (
                 (0..width).find(sounding).unwrap_or(0),
@@ -121,32 +166,63 @@ impl Look {
             Kind::Notes => Some((0.0, 1.0)),
             _ => range_of(lines.iter().flat_map(|line| &line.values)),
         };
+        MapLayout {
+            first,
+            columns,
+            rows,
+            high,
+            range,
+            cell: (900 / columns).clamp(3, 14).min((420 / rows).max(3)),
+        }
+    }
+
+    /// The heat map of a line; `values` are `[rows, columns]`, or not there where only places are asked for.
+    fn map<'a>(
+        &self,
+        maps: &MapLayout,
+        line: &Line,
+        values: &'a [f32],
+        marked: &[usize],
+    ) -> HeatMap<'a> {
+        let notes = self.kind == Kind::Notes;
+        HeatMap {
+            title: line.label.clone(),
+            values,
+            rows: maps.rows,
+            columns: maps.columns,
+            row_axis: if notes { "note" } else { "number" }.into(),
+            column_axis: "step".into(),
+            first_number: maps.first + 1,
+            first_row: 1,
+            falling: notes.then_some(maps.high + LOWEST_NOTE),
+            range: maps.range,
+            cell: maps.cell,
+            marked: marked
+                .iter()
+                .filter(|step| **step >= line.first_step)
+                .map(|step| step - maps.first)
+                .collect(),
+        }
+    }
+
+    fn maps(&self, lines: &[Line], marked: &[usize]) -> Result<Image, PictureError> {
+        let width = self.frame.size();
+        let maps = self.map_layout(lines);
+        let MapLayout { rows, columns, .. } = maps;
         let images = lines.iter().map(|line| {
-            let mut values = vec![0.0; rows * columns];
+            // Grey where nothing is known.
+            let mut values = vec![f32::NAN; rows * columns];
             for (step, numbers) in line.values.chunks(width).enumerate() {
-                let column = line.first_step - first + step;
+                let column = line.first_step - maps.first + step;
                 for row in 0..rows {
-                    let number = if notes { high - row } else { row };
+                    let number = match self.kind {
+                        Kind::Notes => maps.high - row,
+                        _ => row,
+                    };
                     values[row * columns + column] = numbers[number];
                 }
             }
-            heat_map(&HeatMap {
-                title: line.label.clone(),
-                values: &values,
-                rows,
-                columns,
-                row_axis: if notes { "note" } else { "number" }.into(),
-                column_axis: "step".into(),
-                first_number: first + 1,
-                falling: notes.then_some(high + LOWEST_NOTE),
-                range,
-                cell: (900 / columns).clamp(3, 14).min((420 / rows).max(3)),
-                marked: marked
-                    .iter()
-                    .filter(|step| **step >= line.first_step)
-                    .map(|step| step - first)
-                    .collect(),
-            })
+            heat_map(&self.map(&maps, line, &values, marked))
         });
         let images: Vec<Image> = images.collect::<Result<_, _>>()?;
         Image::stack(&images, 10)
@@ -157,10 +233,8 @@ impl Look {
         let all = range_of(lines.iter().flat_map(|line| &line.values));
         let reach = all.map_or(1.0, |(low, high)| low.abs().max(high.abs()));
         let numbers = self.frame.size();
-        let end = lines
-            .iter()
-            .map(|line| line.first_step * numbers + line.values.len());
-        let end = end.max().unwrap_or(1).max(1);
+        let origin = first_step(lines);
+        let end = ((self.end(lines) - origin) * numbers).max(1);
         let [width, height] = WAVE;
         let label = Text {
             size: 14.0,
@@ -173,7 +247,7 @@ impl Look {
             image.text(&line.label, (4.0, 12.0), label)?;
             let middle = 24 + height / 2;
             image.fill(0, middle, width, 1, [200; 3]);
-            let begin = line.first_step * numbers;
+            let begin = (line.first_step - origin) * numbers;
             for column in 0..width {
                 let from = (column * end / width).saturating_sub(begin);
                 let to = ((column + 1) * end / width).saturating_sub(begin);
@@ -415,62 +489,37 @@ pub(super) fn filtered(source: &Source, sequence: &FilteredSequence) -> Result<I
             "no observation came: there is nothing to draw".into(),
         ));
     }
+    // A filter may have gone on from a state.
+    let before = sequence.beliefs[0].t as usize - 1;
     let first = steps.saturating_sub(MOST_STEPS);
-    // What is expected of a step was said at the one before.
-    let mut expected = vec![0.0; numbers];
-    for belief in &sequence.beliefs {
-        expected.extend(belief.prediction.as_deref().unwrap_or_default());
-    }
-    let shown = |values: &[f32]| values[first * numbers..steps * numbers].to_vec();
-    let line = |label: &str, values: &[f32]| Line {
-        label: label.into(),
-        values: shown(values),
-        first_step: first,
+    let which = match first {
+        0 => String::new(),
+        _ => format!(" (the last {MOST_STEPS} of {steps} steps)"),
     };
-    let lines = [
-        line("what came", &sequence.observations),
-        line("what was expected of each step before it came", &expected),
-    ];
-    let surprises: Vec<f32> = sequence.beliefs[first..]
-        .iter()
-        .map(|b| b.surprise)
-        .collect();
+    let mut lines = vec![Line {
+        label: format!("what came{which}"),
+        values: sequence.observations[first * numbers..].to_vec(),
+        first_step: before + first,
+    }];
+    // What is expected of a step was said at the one before, of the first one nothing.
+    let said = &sequence.beliefs[first.saturating_sub(1)..steps - 1];
+    if !said.is_empty() {
+        let predictions = said
+            .iter()
+            .filter_map(|belief| belief.prediction.as_deref());
+        lines.push(Line {
+            label: "what was expected of each step before it came".into(),
+            values: predictions.flatten().copied().collect(),
+            first_step: before + first.max(1),
+        });
+    }
+    let surprises = sequence.beliefs[first..].iter();
+    let surprises: Vec<f32> = surprises.map(|belief| belief.surprise).collect();
     let pictures = [
         look.picture("", &lines, &[])?,
-        bars("surprise, nats", &surprises)?,
+        look.surprise(&lines, &surprises)?,
     ];
     Ok(Image::stack(&pictures, 12)?)
-}
-
-/// Values as bars from zero, upwards or downwards, with the largest and the smallest in words.
-fn bars(title: &str, values: &[f32]) -> Result<Image, PictureError> {
-    let [width, height] = WAVE;
-    let mut image = Image::new(width, height + 40, [255; 3])?;
-    let (low, high) = range_of(values).unwrap_or((0.0, 0.0));
-    let label = Text {
-        size: 14.0,
-        colour: [34, 34, 34],
-        bold: false,
-        align: Align::Left,
-    };
-    let words = format!("{title}: {low:.2} to {high:.2}");
-    image.text(&words, (16.0, 14.0), label)?;
-    let (bottom, top) = (low.min(0.0), high.max(0.0));
-    let reach = (top - bottom).max(f32::MIN_POSITIVE);
-    let place = |value: f32| 30 + ((top - value) / reach * height as f32) as usize;
-    let pitch = ((width - 32) / values.len().max(1)).max(1);
-    for (index, value) in values.iter().enumerate() {
-        let (from, to) = (place(value.max(0.0)), place(value.min(0.0)));
-        let x = 16 + index * pitch;
-        image.fill(
-            x,
-            from,
-            pitch.saturating_sub(1).max(1),
-            (to - from).max(1),
-            INK,
-        );
-    }
-    Ok(image)
 }
 
 /// Pictures, sounds and curves of a run.

@@ -3,7 +3,7 @@
 use super::{Source, upload};
 use crate::{
     Evaluation, Experiment, LabError,
-    evaluate::{RecordingScore, Rounds, data_stream, mean_and_stderr},
+    evaluate::{CHECKPOINT_EVALUATION, RecordingScore, Rounds, data_stream, mean_and_stderr},
     strategy::AtWork,
     trainer::noise,
     weights::host,
@@ -50,6 +50,11 @@ pub(super) fn evaluate<M: FilteringModel + Module>(
     let mut scores = Vec::new();
     let mut rounds = Rounds::default();
     let mut particles = Particles::default();
+    // Of a checkpoint only the bound is kept.
+    let count = match purpose {
+        CHECKPOINT_EVALUATION => 0,
+        _ => experiment.evaluation.particles,
+    };
     let device = at_work.model().devices().remove(0);
     for (index, rows) in batches.enumerate() {
         let index = index as u64;
@@ -70,12 +75,12 @@ pub(super) fn evaluate<M: FilteringModel + Module>(
                 kl: sum(&kl),
             });
         }
-        if experiment.evaluation.particles > 0 {
+        if count > 0 {
             particles.add(
                 at_work,
                 &batch,
                 observations,
-                experiment.evaluation.particles,
+                count,
                 &particle_samples,
                 index,
             );

@@ -2,7 +2,7 @@
 
 use crate::{
     Experiment, LabError,
-    config::{LikelihoodName, TaskName, TaskSettings},
+    config::{Kind, LikelihoodName, StepSettings, TaskName, TaskSettings},
 };
 use mnemora_models::LikelihoodConfig;
 use mnemora_worlds::{
@@ -37,19 +37,6 @@ fn refuse_unread(task: &TaskSettings) -> Result<(), LabError> {
     }
 }
 
-/// What the numbers of a step are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Notes that sound: 0 or 1.
-    Notes,
-    /// Samples of sound.
-    Sound,
-    /// Intensities in `[0, 1]`.
-    Pixels,
-    /// Any.
-    Numbers,
-}
-
 /// Recordings, or what makes them.
 pub enum Source {
     /// As they were recorded.
@@ -61,6 +48,8 @@ pub enum Source {
         /// How many at a time.
         digits: usize,
     },
+    /// Only what a step of them is: enough to filter, not to train or to evaluate.
+    Described(StepSettings),
 }
 
 impl Source {
@@ -74,10 +63,11 @@ impl Source {
             colour: task.colour,
             ..FrameSettings::default()
         };
+        let variable = std::env::var_os(DATA_VARIABLE).map(PathBuf::from);
         let own = || {
-            path.ok_or_else(|| {
+            path.or(variable.as_deref()).ok_or_else(|| {
                 LabError::Configuration(format!(
-                    "the task {} has no data of its own: name a file or folder with --data",
+                    "the task {} has no data of its own: name a file or folder with --data or {DATA_VARIABLE}",
                     task.name.as_str()
                 ))
             })
@@ -123,10 +113,30 @@ impl Source {
             )));
         }
         experiment.data.fingerprint = fingerprint;
+        experiment.data.step = source.step();
         if let Some(folder) = source.folder(path) {
             experiment.data.directory = folder.display().to_string();
         }
         Ok(source)
+    }
+
+    /// What a step of the data is.
+    fn step(&self) -> StepSettings {
+        let FrameShape {
+            channels,
+            height,
+            width,
+        } = self.frame();
+        let Scale { mean, deviation } = self.scale();
+        StepSettings {
+            kind: self.kind(),
+            channels,
+            height,
+            width,
+            mean,
+            deviation,
+            steps_per_quarter: self.midi().steps_per_quarter,
+        }
     }
 
     /// The data in words.
@@ -140,6 +150,7 @@ impl Source {
                     data.origin()
                 )
             }
+            Self::Described(_) => "data that are not at hand".into(),
         }
     }
 
@@ -147,6 +158,7 @@ impl Source {
         match self {
             Self::Corpus(corpus) => corpus.fingerprint(),
             Self::MovingDigits { data, .. } => data.fingerprint().to_owned(),
+            Self::Described(_) => String::new(),
         }
     }
 
@@ -155,6 +167,7 @@ impl Source {
         let origin = match self {
             Self::Corpus(corpus) => corpus.origin(),
             Self::MovingDigits { data, .. } => data.origin(),
+            Self::Described(_) => return None,
         };
         let Origin::Folder(found) = origin else {
             return None;
@@ -170,13 +183,20 @@ impl Source {
         match self {
             Self::Corpus(corpus) => corpus.frame(),
             Self::MovingDigits { .. } => MovingDigits::FRAME,
+            Self::Described(step) => FrameShape {
+                channels: step.channels,
+                height: step.height,
+                width: step.width,
+            },
         }
     }
 
     /// What the numbers are.
     pub fn kind(&self) -> Kind {
-        let Self::Corpus(corpus) = self else {
-            return Kind::Pixels;
+        let corpus = match self {
+            Self::Corpus(corpus) => corpus,
+            Self::MovingDigits { .. } => return Kind::Pixels,
+            Self::Described(step) => return step.kind,
         };
         let mut recordings = Part::ALL
             .into_iter()
@@ -197,6 +217,10 @@ impl Source {
         match self {
             Self::Corpus(corpus) => corpus.scale(),
             Self::MovingDigits { .. } => Scale::IDENTITY,
+            Self::Described(step) => Scale {
+                mean: step.mean,
+                deviation: step.deviation,
+            },
         }
     }
 
@@ -205,6 +229,10 @@ impl Source {
         match self {
             Self::Corpus(corpus) if corpus.name() == Music::JsbChorales.name() => MidiSettings {
                 steps_per_quarter: 1,
+                ..MidiSettings::default()
+            },
+            Self::Described(step) => MidiSettings {
+                steps_per_quarter: step.steps_per_quarter,
                 ..MidiSettings::default()
             },
             _ => MidiSettings::default(),
@@ -283,7 +311,13 @@ impl Source {
                 let clips = MovingDigits::new(data.clone(), *digits, steps)?;
                 clips.batch(Split::Train, stream, index, batch)
             }
+            Self::Described(_) => return Err(self.missing()),
         })
+    }
+
+    /// Nothing can be read.
+    fn missing(&self) -> LabError {
+        LabError::Configuration("this needs the run's data: name them with --data".into())
     }
 
     /// Whether a part has recordings.
@@ -292,6 +326,7 @@ impl Source {
             Self::Corpus(corpus) => !corpus.recordings(part).is_empty(),
             // Digits are divided in two.
             Self::MovingDigits { .. } => part != Part::Valid,
+            Self::Described(_) => false,
         }
     }
 
@@ -300,6 +335,7 @@ impl Source {
         match self {
             Self::Corpus(corpus) => corpus.recordings(part).len(),
             Self::MovingDigits { .. } => HELD_OUT_CLIPS,
+            Self::Described(_) => 0,
         }
     }
 
@@ -311,6 +347,7 @@ impl Source {
                 recording.map_or(0, |recording| corpus.steps(recording))
             }
             Self::MovingDigits { .. } => window,
+            Self::Described(_) => 0,
         }
     }
 
@@ -341,6 +378,7 @@ impl Source {
                 }
                 all.ok_or_else(|| LabError::Configuration("no clip was asked for".into()))
             }
+            Self::Described(_) => Err(self.missing()),
         }
     }
 
@@ -351,7 +389,7 @@ impl Source {
                 let left_out = corpus.left_out(Part::Train, window);
                 corpus.notes().iter().cloned().chain(left_out).collect()
             }
-            Self::MovingDigits { .. } => Vec::new(),
+            Self::MovingDigits { .. } | Self::Described(_) => Vec::new(),
         }
     }
 }
