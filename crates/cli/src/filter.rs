@@ -35,6 +35,10 @@ const PATIENCE: Duration = Duration::from_millis(100);
 const AHEAD: usize = 64;
 /// How a `.npy` file begins.
 const NPY: &[u8] = b"\x93NUMPY";
+/// How an archive does, as `.npz` is one.
+const ZIP: &[u8] = b"PK\x03\x04";
+/// What may come before a text in UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Runs the filter until its input ends or a signal comes.
 pub fn run(arguments: &Filter) -> Result<u8, LabError> {
@@ -133,9 +137,17 @@ impl Session<'_> {
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => break,
             };
-            if std::mem::take(&mut first) && line.starts_with(NPY) {
-                return self.array(&line);
-            }
+            let line = match std::mem::take(&mut first) {
+                true if line.starts_with(NPY) => return self.array(&line),
+                true if line.starts_with(ZIP) => {
+                    return Err(LabError::Configuration(
+                        "standard input: an archive; lines or one .npy array are read".into(),
+                    ));
+                }
+                // Some programs begin a text with a mark of its encoding.
+                true => line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&line).to_vec(),
+                false => line,
+            };
             if line.trim_ascii().is_empty() {
                 continue;
             }

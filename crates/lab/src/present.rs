@@ -217,8 +217,8 @@ fn recording_numbers(score: &RecordingScore, rounds: &[f64]) -> Vec<Number> {
             plus_minus(score.free_energy, score.free_energy_stderr),
             "nats per step",
             format!(
-                "of the {} part's {} steps, lower is better; ± standard error over recordings",
-                score.part, score.steps
+                "over {} steps of the {} part, lower is better; ± standard error over recordings",
+                score.steps, score.part
             ),
         ),
         row(
@@ -288,7 +288,7 @@ fn text_numbers(evaluation: &Evaluation, perplexity: f64, score: &TextScore) -> 
         streams => format!("in {streams} streams side by side"),
     };
     let words = match score.placeholders {
-        true => "words; PLACEHOLDER words took part, so that it means nothing",
+        true => "words (trained or scored on PLACEHOLDER words, so that it means nothing)",
         false => "words",
     };
     let mut rows = vec![
@@ -297,9 +297,9 @@ fn text_numbers(evaluation: &Evaluation, perplexity: f64, score: &TextScore) -> 
             format!("{perplexity:.2}"),
             "",
             format!(
-                "of the {} part's {} {words}, {pass}; {:.1}% of them are <unk>; lower is better",
-                score.part,
+                "over {} {words} of the {} part, {pass}; {:.1}% of them are <unk>; lower is better",
                 score.words,
+                score.part,
                 100.0 * score.unknown
             ),
         ),

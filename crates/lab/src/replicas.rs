@@ -3,7 +3,7 @@
 use crate::{
     Evaluation, Experiment, LabError, Outcome, Surroundings, checkpoint,
     open::plan,
-    run::{EVALUATION_FILE, read_experiment, read_json},
+    run::{EVALUATION_FILE, EXPERIMENT_FILE, read_experiment, read_json},
     train::{resume, train},
 };
 use std::path::{Path, PathBuf};
@@ -43,6 +43,12 @@ pub fn train_replicas(
     data: Option<&Path>,
     surroundings: &Surroundings,
 ) -> Result<ReplicasOutcome, LabError> {
+    if directory.join(EXPERIMENT_FILE).exists() {
+        return Err(LabError::Configuration(format!(
+            "{} is a run itself; name a folder for the replicas",
+            directory.display()
+        )));
+    }
     // With the fingerprint of the data, so that replicas on other data are told apart.
     let experiment = plan(experiment.clone(), data)?.experiment;
     let mut runs = Vec::new();
