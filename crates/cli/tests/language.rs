@@ -247,11 +247,9 @@ fn placeholders_are_named_everywhere() {
         &trained.stderr,
         &["PLACEHOLDER words", "the part train of wikitext-103"],
     );
-    assert!(
-        !trained.stdout.contains("PLACEHOLDER"),
-        "{}",
-        trained.stdout
-    );
+    // What such a model makes of a real text means nothing either.
+    let said = ["over 70 words", "trained or scored on PLACEHOLDER words"];
+    assert_says(&trained.stdout, &said);
 }
 
 #[test]
