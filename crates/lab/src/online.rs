@@ -283,7 +283,9 @@ impl<M: FilteringModel + Module> OnlineFilter for Online<M> {
                 "the belief is not finite: x lies too far from all the model has seen".into(),
             );
         }
-        let state = made.state.detach();
+        // No parameter is tracked and the belief is a constant, so that the state is on no graph; detached, it
+        // would let go of the weights that its first step prepared.
+        let state = made.state;
         let prediction = (conditions == 0).then(|| {
             let expected = expect_next(model, state.clone(), None).mean();
             let Scale { mean, deviation } = scale;
