@@ -31,6 +31,8 @@ pub struct Comparison {
 /// Runs that differ only in their seed.
 struct Replicas {
     label: String,
+    /// The first one's folder.
+    folder: String,
     experiment: Experiment,
     metrics: Vec<Vec<Metrics>>,
     evaluations: Vec<Evaluation>,
@@ -203,6 +205,9 @@ pub fn compare(paths: &[PathBuf]) -> Result<Comparison, LabError> {
             }
             None => models.push(Replicas {
                 label: String::new(),
+                folder: run
+                    .file_name()
+                    .map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
                 seeds: vec![experiment.seed],
                 experiment,
                 metrics: vec![metrics],
@@ -266,7 +271,8 @@ fn evaluation_of(run: &Path) -> Result<Evaluation, LabError> {
     open(run, Which::Last, &[], None, &light_device()?)?.evaluate()
 }
 
-/// The memory's name, with the experiment's where that differs, and a number where both repeat.
+/// The memory's name, with the experiment's where that differs, and the folder's where both repeat, or a
+/// number where that does, too.
 fn label(model: &Replicas, all: &[Replicas]) -> String {
     let name = model.experiment.label();
     let several = all
@@ -280,7 +286,9 @@ fn label(model: &Replicas, all: &[Replicas]) -> String {
         .iter()
         .filter(|m| m.experiment.name == model.experiment.name && m.experiment.label() == name)
         .collect();
+    let same_folder = alike.iter().filter(|m| m.folder == model.folder).count();
     match alike.iter().position(|m| std::ptr::eq(*m, model)) {
+        Some(_) if alike.len() > 1 && same_folder == 1 => format!("{base} ({})", model.folder),
         Some(place) if alike.len() > 1 => format!("{base} ({})", place + 1),
         _ => base,
     }
