@@ -1,12 +1,14 @@
 //! How an inference network learns while it is at work (Marino et al. 2018, avf).
 
 use crate::adam::{Adam, ParameterGradients, take};
-use burn::tensor::{Gradients, Tensor};
+use burn::{module::Module, tensor::Tensor};
 use mnemora_models::{Improver, IterativeNet, inference::Belief};
 
 /// An [`IterativeNet`] that improves beliefs and learns from what becomes of them: updates by Adam
 /// along the mean, over sequences and rounds, of the gradients of the new beliefs' free energies.
-/// Each of these depends on the network through its own round only.
+/// Each of these depends on the network through its own round only, so that nothing of the network's
+/// graph is needed while beliefs are found: an update asks it again for all rounds in one call, and
+/// goes back from the gradients that these new beliefs turned out to have.
 pub struct Amortizer {
     /// On an autodiff device, its parameters tracked.
     pub net: IterativeNet,
@@ -20,11 +22,18 @@ pub struct Amortizer {
     pub iterations: usize,
     /// Whether it learns after each time step; if not, once in [`finish`](Self::finish).
     pub online: bool,
-    gradients: ParameterGradients,
-    /// Gradients that were added up.
-    terms: usize,
+    asked: Option<Asked>,
+    /// What it was asked since the last update, and the gradient for the belief that came of it.
+    rounds: Vec<(Asked, Belief)>,
     /// Named once a gradient is not finite; nothing is learned from then on.
     failure: Option<String>,
+}
+
+/// What the network was asked, for the sequences of a batch.
+struct Asked {
+    belief: Belief,
+    gradient: Belief,
+    x: Tensor<2>,
 }
 
 impl Amortizer {
@@ -37,8 +46,8 @@ impl Amortizer {
             learning_rate,
             iterations,
             online: true,
-            gradients: ParameterGradients::default(),
-            terms: 0,
+            asked: None,
+            rounds: Vec::new(),
             failure: None,
         }
     }
@@ -50,18 +59,33 @@ impl Amortizer {
 
     /// Makes the update for the time steps since the last one, if there were any.
     pub fn finish(&mut self) {
-        let gradients = std::mem::take(&mut self.gradients);
-        let terms = std::mem::take(&mut self.terms);
-        if terms == 0 || self.failure.is_some() {
+        let rounds = std::mem::take(&mut self.rounds);
+        if rounds.is_empty() || self.failure.is_some() {
             return;
         }
+        let mut seen = Vec::with_capacity(rounds.len());
+        let mut parts = [const { Vec::new() }; 3];
+        for (asked, outcome) in rounds {
+            let beliefs = [asked.belief, asked.gradient, outcome];
+            for (part, belief) in parts.iter_mut().zip(beliefs) {
+                part.push(belief);
+            }
+            seen.push(asked.x);
+        }
+        let [belief, gradient, outcome] = parts.map(Belief::concatenate);
+        let x = Tensor::cat(seen, 0);
+        let found = self.net.forward(&belief, &gradient, &x);
+        // Its gradient is the sum of those of the free energies.
+        let objective =
+            (found.mean * outcome.mean + found.log_variance * outcome.log_variance).sum();
+        let gradients = ParameterGradients::of(&self.net, objective.backward());
         if !gradients.global_norm().is_finite() {
             let name = gradients.non_finite();
             self.failure = Some(name.unwrap_or_else(|| "the norm of the gradient".to_owned()));
             return;
         }
         self.updates += 1;
-        let scale = 1.0 / terms as f64;
+        let scale = 1.0 / x.dims()[0] as f64;
         let before = take(&mut self.net);
         self.net = self
             .adam
@@ -75,16 +99,22 @@ impl Improver for Amortizer {
     }
 
     fn improve(&mut self, belief: &Belief, gradient: &Belief, x: &Tensor<2>) -> Belief {
-        self.terms += x.dims()[0];
-        self.net.forward(belief, gradient, x)
+        self.asked = Some(Asked {
+            belief: belief.clone(),
+            gradient: gradient.clone(),
+            x: x.clone(),
+        });
+        self.net.clone().freeze().forward(belief, gradient, x)
     }
 
     fn learns(&self) -> bool {
         true
     }
 
-    fn learn(&mut self, gradients: Gradients) {
-        self.gradients.add(&self.net, gradients);
+    fn learn(&mut self, gradient: &Belief) {
+        let asked = self.asked.take();
+        self.rounds
+            .extend(asked.map(|asked| (asked, gradient.clone())));
     }
 
     fn end(&mut self) {

@@ -3,10 +3,15 @@
 #[path = "../../models/tests/linear_gaussian/model.rs"]
 mod model;
 
-use burn::tensor::{Device, Tensor};
+use burn::{
+    module::{Module, Param},
+    tensor::{Device, Tensor},
+};
 use mnemora_lab::Amortizer;
 use mnemora_memory::Initializer;
-use mnemora_models::{InferenceNoise, Inferred, IterativeConfig, infer};
+use mnemora_models::{
+    Amortized, Improver, InferenceNoise, Inferred, IterativeConfig, IterativeNet, infer,
+};
 use mnemora_worlds::Stream;
 use model::{LinearGaussian, inner, normal, tensor, values};
 
@@ -34,7 +39,7 @@ fn sequences(model: &LinearGaussian, batch: usize, seed: u64) -> Vec<f32> {
 
 fn pass(
     model: &LinearGaussian,
-    amortizer: &mut Amortizer,
+    improver: &mut impl Improver,
     x: Vec<f32>,
     batch: usize,
     inner: Vec<Tensor<4>>,
@@ -52,7 +57,7 @@ fn pass(
     let conditions = Tensor::zeros([batch, TIME, 1], device);
     infer(
         model,
-        amortizer,
+        improver,
         tensor(x, [batch, TIME, LATENT], device),
         Some(conditions),
         noise,
@@ -184,4 +189,66 @@ fn it_learns_once_a_window_if_it_is_to() {
     assert!((furthest - 1e-3).abs() < 1e-5, "{furthest}");
     later.finish();
     assert_eq!(later.updates, 1, "there was nothing to learn from");
+}
+
+#[test]
+fn its_gradient_is_that_of_the_mean_free_energy() {
+    const BATCH: usize = 4;
+    const STEP: f64 = 2e-2;
+    let device = Device::default().autodiff();
+    let mut model = LinearGaussian::example(LATENT, &device);
+    // No latent has a say in what comes after: free energies depend on the network through their own step.
+    model.transition = 0.0;
+    let config = IterativeConfig {
+        latent: LATENT,
+        hidden: 8,
+        observation: LATENT,
+        normalise_mean: true,
+    };
+    let mut init = Initializer::new(Stream::new(1, "parameters").at(0), device.clone());
+    let net = config.init(&mut init).unwrap();
+    let x = sequences(&model, BATCH, 1);
+    let noise = [2, 3].map(|seed| {
+        let numbers = normal(TIME * BATCH * LATENT, seed);
+        tensor(numbers, [1, TIME, BATCH, LATENT], &device)
+    });
+    let mut amortizer = Amortizer::new(net.clone(), 1, 1e-3);
+    amortizer.online = false;
+    pass(&model, &mut amortizer, x.clone(), BATCH, noise.to_vec(), 4);
+    amortizer.finish();
+    let moments = amortizer.adam.collect();
+    let energy = |net: IterativeNet| {
+        let mut amortized = Amortized {
+            net: &net.freeze(),
+            iterations: 1,
+        };
+        let found = pass(&model, &mut amortized, x.clone(), BATCH, noise.to_vec(), 4);
+        let energies = values(found.energies[1].clone());
+        energies.into_iter().map(f64::from).sum::<f64>() / (TIME * BATCH) as f64
+    };
+    let weights = ["first.weight", "second.weight", "heads.weight"];
+    for (layer, name) in weights.into_iter().enumerate() {
+        // Adam's first moment after one update is a tenth of the gradient.
+        let moment = &moments[&format!("{name}.first")].values;
+        let found: Vec<f64> = moment.iter().map(|m| 10.0 * f64::from(*m)).collect();
+        let largest = found.iter().map(|g| g.abs()).fold(0.0, f64::max);
+        for index in (0..found.len()).step_by(found.len() / 9) {
+            let moved = |by: f64| {
+                let mut net = net.clone();
+                let linear = [&mut net.first, &mut net.second, &mut net.heads];
+                let weight = &mut linear.into_iter().nth(layer).unwrap().weight;
+                let shape = weight.dims();
+                let mut numbers = values(weight.val());
+                numbers[index] += by as f32;
+                *weight = Param::from_tensor(tensor(numbers, shape, &device));
+                energy(net)
+            };
+            let expected = (moved(STEP) - moved(-STEP)) / (2.0 * STEP);
+            assert!(
+                (found[index] - expected).abs() < 0.01 * largest,
+                "{name}[{index}]: {} {expected}, largest {largest}",
+                found[index]
+            );
+        }
+    }
 }

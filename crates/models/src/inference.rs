@@ -13,7 +13,7 @@ use crate::{
     DiagonalGaussian, Filtered, FilteringModel,
     filtering::{Inputs, run, score, time_major},
 };
-use burn::tensor::{Gradients, Tensor};
+use burn::tensor::Tensor;
 use mnemora_memory::Bundle;
 
 /// Bounds of a log-variance.
@@ -49,6 +49,16 @@ impl Belief {
             log_variance: self.log_variance.detach(),
         }
     }
+
+    /// Rows of several in order.
+    pub fn concatenate(parts: Vec<Self>) -> Self {
+        let parts = parts.into_iter().map(|p| (p.mean, p.log_variance));
+        let (mean, log_variance) = parts.unzip();
+        Self {
+            mean: Tensor::cat(mean, 0),
+            log_variance: Tensor::cat(log_variance, 0),
+        }
+    }
 }
 
 /// What improves a belief.
@@ -60,8 +70,7 @@ pub trait Improver {
     fn begin(&mut self) {}
 
     /// A better belief, from one and the gradient of each sequence's free energy for it; `x` is the
-    /// observation `[batch, pixels]`. All are constants; what is returned may depend on parameters
-    /// of the improver's own.
+    /// observation `[batch, pixels]`. All are constants.
     fn improve(&mut self, belief: &Belief, gradient: &Belief, x: &Tensor<2>) -> Belief;
 
     /// Whether it wants to know what [`learn`](Self::learn) tells.
@@ -69,8 +78,9 @@ pub trait Improver {
         false
     }
 
-    /// What a backward pass from the sum of the new belief's free energies gave to these parameters.
-    fn learn(&mut self, _gradients: Gradients) {}
+    /// The gradient of each sequence's free energy for the belief that came of the last
+    /// [`improve`](Self::improve); a constant.
+    fn learn(&mut self, _gradient: &Belief) {}
 
     /// A time step is over.
     fn end(&mut self) {}
@@ -273,8 +283,7 @@ pub fn infer_step<M: FilteringModel>(
     let mut belief = Belief::of(&prior);
     let mut energies = Vec::with_capacity(improver.rounds() + 1);
     for round in 0..=improver.rounds() {
-        // The gradient for the belief is that for zeros added to it; one pass also reaches what
-        // the belief was made from.
+        // The gradient for the belief is that for zeros added to it.
         let zeros = Belief {
             mean: belief.mean.zeros_like().require_grad(),
             log_variance: belief.log_variance.zeros_like().require_grad(),
@@ -298,17 +307,16 @@ pub fn infer_step<M: FilteringModel>(
             log_variance: of(&zeros.log_variance),
         };
         if round > 0 {
-            improver.learn(gradients);
+            improver.learn(&gradient);
         }
-        belief = belief.detach();
         if round < improver.rounds() {
-            belief = improver.improve(&belief, &gradient, x);
+            belief = improver.improve(&belief, &gradient, x).detach();
         }
     }
     improver.end();
     InferredStep {
         prior,
-        posterior: belief.detach().gaussian(),
+        posterior: belief.gaussian(),
         energies,
     }
 }
