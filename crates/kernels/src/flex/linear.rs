@@ -152,19 +152,16 @@ impl Ahead<'_, '_> {
             self.down::<S, V>(simd, inputs, column);
             column += wide;
         }
-        while column + S::F32_LANES <= columns {
-            self.down::<S, 1>(simd, inputs, column);
-            column += S::F32_LANES;
+        let vectors = (columns - column) / S::F32_LANES;
+        match vectors {
+            3 => self.down::<S, 3>(simd, inputs, column),
+            2 => self.down::<S, 2>(simd, inputs, column),
+            1 => self.down::<S, 1>(simd, inputs, column),
+            _ => {}
         }
-        let [input, depth] = inputs;
-        for (row, x) in self.rows.iter_mut().zip(self.x.chunks_exact(self.inputs)) {
-            let factors = x[input..][..depth].iter();
-            for (k, factor) in factors.enumerate() {
-                let weights = &self.weight[(input + k) * self.width + self.first..];
-                for (sum, weight) in row[column..].iter_mut().zip(&weights[column..]) {
-                    *sum += factor * weight;
-                }
-            }
+        column += vectors * S::F32_LANES;
+        if column < columns {
+            self.down_rest(simd, inputs, column);
         }
     }
 
@@ -180,6 +177,49 @@ impl Ahead<'_, '_> {
         while row < count {
             self.tile::<S, 1, V>(simd, inputs, row, column);
             row += 1;
+        }
+    }
+
+    /// The columns of all rows that fill no vector.
+    #[inline(always)]
+    fn down_rest<S: Simd>(&mut self, simd: S, inputs: [usize; 2], column: usize) {
+        let count = self.rows.len();
+        let mut row = 0;
+        while row + TILE <= count {
+            self.rest::<S, TILE>(simd, inputs, row, column);
+            row += TILE;
+        }
+        while row < count {
+            self.rest::<S, 1>(simd, inputs, row, column);
+            row += 1;
+        }
+    }
+
+    /// The columns of `R` rows that fill no vector.
+    #[inline(always)]
+    fn rest<S: Simd, const R: usize>(
+        &mut self,
+        simd: S,
+        [input, depth]: [usize; 2],
+        row: usize,
+        column: usize,
+    ) {
+        let mut factors: [&[f32]; R] = [&[]; R];
+        let mut sums = [simd.splat_f32s(0.0); R];
+        for r in 0..R {
+            factors[r] = &self.x[(row + r) * self.inputs + input..][..depth];
+            sums[r] = simd.partial_load_f32s(&self.rows[row + r][column..]);
+        }
+        let count = self.rows[row].len() - column;
+        let weights = self.weight[input * self.width..].chunks_exact(self.width);
+        for (k, weights) in weights.take(depth).enumerate() {
+            let weights = simd.partial_load_f32s(&weights[self.first + column..][..count]);
+            for (sum, factors) in sums.iter_mut().zip(factors) {
+                *sum = simd.mul_add_f32s(simd.splat_f32s(factors[k]), weights, *sum);
+            }
+        }
+        for (r, sum) in sums.into_iter().enumerate() {
+            simd.partial_store_f32s(&mut self.rows[row + r][column..], sum);
         }
     }
 
@@ -270,21 +310,27 @@ fn dot<S: Simd, const R: usize, const K: usize>(
     rows: &mut [&mut [f32]],
     column: usize,
 ) {
+    let zero = simd.splat_f32s(0.0);
     let mut left: [&[S::f32s]; R] = [&[]; R];
     let mut right: [&[S::f32s]; K] = [&[]; K];
-    let mut rests = [[0.0; K]; R];
+    // What fills no vector is one with zeros behind.
+    let (mut left_rest, mut right_rest) = ([zero; R], [zero; K]);
     for r in 0..R {
-        let (vectors, left_rest) = S::as_simd_f32s(&gradient[r * width..][..width]);
+        let (vectors, rest) = S::as_simd_f32s(&gradient[r * width..][..width]);
         left[r] = vectors;
+        left_rest[r] = simd.partial_load_f32s(rest);
+    }
+    for k in 0..K {
+        let (vectors, rest) = S::as_simd_f32s(&weight[k * width..][..width]);
+        right[k] = vectors;
+        right_rest[k] = simd.partial_load_f32s(rest);
+    }
+    let mut sums = [[zero; K]; R];
+    for r in 0..R {
         for k in 0..K {
-            let (vectors, rest) = S::as_simd_f32s(&weight[k * width..][..width]);
-            right[k] = vectors;
-            for (a, b) in left_rest.iter().zip(rest) {
-                rests[r][k] += a * b;
-            }
+            sums[r][k] = simd.mul_f32s(left_rest[r], right_rest[k]);
         }
     }
-    let mut sums = [[simd.splat_f32s(0.0); K]; R];
     for j in 0..width / S::F32_LANES {
         for r in 0..R {
             for k in 0..K {
@@ -294,7 +340,7 @@ fn dot<S: Simd, const R: usize, const K: usize>(
     }
     for (r, row) in rows.iter_mut().enumerate() {
         for k in 0..K {
-            row[column + k] = simd.reduce_sum_f32s(sums[r][k]) + rests[r][k];
+            row[column + k] = simd.reduce_sum_f32s(sums[r][k]);
         }
     }
 }

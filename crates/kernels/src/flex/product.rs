@@ -217,16 +217,34 @@ impl Outer<'_> {
             self.tile::<S, R, VECTORS>(simd, row, column);
             column += wide;
         }
-        while column + S::F32_LANES <= self.width {
-            self.tile::<S, R, 1>(simd, row, column);
-            column += S::F32_LANES;
+        let vectors = (self.width - column) / S::F32_LANES;
+        match vectors {
+            3 => self.tile::<S, R, 3>(simd, row, column),
+            2 => self.tile::<S, R, 2>(simd, row, column),
+            1 => self.tile::<S, R, 1>(simd, row, column),
+            _ => {}
         }
-        for column in column..self.width {
-            for r in row..row + R {
-                let left = self.left[self.first + r..].iter().step_by(self.stride);
-                let right = self.right[column..].iter().step_by(self.width);
-                self.output[r * self.width + column] = left.zip(right).map(|(a, b)| a * b).sum();
+        column += vectors * S::F32_LANES;
+        if column < self.width {
+            self.rest::<S, R>(simd, row, column);
+        }
+    }
+
+    /// The columns of `R` rows that fill no vector.
+    #[inline(always)]
+    fn rest<S: Simd, const R: usize>(&mut self, simd: S, row: usize, column: usize) {
+        let mut sums = [simd.splat_f32s(0.0); R];
+        let lefts = self.left.chunks_exact(self.stride);
+        for (left, right) in lefts.zip(self.right.chunks_exact(self.width)) {
+            let left = &left[self.first + row..][..R];
+            let right = simd.partial_load_f32s(&right[column..]);
+            for (sum, left) in sums.iter_mut().zip(left) {
+                *sum = simd.mul_add_f32s(simd.splat_f32s(*left), right, *sum);
             }
+        }
+        for (r, sum) in sums.into_iter().enumerate() {
+            let output = &mut self.output[(row + r) * self.width..][..self.width];
+            simd.partial_store_f32s(&mut output[column..], sum);
         }
     }
 
@@ -286,6 +304,8 @@ mod tests {
             [1, 1, 1],
             [4, 1, 64],
             [7, 3, 70],
+            [6, 5, 44],
+            [9, 2, 60],
             [9, 16, 131],
             [130, 32, 67],
             [5, 33, 20],
