@@ -1,4 +1,4 @@
-//! Several runs beside each other; runs that differ only in their seed are replicas of one model.
+//! Several runs beside each other; runs that differ only, and do, in their seed are replicas of one model.
 
 use crate::{
     Evaluation, Experiment, LabError, MemoryName,
@@ -194,7 +194,9 @@ pub fn compare(paths: &[PathBuf]) -> Result<Comparison, LabError> {
                 seed: 0,
                 ..e.clone()
             };
-            seedless(&replicas.experiment) == seedless(&experiment)
+            // The same seed again is no other sample: a model of its own.
+            !replicas.seeds.contains(&experiment.seed)
+                && seedless(&replicas.experiment) == seedless(&experiment)
         };
         match models.iter_mut().find(same) {
             Some(replicas) => {

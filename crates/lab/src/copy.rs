@@ -4,8 +4,7 @@
 use crate::{
     Evaluation, Experiment, LabError,
     adam::{Adam, ParameterGradients},
-    chart::Series,
-    curves::{bit_error_chart, bit_error_series},
+    curves::{bit_error_chart, held_out_series, training_series},
     evaluate::{data_stream, mean_and_stderr},
     learner::{Drawn, Learner, Shown, StepFailure, Updates},
     picture::{HeatMap, Image, PictureError, heat_map},
@@ -249,16 +248,8 @@ impl Learner for CopyLearner {
                 self.longest
             ),
         )?];
-        let held_out = Series {
-            label: "held-out, longest".into(),
-            points: shown
-                .held_out
-                .iter()
-                .filter_map(|h| Some((h.step as f64, h.bit_error?)))
-                .collect(),
-            band: None,
-        };
-        let training = bit_error_series("training batch", shown.metrics);
+        let held_out = held_out_series("held-out, longest", shown.held_out, |row| row.bit_error);
+        let training = training_series(shown.metrics, |row| row.bit_error);
         let charts = vec![charted(
             bit_error_chart(vec![training, held_out]),
             "Share of wrong bits over training. Training strings have all lengths, held-out ones \

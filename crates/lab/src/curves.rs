@@ -10,73 +10,32 @@ use crate::{
 };
 use std::ops::Range;
 
-/// The bound as logged, for a chart.
-pub(crate) fn bound_series(label: &str, metrics: &[Metrics]) -> Series {
+/// A number of training batches over updates, where it was logged.
+pub(crate) fn training_series(
+    metrics: &[Metrics],
+    value: impl Fn(&Metrics) -> Option<f32>,
+) -> Series {
+    let rows = metrics.iter();
     Series {
-        label: label.into(),
-        points: metrics
-            .iter()
-            .map(|row| (row.step as f64, f64::from(row.bound)))
+        label: "training batch".into(),
+        points: rows
+            .filter_map(|row| Some((row.step as f64, f64::from(value(row)?))))
             .collect(),
         band: None,
     }
 }
 
-/// The last frame's KL as logged, for a chart.
-pub(crate) fn last_kl_series(label: &str, metrics: &[Metrics]) -> Series {
+/// A number of checkpoints over updates, where it was measured.
+pub(crate) fn held_out_series(
+    label: &str,
+    held_out: &[HeldOut],
+    value: impl Fn(&HeldOut) -> Option<f64>,
+) -> Series {
+    let rows = held_out.iter();
     Series {
         label: label.into(),
-        points: metrics
-            .iter()
-            .filter_map(|row| Some((row.step as f64, f64::from(row.kl_last?))))
-            .collect(),
-        band: None,
-    }
-}
-
-/// The bit error as logged, for a chart.
-pub(crate) fn bit_error_series(label: &str, metrics: &[Metrics]) -> Series {
-    Series {
-        label: label.into(),
-        points: metrics
-            .iter()
-            .filter_map(|row| Some((row.step as f64, f64::from(row.bit_error?))))
-            .collect(),
-        band: None,
-    }
-}
-
-/// The accuracy as logged, for a chart.
-pub(crate) fn accuracy_series(label: &str, metrics: &[Metrics]) -> Series {
-    Series {
-        label: label.into(),
-        points: metrics
-            .iter()
-            .filter_map(|row| Some((row.step as f64, f64::from(row.accuracy?))))
-            .collect(),
-        band: None,
-    }
-}
-
-/// The perplexity as logged, for a chart.
-pub(crate) fn perplexity_series(label: &str, metrics: &[Metrics]) -> Series {
-    Series {
-        label: label.into(),
-        points: metrics
-            .iter()
-            .filter_map(|row| Some((row.step as f64, f64::from(row.perplexity?))))
-            .collect(),
-        band: None,
-    }
-}
-
-/// The accuracy at checkpoints, for a chart.
-pub(crate) fn held_out_accuracy_series(label: &str, held_out: &[HeldOut]) -> Series {
-    Series {
-        label: label.into(),
-        points: held_out
-            .iter()
-            .filter_map(|row| Some((row.step as f64, row.accuracy?)))
+        points: rows
+            .filter_map(|row| Some((row.step as f64, value(row)?)))
             .collect(),
         band: None,
     }

@@ -11,8 +11,7 @@ pub(crate) use self::source::{find, words};
 use crate::{
     Evaluation, Experiment, LabError,
     adam::{Adam, ParameterGradients},
-    chart::Series,
-    curves::{frequency_chart, perplexity_chart, perplexity_series, unroll_chart},
+    curves::{frequency_chart, held_out_series, perplexity_chart, training_series, unroll_chart},
     evaluate::CHECKPOINT_EVALUATION,
     learner::{Drawn, Learner, Shown, StepFailure, Updates},
     picture::Image,
@@ -334,16 +333,8 @@ impl Learner for LanguageLearner {
             ),
         )?];
         write_beside(&picture, &[(".txt".into(), written.into_bytes())])?;
-        let held_out = Series {
-            label: "held-out".into(),
-            points: shown
-                .held_out
-                .iter()
-                .map(|h| (h.step as f64, (-h.bound).exp()))
-                .collect(),
-            band: None,
-        };
-        let training = perplexity_series("training batch", shown.metrics);
+        let held_out = held_out_series("held-out", shown.held_out, |row| Some((-row.bound).exp()));
+        let training = training_series(shown.metrics, |row| row.perplexity);
         let sampled = match shown.experiment.language.samples {
             0 => "",
             _ => {

@@ -7,8 +7,7 @@ use crate::{
     chart::Series,
     curriculum::Stages,
     curves::{
-        accuracy_by_n_chart, accuracy_chart, accuracy_series, admitted_chart,
-        held_out_accuracy_series,
+        accuracy_by_n_chart, accuracy_chart, admitted_chart, held_out_series, training_series,
     },
     evaluate::{data_stream, mean_and_stderr},
     learner::{Drawn, Learner, Shown, StepFailure, Updates},
@@ -317,7 +316,7 @@ impl Learner for NthFarthestLearner {
                 .into(),
         )?];
         let chance = 1.0 / self.task.classes() as f64;
-        let held_out = held_out_accuracy_series("held-out, every n", shown.held_out);
+        let held_out = held_out_series("held-out, every n", shown.held_out, |row| row.accuracy);
         let by_n = Series {
             label: "held-out".into(),
             points: (1..)
@@ -327,7 +326,7 @@ impl Learner for NthFarthestLearner {
                 .collect(),
             band: None,
         };
-        let training = accuracy_series("training batch", shown.metrics);
+        let training = training_series(shown.metrics, |row| row.accuracy);
         let mut charts = vec![
             charted(
                 accuracy_chart(vec![training, held_out], chance),

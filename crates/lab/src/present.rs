@@ -2,13 +2,13 @@
 
 use crate::{
     Evaluation, Experiment, LabError, RecordingScore, TextScore, Trained,
-    chart::{self, Chart, Layout, Series, number},
+    chart::{self, Chart, Layout, number},
     checkpoint::State,
     config::{MemoryName, ModelName, TaskKind, TaskName},
     copy,
     curves::{
-        bound_chart, bound_series, free_energy_chart, kl_per_step_chart, kl_per_step_series,
-        last_kl_chart, last_kl_series,
+        bound_chart, free_energy_chart, held_out_series, kl_per_step_chart, kl_per_step_series,
+        last_kl_chart, training_series,
     },
     evaluate::generation,
     language,
@@ -494,7 +494,7 @@ pub(crate) fn frame_figures(
     let kl_per_step = vec![kl_per_step_series("held-out", &evaluation.kl_per_step)];
     let charts = vec![
         charted(
-            last_kl_chart(vec![last_kl_series("training batch", metrics)]),
+            last_kl_chart(vec![training_series(metrics, |row| row.kl_last)]),
             "KL of the last frame over training: it falls when the memory becomes useful.",
         )?,
         charted(
@@ -550,35 +550,11 @@ pub(crate) fn write_report(
         held_out: &state.held_out,
         samples: &run.join("samples"),
     })?;
-    let held_out = Series {
-        label: "held-out".into(),
-        points: state
-            .held_out
-            .iter()
-            .map(|h| (h.step as f64, h.bound))
-            .collect(),
-        band: None,
-    };
     let mut charts = Vec::new();
     if evaluation.recordings.is_some() {
         // Windows and recordings have other lengths: only what a step costs can be compared.
-        let training = Series {
-            label: "training batch".into(),
-            points: metrics
-                .iter()
-                .filter_map(|row| Some((row.step as f64, f64::from(row.free_energy?))))
-                .collect(),
-            band: None,
-        };
-        let held_out = Series {
-            label: "held-out".into(),
-            points: state
-                .held_out
-                .iter()
-                .filter_map(|row| Some((row.step as f64, row.free_energy?)))
-                .collect(),
-            band: None,
-        };
+        let training = training_series(&metrics, |row| row.free_energy);
+        let held_out = held_out_series("held-out", &state.held_out, |row| row.free_energy);
         charts.push(charted(
             free_energy_chart(vec![training, held_out]),
             "Free energy over training, lower is better; held-out recordings are of the validation part if \
@@ -586,8 +562,10 @@ pub(crate) fn write_report(
         )?);
     } else if evaluation.perplexity.is_none() {
         // Of texts the perplexity says the same.
+        let training = training_series(&metrics, |row| Some(row.bound));
+        let held_out = held_out_series("held-out", &state.held_out, |row| Some(row.bound));
         charts.push(charted(
-            bound_chart(vec![bound_series("training batch", &metrics), held_out]),
+            bound_chart(vec![training, held_out]),
             "Bound over training.",
         )?);
     }

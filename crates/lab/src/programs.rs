@@ -6,7 +6,7 @@ use crate::{
     adam::{Adam, ParameterGradients},
     config::{CurriculumName, DecoderInputName},
     curriculum::Stages,
-    curves::{accuracy_series, admitted_chart, character_accuracy_chart, held_out_accuracy_series},
+    curves::{admitted_chart, character_accuracy_chart, held_out_series, training_series},
     evaluate::{CHECKPOINT_EVALUATION, data_stream, mean_and_stderr},
     learner::{Drawn, Learner, Shown, StepFailure, Updates},
     picture::{Image, Labelled, text_panel},
@@ -326,8 +326,8 @@ impl Learner for ProgramLearner {
              in a wrong place marked; the full stop is an answer's end."
                 .into(),
         )?];
-        let training = accuracy_series("training batch", shown.metrics);
-        let held_out = held_out_accuracy_series("held-out, hardest", shown.held_out);
+        let training = training_series(shown.metrics, |row| row.accuracy);
+        let held_out = held_out_series("held-out, hardest", shown.held_out, |row| row.accuracy);
         let mut charts = vec![charted(
             character_accuracy_chart(vec![training, held_out]),
             "Share of right characters over training. Training programs are as hard as the curriculum \
