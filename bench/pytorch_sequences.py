@@ -280,11 +280,14 @@ class Direct:
 
 
 class Variational:
-    """A training step by variational filtering with one iteration."""
+    """A training step by variational filtering with one iteration; the inference network learns once."""
 
-    def __init__(self, model: Srnn, net: InferenceNet, x: Tensor, noise: Tensor):
-        """`noise [3, T, B, Z]`: for the free energies of the prior and of the belief, and for the sample that goes on."""
-        self.model, self.net, self.x, self.noise = model, net, x, noise
+    def __init__(self, model: Srnn, net: InferenceNet, x: Tensor, noise: Tensor, together: bool):
+        """`noise [3, T, B, Z]`: for the free energies of the prior and of the belief, and for the sample that goes on.
+
+        `together`: the network learns from all time steps in one call; otherwise its gradients are added up step by step.
+        """
+        self.model, self.net, self.x, self.noise, self.together = model, net, x, noise, together
         self.optimizer, self.net_optimizer = adam(model), adam(net)
         self.learned = list(net.parameters())
 
@@ -293,7 +296,8 @@ class Variational:
         model, net = self.model, self.net
         batch = self.x.shape[1]
         latent = model.first(batch).detach()
-        latents, means, log_stds = [], [], []
+        latents, means, log_stds, asked, outcomes = [], [], [], [], []
+        self.net_optimizer.zero_grad(set_to_none=True)
         for x, d, drawn in zip(self.x.unbind(0), d.unbind(0), self.noise.unbind(1)):
             with torch.no_grad():
                 p = gaussian(model.prior(torch.cat([d, latent], dim=1)))
@@ -306,15 +310,28 @@ class Variational:
             belief = p[0].requires_grad_(), (2.0 * p[1]).requires_grad_()
             gradient = torch.autograd.grad(energy(*belief, drawn[0]), belief)
             belief = tuple(part.detach() for part in belief)
-            better = net(belief, gradient)
-            self.net_optimizer.zero_grad(set_to_none=True)
-            (energy(*better, drawn[1]) / batch).backward(inputs=self.learned)
-            self.net_optimizer.step()
+            if self.together:
+                with torch.no_grad():
+                    better = net(belief, gradient)
+                better = tuple(part.requires_grad_() for part in better)
+                asked.append((*belief, *gradient))
+                outcomes.append(torch.autograd.grad(energy(*better, drawn[1]), better))
+            else:
+                better = net(belief, gradient)
+                energy(*better, drawn[1]).backward(inputs=self.learned)
             mean, log_std = better[0].detach(), 0.5 * better[1].detach()
             latent = sample((mean, log_std), drawn[2])
             latents.append(latent)
             means.append(mean)
             log_stds.append(log_std)
+        if self.together:
+            mean, log_variance, *gradient = (torch.cat(part) for part in zip(*asked))
+            found = net((mean, log_variance), tuple(gradient))
+            outcomes = (torch.cat(part) for part in zip(*outcomes))
+            sum((part * outcome).sum() for part, outcome in zip(found, outcomes)).backward()
+        for parameter in self.learned:
+            parameter.grad /= batch * len(latents)
+        self.net_optimizer.step()
         return (torch.stack(means), torch.stack(log_stds)), torch.stack(latents)
 
     def step(self) -> None:
@@ -354,7 +371,11 @@ def srnn(sizes: dict, x: Callable[[], Tensor]) -> Work:
 
 def variational_music() -> Work:
     x, noise = notes(25, 16), torch.randn(3, 25, 16, MUSIC["latent"])
-    steps = {lstm: Variational(Srnn(**MUSIC, lstm=lstm), InferenceNet(MUSIC["latent"], 1024), x, noise) for lstm in LSTMS}
+
+    def build(lstm: str, together: bool) -> Variational:
+        return Variational(Srnn(**MUSIC, lstm=lstm), InferenceNet(MUSIC["latent"], 1024), x, noise, together)
+
+    steps = {lstm: build(lstm, together=True) for lstm in LSTMS} | {"nn.LSTM, gradients by step": build("nn.LSTM", together=False)}
     first = steps["nn.LSTM"]
     return Work(forms={name: one.step for name, one in steps.items()}, parameters=count(first.model, first.net))
 

@@ -263,7 +263,10 @@ fn compare_takes_a_folder_of_runs() {
     let again = folder.path().join("runs/vrnn/again");
     succeed(tiny(&again, "vrnn", &["seed=1"]));
     let table = succeed(compare("runs")).stdout;
-    assert_says(&table, &["vrnn (1) | 1, 2 |", "vrnn (again) | 1 |", "| lru | 1, 2 |"]);
+    assert_says(
+        &table,
+        &["vrnn (1) | 1, 2 |", "vrnn (again) | 1 |", "| lru | 1, 2 |"],
+    );
     fs::create_dir(folder.path().join("empty")).expect("a folder is made");
     assert_says(&refuse(compare("empty")), &["empty", "no run"]);
     let other = folder.path().join("runs/other");

@@ -33,7 +33,7 @@ pub struct InferenceRow {
 }
 
 /// Times inference alone for the SRNN of piano rolls, batch 16, with a network that is asked once a time
-/// step and learns there, on sequences of 20 to 500 steps. The lengths take turns.
+/// step and learns from all of them at the end, on sequences of 20 to 500 steps. The lengths take turns.
 pub fn bench_inference(repetitions: usize) -> Result<Vec<InferenceRow>, LabError> {
     let times = on_large_stack(|| all(repetitions))?;
     let rows = TIMES.into_iter().zip(times).map(|(time, times)| {
@@ -75,10 +75,12 @@ fn once(time: usize, device: &Device) -> Result<f64, LabError> {
     let mut init = Initializer::new(Stream::new(1, "parameters").at(0), device.clone());
     let model = MUSIC.init(&mut init)?.freeze();
     let mut amortizer = Amortizer::new(INFERENCE.init(&mut init)?, 1, LEARNING_RATE);
+    amortizer.online = false;
     let x = notes([sizes.batch, time, sizes.observation], device);
     let noise = inference_noise(sizes, MUSIC.latent, device);
     let clock = Instant::now();
     let inferred = infer(&model, &mut amortizer, x, None, noise, 1.0, None);
+    amortizer.finish();
     let _: f32 = inferred.latents.sum().into_scalar();
     let milliseconds = clock.elapsed().as_secs_f64() * 1e3;
     match amortizer.failure() {

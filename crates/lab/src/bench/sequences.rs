@@ -271,8 +271,8 @@ impl<M: Module> Learned<M> {
     }
 }
 
-/// A training step by variational filtering with one iteration: beliefs by a network that learns
-/// at every time step, then the model's own update.
+/// A training step by variational filtering with one iteration: beliefs by a network that then
+/// learns from all of them, and the model's own update.
 fn variational(model: Srnn, sizes: Sizes, device: &Device) -> Result<Prepared, LabError> {
     let Sizes { batch, time, .. } = sizes;
     let x = notes([batch, time, sizes.observation], device);
@@ -280,6 +280,7 @@ fn variational(model: Srnn, sizes: Sizes, device: &Device) -> Result<Prepared, L
     let (own, nets) = (parameter_count(&model), parameter_count(&net));
     let cost = variational_step(sizes, &model, nets);
     let mut amortizer = Amortizer::new(net, 1, LEARNING_RATE);
+    amortizer.online = false;
     let noise = inference_noise(sizes, model.latent_size(), device);
     let mut learned = Learned::new(model);
     Ok(Prepared::of_model(cost, own + nets, move || {
@@ -287,6 +288,7 @@ fn variational(model: Srnn, sizes: Sizes, device: &Device) -> Result<Prepared, L
             let fixed = model.clone().freeze();
             let noise = noise.clone();
             let inferred = infer(&fixed, &mut amortizer, x.clone(), None, noise, 1.0, None);
+            amortizer.finish();
             let filtered = filter_given(model, x.clone(), None, &inferred, None);
             filtered.bound(1.0).mean().neg().backward()
         });
@@ -314,8 +316,7 @@ pub(super) fn inference_noise(sizes: Sizes, latent: usize, device: &Device) -> I
 }
 
 /// Inference: the LSTM and the prior forward, the decoder forward and backward to its inputs for two
-/// beliefs, the network forward and backward, its parameters and moments read and written at each
-/// time step. Then the model forward and backward.
+/// beliefs, the network forward and backward. Then the model forward and backward.
 fn variational_step(sizes: Sizes, model: &Srnn, nets: usize) -> Cost {
     let rows = sizes.rows();
     let decoder = parameter_count(&model.decoder);
@@ -325,6 +326,6 @@ fn variational_step(sizes: Sizes, model: &Srnn, nets: usize) -> Cost {
     let fed = sizes.observation * 4 * model.lstm.hidden_size();
     let learning = Cost::product(rows, ahead - fed + decoder, 1).with_backward()
         + Cost::product(rows, fed, 1).with_backward_to_weights();
-    let model = Cost::array(6 * parameter_count(model) + rows * sizes.observation);
-    inference + learning + model + Cost::array(6 * nets) * sizes.time as f64
+    let both = parameter_count(model) + nets;
+    inference + learning + Cost::array(6 * both + rows * sizes.observation)
 }
