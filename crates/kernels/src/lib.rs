@@ -13,6 +13,7 @@
 //! - [`content`]: cosine similarity and the weights it gives.
 //! - [`dnc`]: a step of a DNC's memory.
 //! - [`relation`]: rows of a memory that read from each other, and its gates.
+//! - [`highway`]: the gate of a highway layer.
 //! - [`product`]: matrix products that are not differentiated.
 //! - [`softmax`]: probabilities of words and their normaliser, for a loss whose gradient is written by hand.
 //! - [`split`]: a sequence's steps.
@@ -36,6 +37,7 @@ pub mod dnc;
 #[cfg(feature = "flex")]
 mod flex;
 pub mod gaussian;
+pub mod highway;
 pub mod linear;
 pub mod lstm;
 pub mod product;

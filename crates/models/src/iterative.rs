@@ -6,12 +6,11 @@ use crate::{
     inference::{Belief, Improver, LOG_VARIANCE},
     mlp::apply,
 };
-use burn::{
-    module::Module,
-    nn::Linear,
-    tensor::{Tensor, activation},
+use burn::{module::Module, nn::Linear, tensor::Tensor};
+use mnemora_kernels::{
+    highway::{self, Units},
+    linear::Activation::Identity,
 };
-use mnemora_kernels::linear::Activation::Identity;
 use mnemora_memory::Initializer;
 
 /// Keeps the normalisation of constant vectors finite.
@@ -45,7 +44,6 @@ pub struct IterativeNet {
     pub second: Linear,
     /// `M`, its gate, then both for the log-variance, side by side.
     pub heads: Linear,
-    hidden: usize,
     latent: usize,
     observes: bool,
     normalise_mean: bool,
@@ -61,7 +59,6 @@ impl IterativeConfig {
             first: init.xavier(inputs, hidden, 3),
             second: init.xavier(hidden, hidden, 2),
             heads: init.xavier(hidden, latent, 4),
-            hidden,
             latent,
             observes: self.observation > 0,
             normalise_mean: self.normalise_mean,
@@ -83,27 +80,15 @@ impl IterativeNet {
         if self.observes {
             e.push(x.clone());
         }
-        let hidden = self.hidden;
-        let part =
-            |all: &Tensor<2>, index: usize, size: usize| all.clone().narrow(1, index * size, size);
-        let first = apply(&self.first, Tensor::cat(e, 1), Identity);
-        let gate = activation::sigmoid(part(&first, 2, hidden));
-        let h = mix(
-            gate,
-            part(&first, 0, hidden),
-            activation::elu(part(&first, 1, hidden), 1.0),
-        );
+        let h = highway::within(apply(&self.first, Tensor::cat(e, 1), Identity));
         let second = apply(&self.second, h.clone(), Identity);
-        let gate = activation::sigmoid(part(&second, 1, hidden));
-        let h = mix(gate, h, activation::elu(part(&second, 0, hidden), 1.0));
+        let h = highway::over(second, h, 0, Units::Elu);
         let heads = apply(&self.heads, h, Identity);
-        let head = |index: usize| part(&heads, index, self.latent);
-        let mean = mix(activation::sigmoid(head(1)), belief.mean.clone(), head(0));
-        let log_variance = mix(
-            activation::sigmoid(head(3)),
-            belief.log_variance.clone(),
-            head(2),
-        );
+        let head = |first: usize, before: &Tensor<2>| {
+            highway::over(heads.clone(), before.clone(), first, Units::Linear)
+        };
+        let mean = head(0, &belief.mean);
+        let log_variance = head(2 * self.latent, &belief.log_variance);
         Belief {
             mean: if self.normalise_mean {
                 normalised(mean)
@@ -113,11 +98,6 @@ impl IterativeNet {
             log_variance: log_variance.clamp(LOG_VARIANCE[0], LOG_VARIANCE[1]),
         }
     }
-}
-
-/// `gate a + (1 - gate) b`
-fn mix(gate: Tensor<2>, a: Tensor<2>, b: Tensor<2>) -> Tensor<2> {
-    gate * (a - b.clone()) + b
 }
 
 /// Each row less its mean, over its spread (of a sample: divided by the count less one).

@@ -17,6 +17,7 @@ mod fourier;
 mod gated;
 mod gaussian;
 mod halves;
+mod highway;
 mod linear;
 mod lowered;
 mod lstm;
@@ -40,6 +41,7 @@ pub(crate) use steps::Uses;
 
 use crate::{
     dnc::{DncMemory, DncStep},
+    highway::{Columns, Units},
     linear::Activation,
     relation::Relation,
 };
@@ -171,6 +173,14 @@ pub(crate) trait FusedOps: Backend {
         candidate: FloatTensor<Self>,
         memory: FloatTensor<Self>,
         biases: [f32; 2],
+    ) -> FloatTensor<Self>;
+
+    /// Terms of [`crate::highway`]: all that lie together, `[rows, width]`, and what is carried, `[rows, size]`.
+    fn highway(
+        all: FloatTensor<Self>,
+        carried: FloatTensor<Self>,
+        columns: Columns,
+        units: Units,
     ) -> FloatTensor<Self>;
 
     /// `[rows, width]`
@@ -334,6 +344,10 @@ impl FusedOps for Flex {
         biases: [f32; 2],
     ) -> Raw {
         gated::forward([&from_memory, &from_input, &candidate, &memory], biases)
+    }
+
+    fn highway(all: Raw, carried: Raw, columns: Columns, units: Units) -> Raw {
+        highway::forward(&all, &carried, columns, units)
     }
 
     fn tanh(x: Raw) -> Raw {
@@ -531,6 +545,15 @@ impl<C: CheckpointStrategy> FusedOps for Autodiff<Flex, C> {
         biases: [f32; 2],
     ) -> FloatTensor<Self> {
         gated::tracked::<C>([from_memory, from_input, candidate, memory], biases)
+    }
+
+    fn highway(
+        all: FloatTensor<Self>,
+        carried: FloatTensor<Self>,
+        columns: Columns,
+        units: Units,
+    ) -> FloatTensor<Self> {
+        highway::tracked::<C>(all, carried, columns, units)
     }
 
     fn tanh(x: FloatTensor<Self>) -> FloatTensor<Self> {
@@ -818,6 +841,24 @@ pub(crate) fn gated_memory(all: [Tensor<2>; 4], biases: [f32; 2]) -> Tensor<2> {
     let output =
         <Dispatch as FusedOps>::gated_memory(from_memory, from_input, candidate, memory, biases);
     Tensor::from_dispatch(output)
+}
+
+/// [`crate::highway`]
+pub(crate) fn highway(
+    all: Tensor<2>,
+    carried: Tensor<2>,
+    columns: Columns,
+    units: Units,
+) -> Tensor<2> {
+    // Its gradient goes to where it lies.
+    let carried = match columns.carried {
+        Some(_) => carried.detach(),
+        None => carried,
+    };
+    let (all, carried) = (all.into_dispatch(), carried.into_dispatch());
+    Tensor::from_dispatch(<Dispatch as FusedOps>::highway(
+        all, carried, columns, units,
+    ))
 }
 
 /// [`crate::relation::tanh`]

@@ -1,0 +1,276 @@
+//! The gate of a highway layer, forward and backward in one pass each.
+
+use super::{Loop, Raw, contiguous, for_rows, math, raw, run, slice};
+use crate::highway::{Columns, Units};
+use burn::backend::{
+    Autodiff, Flex,
+    autodiff::{
+        checkpoint::{base::Checkpointer, strategy::CheckpointStrategy},
+        grads::Gradients,
+        ops::{Backward, Ops, OpsKind},
+    },
+    tensor::FloatTensor,
+};
+
+/// What a number costs beside one that is only added.
+const COST: usize = 4;
+
+/// The terms of a call; where the carried ones lie among all, the second matrix is not read.
+#[derive(Clone, Debug)]
+struct Terms {
+    /// `[rows, width]`
+    all: Raw,
+    /// `[rows, size]`
+    carried: Raw,
+    columns: Columns,
+    units: Units,
+}
+
+/// Some rows of the terms.
+#[derive(Clone, Copy)]
+struct Rows<'a> {
+    all: &'a [f32],
+    width: usize,
+    carried: &'a [f32],
+    size: usize,
+    columns: Columns,
+    units: Units,
+}
+
+impl Terms {
+    fn sizes(&self) -> [usize; 3] {
+        let [rows, width] = self.all.layout().shape().dims();
+        let [carried, size] = self.carried.layout().shape().dims();
+        assert_eq!(carried, rows, "rows of what is carried");
+        let Columns {
+            carried,
+            units,
+            gate,
+        } = self.columns;
+        let last = carried.unwrap_or(0).max(units).max(gate);
+        assert!(last + size <= width, "columns of a highway layer");
+        [rows, width, size]
+    }
+
+    fn rows(&self, first: usize, count: usize) -> Rows<'_> {
+        let [_, width, size] = self.sizes();
+        let carried = match self.columns.carried {
+            None => &slice(&self.carried)[first * size..][..count * size],
+            Some(_) => &[],
+        };
+        Rows {
+            all: &slice(&self.all)[first * width..][..count * width],
+            width,
+            carried,
+            size,
+            columns: self.columns,
+            units: self.units,
+        }
+    }
+}
+
+impl<'a> Rows<'a> {
+    /// What is carried, units and gate of a row.
+    #[inline(always)]
+    fn row(&self, index: usize) -> [&'a [f32]; 3] {
+        let all = &self.all[index * self.width..][..self.width];
+        let carried = match self.columns.carried {
+            None => &self.carried[index * self.size..][..self.size],
+            Some(first) => &all[first..][..self.size],
+        };
+        let [units, gate] =
+            [self.columns.units, self.columns.gate].map(|first| &all[first..][..self.size]);
+        [carried, units, gate]
+    }
+
+    #[inline(always)]
+    fn lets_in(&self, u: f32) -> f32 {
+        match self.units == Units::Linear || u > 0.0 {
+            true => u,
+            false => math::exp(u) - 1.0,
+        }
+    }
+}
+
+struct Forward<'a> {
+    rows: Rows<'a>,
+    output: &'a mut [f32],
+}
+
+impl Loop for Forward<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let outputs = self.output.chunks_exact_mut(self.rows.size).enumerate();
+        for (index, output) in outputs {
+            let [carried, units, gate] = self.rows.row(index);
+            for (j, output) in output.iter_mut().enumerate() {
+                let new = self.rows.lets_in(units[j]);
+                *output = math::sigmoid(gate[j]) * (carried[j] - new) + new;
+            }
+        }
+    }
+}
+
+/// The gradient of all terms that lie together.
+struct Gradient<'a> {
+    rows: Rows<'a>,
+    outer: &'a [f32],
+    /// `[rows, width]`, zeros.
+    output: &'a mut [f32],
+}
+
+impl Loop for Gradient<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Rows {
+            size,
+            width,
+            columns,
+            units: kind,
+            ..
+        } = self.rows;
+        let outputs = self.output.chunks_exact_mut(width).enumerate();
+        for ((index, output), outer) in outputs.zip(self.outer.chunks_exact(size)) {
+            let [carried, units, gate] = self.rows.row(index);
+            for (j, to_units) in output[columns.units..][..size].iter_mut().enumerate() {
+                let slope = match kind == Units::Linear || units[j] > 0.0 {
+                    true => 1.0,
+                    false => math::exp(units[j]),
+                };
+                *to_units = outer[j] * (1.0 - math::sigmoid(gate[j])) * slope;
+            }
+            for (j, to_gate) in output[columns.gate..][..size].iter_mut().enumerate() {
+                let s = math::sigmoid(gate[j]);
+                *to_gate = outer[j] * (carried[j] - self.rows.lets_in(units[j])) * s * (1.0 - s);
+            }
+            if let Some(first) = columns.carried {
+                for (j, to_carried) in output[first..][..size].iter_mut().enumerate() {
+                    *to_carried = outer[j] * math::sigmoid(gate[j]);
+                }
+            }
+        }
+    }
+}
+
+/// The gradient of what is carried where it lies apart.
+struct ToCarried<'a> {
+    rows: Rows<'a>,
+    outer: &'a [f32],
+    output: &'a mut [f32],
+}
+
+impl Loop for ToCarried<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let size = self.rows.size;
+        let outputs = self.output.chunks_exact_mut(size).enumerate();
+        for ((index, output), outer) in outputs.zip(self.outer.chunks_exact(size)) {
+            let [_, _, gate] = self.rows.row(index);
+            for j in 0..size {
+                output[j] = outer[j] * math::sigmoid(gate[j]);
+            }
+        }
+    }
+}
+
+fn forward_of(terms: &Terms) -> Raw {
+    let [rows, _, size] = terms.sizes();
+    let mut output = vec![0.0; rows * size];
+    for_rows(&mut output, size, COST * size, |first, output| {
+        let rows = terms.rows(first, output.len() / size);
+        run(Forward { rows, output });
+    });
+    raw(output, [rows, size])
+}
+
+/// For all terms that lie together.
+fn gradient(terms: &Terms, outer: &Raw) -> Raw {
+    let [rows, width, size] = terms.sizes();
+    let mut output = vec![0.0; rows * width];
+    for_rows(&mut output, width, COST * size, |first, output| {
+        let count = output.len() / width;
+        run(Gradient {
+            rows: terms.rows(first, count),
+            outer: &slice(outer)[first * size..][..count * size],
+            output,
+        });
+    });
+    raw(output, [rows, width])
+}
+
+/// For what is carried.
+fn to_carried(terms: &Terms, outer: &Raw) -> Raw {
+    let [rows, _, size] = terms.sizes();
+    let mut output = vec![0.0; rows * size];
+    for_rows(&mut output, size, COST * size, |first, output| {
+        let count = output.len() / size;
+        run(ToCarried {
+            rows: terms.rows(first, count),
+            outer: &slice(outer)[first * size..][..count * size],
+            output,
+        });
+    });
+    raw(output, [rows, size])
+}
+
+fn terms(all: &Raw, carried: &Raw, columns: Columns, units: Units) -> Terms {
+    // Only its size is asked where it lies among all.
+    let carried = match columns.carried {
+        None => contiguous(carried),
+        Some(_) => carried.clone(),
+    };
+    Terms {
+        all: contiguous(all),
+        carried,
+        columns,
+        units,
+    }
+}
+
+pub(super) fn forward(all: &Raw, carried: &Raw, columns: Columns, units: Units) -> Raw {
+    forward_of(&terms(all, carried, columns, units))
+}
+
+/// Where the carried terms lie among all, their gradient goes there.
+pub(super) fn tracked<C: CheckpointStrategy>(
+    all: FloatTensor<Autodiff<Flex, C>>,
+    carried: FloatTensor<Autodiff<Flex, C>>,
+    columns: Columns,
+    units: Units,
+) -> FloatTensor<Autodiff<Flex, C>> {
+    #[derive(Debug)]
+    struct Highway;
+
+    impl Backward<Flex, 2> for Highway {
+        type State = Terms;
+
+        fn backward(self, ops: Ops<Terms, 2>, grads: &mut Gradients, _: &mut Checkpointer) {
+            let terms = ops.state;
+            let outer = contiguous(&grads.consume::<Flex>(&ops.node));
+            let [all, carried] = ops.parents;
+            if let Some(node) = all {
+                grads.register::<Flex>(node.id, gradient(&terms, &outer));
+            }
+            if let Some(node) = carried
+                && terms.columns.carried.is_none()
+            {
+                grads.register::<Flex>(node.id, to_carried(&terms, &outer));
+            }
+        }
+    }
+
+    let ((all, all_guard), (carried, carried_guard)) = (all.into_parts(), carried.into_parts());
+    let terms = terms(&all, &carried, columns, units);
+    let output = forward_of(&terms);
+    let prepared = Highway.prepare::<C>([all_guard, carried_guard]);
+    match prepared.compute_bound().stateful() {
+        OpsKind::Tracked(prep) => prep.finish(terms, output),
+        OpsKind::UnTracked(prep) => prep.finish(output),
+    }
+}
