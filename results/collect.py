@@ -51,9 +51,11 @@ LATER = {
 
 
 def label(experiment: dict, command: str) -> str:
-    """The memory or the model, how beliefs are found (as `Experiment::label`), which slots are read, and what the command sets of new means, a rate,
+    """The memory or the model, how beliefs are found (as `Experiment::label`), which slots are read, and what the command sets of observations, new means, a rate,
     the inference network's size or that of the RMC's heads."""
     label = model_label(experiment)
+    if "filtering.observe=true" in command:
+        label += "-observe"
     if "filtering.normalise_mean=false" in command:
         label += "-free"
     for key, name in (("training.learning_rate", "rate"), ("filtering.hidden", "units"), ("memory.rmc.head_size", "head")):
