@@ -1,4 +1,4 @@
-//! Several runs beside each other; runs that differ only, and do, in their seed are replicas of one model.
+//! Several runs beside each other; runs that differ in their seed and in nothing else are replicas of one model.
 
 use crate::{
     Evaluation, Experiment, LabError, MemoryName,
