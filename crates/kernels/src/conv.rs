@@ -348,8 +348,21 @@ mod tests {
             padding: 1,
             transposed: None,
         };
+        // One coarse pixel, with the whole fine image under it.
+        let whole = [None, Some(0)].map(|transposed| Case {
+            size: match transposed {
+                None => [4, 3],
+                Some(_) => [1, 1],
+            },
+            kernel: [4, 3],
+            stride: 1,
+            padding: 0,
+            images: 40,
+            transposed,
+            ..several
+        });
         let small = cases(&[[1, 1], [5, 7], [8, 8]], &[[1, 1], [3, 3], [4, 4], [2, 5]]);
-        for case in small.into_iter().chain([several]) {
+        for case in small.into_iter().chain([several]).chain(whole) {
             let (fine, coarse) = (1024 / (case.kernel[0] * case.kernel[1]) + 4, 129);
             let (channels, outputs) = match case.transposed {
                 None => (fine, coarse),
@@ -360,6 +373,50 @@ mod tests {
                 outputs,
                 ..case
             };
+            let inputs = case.inputs();
+            let found = gradients(&inputs, &[], Way::Straight, case.of(fused));
+            let expected = gradients(&inputs, &[], Way::Straight, case.of(plain));
+            assert_close(&found, &wide(&expected), 2e-5, &format!("{case:?}"));
+        }
+    }
+
+    /// So many channels that 4x4 kernels of stride 2 take fewer multiplications, for images of all margins; of some cases so
+    /// many images that there are several blocks.
+    #[test]
+    fn doubling_and_halving_agree_with_the_plain_composition() {
+        let mut cases = Vec::new();
+        for (images, size) in [
+            (1, [4, 4]),
+            (3, [8, 12]),
+            (2, [5, 7]),
+            (2, [10, 6]),
+            (700, [4, 4]),
+            (9, [32, 16]),
+        ] {
+            for padding in [0, 1, 2] {
+                for transposed in [None, Some(0), Some(1)] {
+                    let (channels, outputs) = (35, 33);
+                    let case = Case {
+                        images,
+                        channels,
+                        outputs,
+                        size: match transposed {
+                            None => size,
+                            Some(_) => size.map(|side| side / 2),
+                        },
+                        kernel: [4, 4],
+                        stride: 2,
+                        padding,
+                        transposed,
+                    };
+                    let small = images < 9 || padding == 1;
+                    if small && case.output().is_some() {
+                        cases.push(case);
+                    }
+                }
+            }
+        }
+        for case in cases {
             let inputs = case.inputs();
             let found = gradients(&inputs, &[], Way::Straight, case.of(fused));
             let expected = gradients(&inputs, &[], Way::Straight, case.of(plain));

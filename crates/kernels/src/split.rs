@@ -4,9 +4,9 @@ use burn::tensor::Tensor;
 
 /// The rows of each of `parts` equal parts, in order.
 ///
-/// By halves: Burn's gradient of a slice is as large as what it was cut from, so that cutting each
-/// part off the whole would cost the square of their number in the backward pass. Here it costs its
-/// logarithm for each row.
+/// Burn's gradient of a slice is as large as what it was cut from, so that cutting each part off the whole
+/// would cost the square of their number in the backward pass. Here a row costs once; where there is no
+/// kernel, the logarithm of the number of parts, by halves.
 ///
 /// # Shapes
 /// `[parts * rows, ..]` to `parts` times `[rows, ..]`
@@ -19,6 +19,17 @@ pub fn split_rows<const D: usize>(whole: Tensor<D>, parts: usize) -> Vec<Tensor<
         parts > 0 && rows.is_multiple_of(parts),
         "{rows} rows cannot be split into {parts} equal parts"
     );
+    if parts == 1 {
+        return vec![whole];
+    }
+    #[cfg(feature = "flex")]
+    if crate::flex::fused(&whole.device()) {
+        return crate::flex::split(whole, parts);
+    }
+    plain_split(whole, parts)
+}
+
+fn plain_split<const D: usize>(whole: Tensor<D>, parts: usize) -> Vec<Tensor<D>> {
     let mut split = Vec::with_capacity(parts);
     halve(whole, parts, &mut split);
     split
@@ -115,6 +126,27 @@ mod kernel {
                 1 => second,
                 _ => Tensor::cat(vec![first * 2.0, second], 1),
             }
+        }
+    }
+
+    /// Parts of three indices each; those of which nothing is used have no gradient.
+    #[test]
+    fn parts_agree_with_the_plain_composition() {
+        for (parts, rows, used) in [(2, 1, 0b11), (5, 3, 0b01101), (4, 2, 0b0010), (8, 1, 0xff)] {
+            let shape = [parts * rows, 3, 2];
+            let inputs = [numbers(shape.iter().product(), 1)];
+            let of = |f: fn(Tensor<3>, usize) -> Vec<Tensor<3>>| {
+                move |inputs: Vec<Tensor<1>>, way| {
+                    let split = f(arranged(inputs[0].clone(), shape, way), parts);
+                    let split = split.into_iter().enumerate();
+                    let used = split.filter(|(part, _)| used >> part & 1 == 1);
+                    let used = used.map(|(part, rows)| rows * (part as f32 + 1.0));
+                    Tensor::cat(used.collect(), 0)
+                }
+            };
+            let name = format!("{parts} parts of {rows}");
+            let (kernel, plain) = (of(crate::flex::split), of(plain_split));
+            assert_same(&inputs, 1e-6, &name, kernel, plain);
         }
     }
 

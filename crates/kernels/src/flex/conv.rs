@@ -19,6 +19,7 @@ use super::{
     lowered::Lowered,
     raw, run, simd, slice,
     spectral::{Spectral, Table},
+    winograd::Winograd,
 };
 use burn::backend::{
     Autodiff, Flex,
@@ -246,6 +247,9 @@ fn gather(shape: &Geometry, fine: &[f32], weights: &[f32], bias: Option<&[f32]>)
         let spectra = spectral.spectra(&shape.table(&spectral, weights, false));
         return spectral.outputs(&spectra, fine, bias);
     }
+    if let Some(winograd) = Winograd::new(shape) {
+        return winograd.gather(fine, weights, bias);
+    }
     if let Some(lowered) = Lowered::new(shape) {
         return lowered.gather(fine, weights, bias);
     }
@@ -385,6 +389,9 @@ fn spread(shape: &Geometry, coarse: &[f32], weights: &[f32], bias: Option<&[f32]
         let spectra = spectral.spectra(&shape.table(&spectral, weights, true));
         return spectral.outputs(&spectra, coarse, bias);
     }
+    if let Some(winograd) = Winograd::new(shape) {
+        return winograd.spread(coarse, weights, bias);
+    }
     if let Some(lowered) = Lowered::new(shape) {
         return lowered.spread(coarse, weights, bias);
     }
@@ -455,9 +462,13 @@ fn weight_gradient(shape: &Geometry, fine: &[f32], coarse: &[f32]) -> [Vec<f32>;
         let [channels, height, width] = shape.coarse;
         return [weights, bias_gradient(coarse, channels, height * width)];
     }
-    if let Some(lowered) = Lowered::new(shape) {
+    let products = match (Winograd::new(shape), Lowered::new(shape)) {
+        (Some(winograd), _) => Some(winograd.weight_gradient(fine, coarse)),
+        (_, Some(lowered)) => Some(lowered.weight_gradient(fine, coarse)),
+        _ => None,
+    };
+    if let Some(weights) = products {
         let [channels, height, width] = shape.coarse;
-        let weights = lowered.weight_gradient(fine, coarse);
         return [weights, bias_gradient(coarse, channels, height * width)];
     }
     let field = shape.field();

@@ -62,6 +62,12 @@ impl Lowered {
         })
     }
 
+    /// Whether there is one coarse pixel, under which the whole fine image lies: then images are rows of a matrix as
+    /// they are.
+    fn whole(&self) -> bool {
+        self.padding == 0 && self.pixels() == 1 && self.size[..] == self.fine[1..]
+    }
+
     /// Weights of a coarse channel.
     fn weights(&self) -> usize {
         self.fine[0] * self.size[0] * self.size[1]
@@ -130,6 +136,15 @@ impl Lowered {
         let images = fine.len() / self.fine_size();
         let (pixels, size) = (self.pixels(), self.coarse_size());
         let weights = self.shaped(weights);
+        if self.whole() {
+            let fine = Matrix::new(fine, [images, self.weights()]);
+            let mut output = numbers(fine, weights.turned());
+            if let Some(bias) = bias {
+                let rows = output.chunks_exact_mut(size);
+                rows.for_each(|row| row.iter_mut().zip(bias).for_each(|(u, bias)| *u += bias));
+            }
+            return output;
+        }
         let mut output = vec![0.0; images * size];
         let together = self.together();
         let blocks = fine.par_chunks(together * self.fine_size());
@@ -155,7 +170,18 @@ impl Lowered {
     pub(super) fn spread(&self, coarse: &[f32], weights: &[f32], bias: Option<&[f32]>) -> Vec<f32> {
         let images = coarse.len() / self.coarse_size();
         let plane = self.fine[1] * self.fine[2];
-        let weights = self.shaped(weights).turned();
+        let weights = self.shaped(weights);
+        if self.whole() {
+            let mut output = numbers(Matrix::new(coarse, [images, self.coarse[0]]), weights);
+            if let Some(bias) = bias {
+                for (index, plane) in output.chunks_exact_mut(plane).enumerate() {
+                    let bias = bias[index % self.fine[0]];
+                    plane.iter_mut().for_each(|pixel| *pixel += bias);
+                }
+            }
+            return output;
+        }
+        let weights = weights.turned();
         let mut output = vec![0.0; images * self.fine_size()];
         let together = self.together();
         let blocks = coarse.par_chunks(together * self.coarse_size());
@@ -180,6 +206,11 @@ impl Lowered {
     /// apart, so that the number of threads changes no sum.
     pub(super) fn weight_gradient(&self, fine: &[f32], coarse: &[f32]) -> Vec<f32> {
         let images = fine.len() / self.fine_size();
+        if self.whole() {
+            let coarse = Matrix::new(coarse, [images, self.coarse[0]]);
+            let fine = Matrix::new(fine, [images, self.weights()]);
+            return numbers(coarse.turned(), fine);
+        }
         let together = self.together();
         let group = images.div_ceil(together).div_ceil(GROUPS).max(1) * together;
         let groups = fine.par_chunks(group * self.fine_size());

@@ -30,9 +30,11 @@ mod relation;
 mod sequence;
 mod softmax;
 mod spectral;
+mod split;
 mod step_map;
 mod steps;
 mod transpose;
+mod winograd;
 
 pub(crate) use conv::{Kernel, Options};
 pub(crate) use parts::Parts;
@@ -50,7 +52,7 @@ use burn::{
         Autodiff, Backend, Dispatch, Flex, autodiff::checkpoint::strategy::CheckpointStrategy,
         backend_extension, tensor::FloatTensor,
     },
-    tensor::{Device, Tensor, TensorData},
+    tensor::{Device, Shape, Tensor, TensorData},
 };
 use pulp::{Arch, Simd, WithSimd};
 use std::sync::OnceLock;
@@ -203,6 +205,9 @@ pub(crate) trait FusedOps: Backend {
 
     /// `[rows, 2 * size]`, bounds of the second half.
     fn halves(whole: FloatTensor<Self>, bounds: [f32; 2], parts: Parts) -> FloatTensor<Self>;
+
+    /// Its rows in so many equal parts.
+    fn split(whole: FloatTensor<Self>, count: usize, parts: Parts) -> FloatTensor<Self>;
 
     /// One of the outputs of the operation whose node is `whole`.
     fn part(whole: FloatTensor<Self>, parts: Parts, index: usize) -> FloatTensor<Self>;
@@ -364,6 +369,10 @@ impl FusedOps for Flex {
 
     fn halves(whole: Raw, bounds: [f32; 2], parts: Parts) -> Raw {
         halves::forward(&whole, bounds, &parts)
+    }
+
+    fn split(whole: Raw, count: usize, parts: Parts) -> Raw {
+        split::forward(&whole, count, &parts)
     }
 
     fn part(_: Raw, parts: Parts, index: usize) -> Raw {
@@ -579,6 +588,10 @@ impl<C: CheckpointStrategy> FusedOps for Autodiff<Flex, C> {
 
     fn halves(whole: FloatTensor<Self>, bounds: [f32; 2], parts: Parts) -> FloatTensor<Self> {
         halves::tracked::<C>(whole, bounds, parts)
+    }
+
+    fn split(whole: FloatTensor<Self>, count: usize, parts: Parts) -> FloatTensor<Self> {
+        split::tracked::<C>(whole, count, parts)
     }
 
     fn part(whole: FloatTensor<Self>, parts: Parts, index: usize) -> FloatTensor<Self> {
@@ -881,6 +894,16 @@ pub(crate) fn halves(whole: Tensor<2>, bounds: [f32; 2]) -> (Tensor<2>, Tensor<2
     (part(&whole, &parts, 0), part(&whole, &parts, 1))
 }
 
+/// [`crate::split::split_rows`]
+pub(crate) fn split<const D: usize>(whole: Tensor<D>, count: usize) -> Vec<Tensor<D>> {
+    let parts = Parts::default();
+    let whole = <Dispatch as FusedOps>::split(whole.into_dispatch(), count, parts.clone());
+    let whole = Tensor::from_dispatch(whole);
+    (0..count)
+        .map(|index| part(&whole, &parts, index))
+        .collect()
+}
+
 /// [`crate::gaussian::kl_divergence`]
 pub(crate) fn kl(
     mean_q: Tensor<2>,
@@ -1008,7 +1031,7 @@ fn exact(tensor: Raw) -> Raw {
     }
 }
 
-fn raw<const D: usize>(values: Vec<f32>, shape: [usize; D]) -> Raw {
+fn raw(values: Vec<f32>, shape: impl Into<Shape>) -> Raw {
     Raw::from_data(TensorData::new(values, shape))
 }
 

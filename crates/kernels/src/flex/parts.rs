@@ -38,8 +38,15 @@ impl Parts {
 
     /// The gradients of all parts, `None` where nothing depends on a part.
     pub(super) fn gradients<const N: usize>(&self) -> [Option<Raw>; N] {
-        let mut all = self.all();
-        std::array::from_fn(|index| all[index].take().map(|gradient| contiguous(&gradient)))
+        let all = self.all_gradients();
+        all.try_into().expect("as many parts as were put")
+    }
+
+    /// The same of a number of parts that only their operation knows.
+    pub(super) fn all_gradients(&self) -> Vec<Option<Raw>> {
+        let all = std::mem::take(&mut *self.all());
+        let gradients = all.into_iter();
+        gradients.map(|part| part.map(|gradient| contiguous(&gradient))).collect()
     }
 }
 

@@ -27,6 +27,8 @@ pub(super) struct Matrix<'a> {
     values: &'a [f32],
     rows: usize,
     columns: usize,
+    /// How far rows, as they lie, are apart.
+    step: usize,
     turned: bool,
 }
 
@@ -35,10 +37,22 @@ impl<'a> Matrix<'a> {
     /// If there are not `rows` times `columns` numbers.
     pub(super) fn new(values: &'a [f32], [rows, columns]: [usize; 2]) -> Self {
         assert_eq!(values.len(), rows * columns, "numbers of a matrix");
+        Self::spaced(values, [rows, columns], columns)
+    }
+
+    /// Its rows `step` numbers apart.
+    ///
+    /// # Panics
+    /// If rows overlap, or there are not numbers for all of them.
+    pub(super) fn spaced(values: &'a [f32], [rows, columns]: [usize; 2], step: usize) -> Self {
+        assert!(step >= columns, "rows of a matrix");
+        let least = rows.saturating_sub(1) * step + columns.min(rows * columns);
+        assert!(values.len() >= least, "numbers of a matrix");
         Self {
             values,
             rows,
             columns,
+            step,
             turned: false,
         }
     }
@@ -53,11 +67,16 @@ impl<'a> Matrix<'a> {
         }
     }
 
+    /// Whether nothing lies between its rows.
+    fn dense(&self) -> bool {
+        self.step == if self.turned { self.rows } else { self.columns }
+    }
+
     /// How far rows, and columns, lie apart.
     fn strides(&self) -> [isize; 2] {
         match self.turned {
-            false => [self.columns as isize, 1],
-            true => [1, self.rows as isize],
+            false => [self.step as isize, 1],
+            true => [1, self.step as isize],
         }
     }
 }
@@ -93,7 +112,8 @@ pub(super) fn product(left: Matrix<'_>, right: Matrix<'_>) -> Raw {
 /// The same as numbers, row by row.
 pub(super) fn numbers(left: Matrix<'_>, right: Matrix<'_>) -> Vec<f32> {
     assert_eq!(left.columns, right.rows, "depth of a product");
-    if left.turned && !right.turned && (1..=FEW).contains(&left.columns) {
+    let lies = left.turned && !right.turned && left.dense() && right.dense();
+    if lies && (1..=FEW).contains(&left.columns) {
         return outer(left, right);
     }
     general(None, left, right)
@@ -284,8 +304,8 @@ mod tests {
     fn definition(left: Matrix<'_>, right: Matrix<'_>) -> Vec<f64> {
         let at = |matrix: &Matrix<'_>, row: usize, column: usize| {
             let index = match matrix.turned {
-                false => row * matrix.columns + column,
-                true => column * matrix.rows + row,
+                false => row * matrix.step + column,
+                true => column * matrix.step + row,
             };
             f64::from(matrix.values[index])
         };
@@ -328,6 +348,27 @@ mod tests {
                 for (found, expected) in numbers(left, right).iter().zip(&expected) {
                     let error = (f64::from(*found) - expected).abs();
                     assert!(error < 1e-4, "{found} {expected}, {rows} {depth} {columns}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rows_may_lie_apart() {
+        for [rows, depth, columns] in [[1, 1, 1], [4, 3, 5], [70, 16, 90]] {
+            let left = random(rows * (depth + 3), 1);
+            let right = random(depth * (columns + 2), 2);
+            for turned in [false, true] {
+                // Behind the last row nothing needs to be.
+                let left = match turned {
+                    false => Matrix::spaced(&left[..left.len() - 3], [rows, depth], depth + 3),
+                    true => Matrix::spaced(&left, [depth, rows], rows).turned(),
+                };
+                let right = &right[..right.len() - 2];
+                let right = Matrix::spaced(right, [depth, columns], columns + 2);
+                let expected = definition(left, right);
+                for (found, expected) in numbers(left, right).iter().zip(&expected) {
+                    assert!((f64::from(*found) - expected).abs() < 1e-4);
                 }
             }
         }
