@@ -51,13 +51,9 @@ LATER = {
 
 
 def label(experiment: dict, command: str) -> str:
-    """The memory or the model, how beliefs are found (as `Experiment::label`), which slots are read, and what the command sets of observations, new means, a rate,
-    the inference network's size or that of the RMC's heads."""
+    """The memory or the model, how beliefs are found (as `Experiment::label`), which slots are read, and what the command sets of a rate, the inference network's
+    size or that of the RMC's heads."""
     label = model_label(experiment)
-    if "filtering.observe=true" in command:
-        label += "-observe"
-    if "filtering.normalise_mean=false" in command:
-        label += "-free"
     for key, name in (("training.learning_rate", "rate"), ("filtering.hidden", "units"), ("memory.rmc.head_size", "head")):
         if found := re.search(rf"{re.escape(key)}=(\S+)", command):
             label += f"-{name}-{found[1]}"
@@ -91,7 +87,8 @@ def model_label(experiment: dict) -> str:
     match filtering["strategy"]:
         case "iterative":
             # Before there was a choice the network learned after each time step.
-            return f"{base}-avf{filtering['iterations']}" + ("-online" if filtering.get("online", True) else "")
+            kinds = {"online": filtering.get("online", True), "observe": filtering["observe"], "normalised": filtering["normalise_mean"]}
+            return f"{base}-avf{filtering['iterations']}" + "".join(f"-{kind}" for kind, chosen in kinds.items() if chosen)
         case "gradient":
             return f"{base}-gradient{filtering['iterations']}"
         case _:

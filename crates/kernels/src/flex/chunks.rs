@@ -5,6 +5,9 @@
 use rayon::prelude::*;
 use std::mem::MaybeUninit;
 
+/// Numbers that one thread copies or fills at a time.
+const PIECE: usize = 1 << 15;
+
 /// `count` numbers, made in chunks of `size` by `work`, which gets the index of a chunk and the chunk
 /// in zeros, and what `init` made for its thread. Zeros are written by the thread that works on them, a chunk
 /// at a time, so that they are still in its cache then.
@@ -26,6 +29,25 @@ pub(super) fn by_chunks<T>(
     // SAFETY: there is room for `count` numbers, and the chunks, all of which were filled, cover them.
     unsafe { output.set_len(count) };
     output
+}
+
+/// Zeros, for work that several threads share.
+pub(super) fn zeros(count: usize) -> Vec<f32> {
+    match count <= PIECE {
+        true => vec![0.0; count],
+        false => by_chunks(count, PIECE, || (), |(), _, _| ()),
+    }
+}
+
+/// A copy.
+pub(super) fn copied(values: &[f32]) -> Vec<f32> {
+    let copy = |(): &mut (), index: usize, chunk: &mut [f32]| {
+        chunk.copy_from_slice(&values[index * PIECE..][..chunk.len()]);
+    };
+    match values.len() <= PIECE {
+        true => values.to_vec(),
+        false => by_chunks(values.len(), PIECE, || (), copy),
+    }
 }
 
 /// `count` numbers in chunks of `size`, `together` of which are made by one call of `work`. It gets the index of
@@ -112,6 +134,15 @@ mod tests {
                 _ => 0.0,
             });
             assert_eq!(made, expected.collect::<Vec<f32>>());
+        }
+    }
+
+    #[test]
+    fn copies_and_zeros_are_whole() {
+        for count in [0, 1, PIECE, 3 * PIECE + 7] {
+            let values: Vec<f32> = (0..count).map(|value| value as f32).collect();
+            assert_eq!(copied(&values), values);
+            assert_eq!(zeros(count), vec![0.0; count]);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Gates that let a candidate into a memory, and hyperbolic tangents, forward and backward in one pass each.
 
-use super::{Loop, Raw, contiguous, for_rows, math, raw, run, slice};
+use super::{Loop, Raw, chunks::zeros, contiguous, for_rows, math, raw, run, slice};
 use burn::backend::{
     Autodiff, Flex,
     autodiff::{
@@ -173,8 +173,8 @@ fn forward_of(all: [&Raw; 4], biases: [f32; 2]) -> (Raw, Saved) {
     assert_eq!(from_memory.layout().shape().dims(), [rows, gates]);
     assert_eq!(candidate.layout().shape().dims(), [rows, width]);
     let each = gates + width;
-    let mut saved = vec![0.0; rows * each];
-    let mut output = vec![0.0; rows * width];
+    let mut saved = zeros(rows * each);
+    let mut output = zeros(rows * width);
     let share = share(batch, rows * width) * sizes.slots;
     saved
         .par_chunks_mut((share * each).max(1))
@@ -201,15 +201,42 @@ fn forward_of(all: [&Raw; 4], biases: [f32; 2]) -> (Raw, Saved) {
     (raw(output, [rows, width]), saved)
 }
 
+/// Sums over the slots of each sequence.
+struct SlotSums<'a> {
+    slots: usize,
+    gates: usize,
+    /// `[sequences, slots, gates]`
+    values: &'a [f32],
+    /// `[sequences, gates]`, zeros.
+    sums: &'a mut [f32],
+}
+
+impl Loop for SlotSums<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let sums = self.sums.chunks_exact_mut(self.gates);
+        let values = self.values.chunks_exact(self.slots * self.gates);
+        for (sum, rows) in sums.zip(values) {
+            for row in rows.chunks_exact(self.gates) {
+                for (sum, value) in sum.iter_mut().zip(row) {
+                    *sum += value;
+                }
+            }
+        }
+    }
+}
+
 /// Gradients of the gates' two terms, of the candidate and of the memory.
 fn gradients(saved: &Saved, outer: &Raw) -> [Vec<f32>; 4] {
     let outer = contiguous(outer);
     let Sizes { slots, width, gate } = saved.sizes;
     let (gates, each) = (2 * gate, 2 * gate + width);
     let rows = slice(&outer).len() / width;
-    let mut to_gates = vec![0.0; rows * gates];
-    let mut to_candidate = vec![0.0; rows * width];
-    let mut to_memory = vec![0.0; rows * width];
+    let mut to_gates = zeros(rows * gates);
+    let mut to_candidate = zeros(rows * width);
+    let mut to_memory = zeros(rows * width);
     let share = share(rows / slots, rows * width) * slots;
     to_gates
         .par_chunks_mut((share * gates).max(1))
@@ -229,14 +256,15 @@ fn gradients(saved: &Saved, outer: &Raw) -> [Vec<f32>; 4] {
             });
         });
     let mut to_input = vec![0.0; rows / slots * gates];
-    let sums = to_input.chunks_exact_mut(gates);
-    for (sum, rows) in sums.zip(to_gates.chunks_exact(slots * gates)) {
-        for row in rows.chunks_exact(gates) {
-            for (sum, value) in sum.iter_mut().zip(row) {
-                *sum += value;
-            }
-        }
-    }
+    for_rows(&mut to_input, gates, slots * gates, |first, sums| {
+        let count = sums.len() / gates;
+        run(SlotSums {
+            slots,
+            gates,
+            values: &to_gates[first * slots * gates..][..count * slots * gates],
+            sums,
+        });
+    });
     [to_gates, to_input, to_candidate, to_memory]
 }
 

@@ -127,30 +127,55 @@ impl Loop for Gradient<'_> {
     #[inline(always)]
     fn run(self) {
         let Rows {
-            size,
-            width,
-            columns,
-            units: kind,
-            ..
+            size, width, units, ..
         } = self.rows;
         let outputs = self.output.chunks_exact_mut(width).enumerate();
         for ((index, output), outer) in outputs.zip(self.outer.chunks_exact(size)) {
-            let [carried, units, gate] = self.rows.row(index);
-            for (j, to_units) in output[columns.units..][..size].iter_mut().enumerate() {
-                let slope = match kind == Units::Linear || units[j] > 0.0 {
-                    true => 1.0,
-                    false => math::exp(units[j]),
-                };
-                *to_units = outer[j] * (1.0 - math::sigmoid(gate[j])) * slope;
+            let terms = self.rows.row(index);
+            match units {
+                Units::Linear => gradient_of_row::<true>(terms, outer, self.rows.columns, output),
+                Units::Elu => gradient_of_row::<false>(terms, outer, self.rows.columns, output),
             }
-            for (j, to_gate) in output[columns.gate..][..size].iter_mut().enumerate() {
-                let s = math::sigmoid(gate[j]);
-                *to_gate = outer[j] * (carried[j] - self.rows.lets_in(units[j])) * s * (1.0 - s);
-            }
-            if let Some(first) = columns.carried {
-                for (j, to_carried) in output[first..][..size].iter_mut().enumerate() {
-                    *to_carried = outer[j] * math::sigmoid(gate[j]);
-                }
+        }
+    }
+}
+
+/// The same of a row, some columns at a time.
+#[inline(always)]
+fn gradient_of_row<const LINEAR: bool>(
+    terms: [&[f32]; 3],
+    outer: &[f32],
+    columns: Columns,
+    output: &mut [f32],
+) {
+    const BLOCK: usize = 64;
+    for first in (0..outer.len()).step_by(BLOCK) {
+        let count = BLOCK.min(outer.len() - first);
+        let [carried, units, gate] = terms.map(|term| &term[first..][..count]);
+        let outer = &outer[first..][..count];
+        let [mut s, mut new, mut slope] = [[0.0; BLOCK]; 3];
+        for (s, gate) in s.iter_mut().zip(gate) {
+            *s = math::sigmoid(*gate);
+        }
+        for ((new, slope), u) in new.iter_mut().zip(&mut slope).zip(units) {
+            let e = math::exp(*u);
+            let straight = LINEAR || *u > 0.0;
+            *new = if straight { *u } else { e - 1.0 };
+            *slope = if straight { 1.0 } else { e };
+        }
+        let to = &mut output[columns.units + first..][..count];
+        for (((to, outer), s), slope) in to.iter_mut().zip(outer).zip(&s).zip(&slope) {
+            *to = outer * (1.0 - s) * slope;
+        }
+        let to = &mut output[columns.gate + first..][..count];
+        let terms = outer.iter().zip(carried).zip(&s).zip(&new);
+        for (to, (((outer, carried), s), new)) in to.iter_mut().zip(terms) {
+            *to = outer * (carried - new) * s * (1.0 - s);
+        }
+        if let Some(carried) = columns.carried {
+            let to = &mut output[carried + first..][..count];
+            for ((to, outer), s) in to.iter_mut().zip(outer).zip(&s) {
+                *to = outer * s;
             }
         }
     }

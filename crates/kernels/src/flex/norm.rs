@@ -2,6 +2,7 @@
 
 use super::{
     Loop, Raw,
+    chunks::{copied, zeros},
     content::{LANES, total},
     contiguous, raw, run, slice,
 };
@@ -166,7 +167,7 @@ fn forward_of(all: [&Raw; 4], epsilon: f32) -> (Raw, Saved) {
     let [rows, size] = a.layout().shape().dims();
     assert_eq!(b.layout().shape().dims(), [rows, size], "terms of a sum");
     assert!(slice(&gamma).len() == size && slice(&beta).len() == size);
-    let mut output = vec![0.0; rows * size];
+    let mut output = zeros(rows * size);
     let mut found = vec![0.0; 2 * rows];
     let work = |(index, (output, moments)): (usize, (&mut [f32], &mut [f32]))| {
         let first = index * BLOCK * size;
@@ -203,7 +204,7 @@ fn gradients(saved: &Saved, outer: &Raw) -> [Vec<f32>; 3] {
     let outer = contiguous(outer);
     let gamma = slice(&saved.gamma);
     let size = gamma.len();
-    let mut output = slice(&outer).to_vec();
+    let mut output = copied(slice(&outer));
     let blocks = output.len().div_ceil(BLOCK * size);
     let mut sums = vec![0.0; blocks * 2 * size];
     let work = |(index, (output, sums)): (usize, (&mut [f32], &mut [f32]))| {

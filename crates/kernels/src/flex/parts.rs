@@ -46,7 +46,9 @@ impl Parts {
     pub(super) fn all_gradients(&self) -> Vec<Option<Raw>> {
         let all = std::mem::take(&mut *self.all());
         let gradients = all.into_iter();
-        gradients.map(|part| part.map(|gradient| contiguous(&gradient))).collect()
+        gradients
+            .map(|part| part.map(|gradient| contiguous(&gradient)))
+            .collect()
     }
 }
 

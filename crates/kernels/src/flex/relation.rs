@@ -3,6 +3,7 @@
 
 use super::{
     Loop, Parts, Raw,
+    chunks::zeros,
     content::{add_scaled, dot},
     contiguous, math,
     norm::{added_up, gradient_of_row, moments, normalise},
@@ -261,8 +262,8 @@ fn forward_of(all: [&Raw; 3], sizes: Relation, epsilon: f32, parts: Parts) -> (R
     assert!(slice(&gamma).len() == width && slice(&beta).len() == width);
     let batch = count / sizes.rows;
     let mut found = vec![0.0; 2 * count];
-    let mut weights = vec![0.0; batch * sizes.weights()];
-    let mut read = vec![0.0; batch * sizes.reads()];
+    let mut weights = zeros(batch * sizes.weights());
+    let mut read = zeros(batch * sizes.reads());
     let size = sizes.rows * width;
     let work = |(index, outputs): (usize, Outputs)| {
         let count = outputs.moments.len() / 2 * width;
@@ -313,7 +314,7 @@ fn gradients(saved: &Saved, [to_read, to_weights]: [Option<Raw>; 2]) -> [Vec<f32
     let projected = slice(&saved.projected);
     let size = sizes.rows * sizes.width();
     let batch = projected.len() / size;
-    let mut output = vec![0.0; projected.len()];
+    let mut output = zeros(projected.len());
     let mut sums = vec![0.0; batch.div_ceil(BLOCK) * 2 * sizes.width()];
     let weights = slice(&saved.weights);
     let (to_read, to_weights) = (to_read.as_ref().map(slice), to_weights.as_ref().map(slice));

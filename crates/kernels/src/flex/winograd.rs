@@ -160,15 +160,20 @@ impl Winograd {
     fn points_of_fine(&self, images: &[f32]) -> Vec<f32> {
         let [rows, columns] = self.tiles();
         let size = POINTS * rows * columns * (images.len() / self.fine_size());
-        by_chunks(self.depth() * size, size, Vec::new, |scratch, row, points| {
-            run(FinePoints {
-                shape: self,
-                images,
-                row,
-                scratch,
-                points,
-            });
-        })
+        by_chunks(
+            self.depth() * size,
+            size,
+            Vec::new,
+            |scratch, row, points| {
+                run(FinePoints {
+                    shape: self,
+                    images,
+                    row,
+                    scratch,
+                    points,
+                });
+            },
+        )
     }
 
     /// `[coarse channels, points, tiles]` of some images.
@@ -207,7 +212,10 @@ impl Winograd {
                 let points = self.points_of_fine(fine);
                 let [left, right] = [
                     matrices(&weights, [self.coarse[0], self.depth()]),
-                    matrices(&points, [self.depth(), points.len() / POINTS / self.depth()]),
+                    matrices(
+                        &points,
+                        [self.depth(), points.len() / POINTS / self.depth()],
+                    ),
                 ];
                 run(Coarse {
                     shape: self,
@@ -330,7 +338,8 @@ impl Loop for FinePoints<'_> {
         for (x, d) in [&*d0, &*d1, &*d2].into_iter().enumerate() {
             for tile in 0..tile_rows {
                 let at = |y: usize| (y * 3 + x) * tile_rows * lanes + tile * lanes;
-                let [first, second, third] = [0, 1, 2].map(|y| &d[(2 * tile + y) * lanes..][..lanes]);
+                let [first, second, third] =
+                    [0, 1, 2].map(|y| &d[(2 * tile + y) * lanes..][..lanes]);
                 let to = &mut self.points[at(0)..][..lanes];
                 for ((to, a), b) in to.iter_mut().zip(first).zip(second) {
                     *to = a - b;
@@ -420,8 +429,8 @@ impl Loop for Coarse<'_> {
                 // A coarse row is the sum of two neighbouring points.
                 let place = (channel * tile_rows + row / 2) * lanes;
                 for (x, sums) in sums.chunks_exact_mut(lanes).enumerate() {
-                    let [above, below] = [row % 2, row % 2 + 1]
-                        .map(|y| &self.points[y * 3 + x][place..][..lanes]);
+                    let [above, below] =
+                        [row % 2, row % 2 + 1].map(|y| &self.points[y * 3 + x][place..][..lanes]);
                     for ((sum, a), b) in sums.iter_mut().zip(above).zip(below) {
                         *sum = a + b;
                     }
@@ -472,8 +481,7 @@ impl Loop for Fine<'_> {
                 d[..lanes].fill(0.0);
                 for tile in 0..tile_rows {
                     let place = (row * tile_rows + tile) * lanes;
-                    let [v0, v1, v2] =
-                        [0, 1, 2].map(|y| &self.points[y * 3 + x][place..][..lanes]);
+                    let [v0, v1, v2] = [0, 1, 2].map(|y| &self.points[y * 3 + x][place..][..lanes]);
                     let d = &mut d[2 * tile * lanes..][..3 * lanes];
                     let (first, rest) = d.split_at_mut(lanes);
                     let (second, third) = rest.split_at_mut(lanes);
@@ -514,7 +522,8 @@ mod tests {
 
     #[test]
     fn places_are_within_the_image() {
-        for (count, step, first, size) in [(5, 2, -1, 8), (3, 4, 2, 9), (4, 1, -9, 3), (2, 4, 7, 5)] {
+        for (count, step, first, size) in [(5, 2, -1, 8), (3, 4, 2, 9), (4, 1, -9, 3), (2, 4, 7, 5)]
+        {
             let place = |q: usize| first + (q * step) as isize;
             let within: Vec<usize> = (0..count)
                 .filter(|q| (0..size as isize).contains(&place(*q)))
