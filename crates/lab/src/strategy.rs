@@ -18,6 +18,7 @@ use mnemora_memory::Initializer;
 use mnemora_models::{
     Amortized, DiagonalGaussian, Filtered, FilteringModel, GradientSteps, Improver, InferenceNoise,
     Inferred, IterativeConfig, IterativeNet, filter, filter_given, infer, infer_step,
+    inference::Belief,
 };
 use mnemora_worlds::Stream;
 use std::path::Path;
@@ -255,6 +256,36 @@ fn inner_noise(
     (0..rounds).map(round).collect()
 }
 
+/// Keeps the mean of what each round makes of a belief.
+struct Recorder<'a> {
+    improver: Box<dyn Improver + 'a>,
+    /// Of each round, step by step.
+    means: Vec<Vec<Tensor<2>>>,
+    round: usize,
+}
+
+impl Improver for Recorder<'_> {
+    fn rounds(&self) -> usize {
+        self.improver.rounds()
+    }
+
+    fn begin(&mut self) {
+        self.round = 0;
+        self.improver.begin();
+    }
+
+    fn improve(&mut self, belief: &Belief, gradient: &Belief, x: &Tensor<2>) -> Belief {
+        let better = self.improver.improve(belief, gradient, x);
+        self.means[self.round].push(better.mean.clone());
+        self.round += 1;
+        better
+    }
+
+    fn end(&mut self) {
+        self.improver.end();
+    }
+}
+
 /// A way to find beliefs with a model that learns no more.
 pub struct AtWork<M> {
     settings: FilteringSettings,
@@ -283,6 +314,43 @@ impl<M: FilteringModel + Module> AtWork<M> {
         draws: &Stream,
         index: u64,
     ) -> (Filtered<M::State>, Vec<Tensor<2>>) {
+        self.filter_by(
+            self.improver().as_mut(),
+            observations,
+            conditions,
+            draws,
+            index,
+        )
+    }
+
+    /// The same; also gives the means of the beliefs after each round, `[time * batch, latent]`.
+    pub fn filter_by_round(
+        &self,
+        observations: Tensor<3>,
+        conditions: Option<Tensor<3>>,
+        draws: &Stream,
+        index: u64,
+    ) -> (Filtered<M::State>, Vec<Tensor<2>>) {
+        let improver = self.improver();
+        let mut recorder = Recorder {
+            means: vec![Vec::new(); improver.rounds()],
+            round: 0,
+            improver,
+        };
+        let (filtered, _) = self.filter_by(&mut recorder, observations, conditions, draws, index);
+        let found = recorder.means.into_iter().filter(|steps| !steps.is_empty());
+        let found = found.map(|steps| Tensor::cat(steps, 0).inner());
+        (filtered, found.collect())
+    }
+
+    fn filter_by(
+        &self,
+        improver: &mut dyn Improver,
+        observations: Tensor<3>,
+        conditions: Option<Tensor<3>>,
+        draws: &Stream,
+        index: u64,
+    ) -> (Filtered<M::State>, Vec<Tensor<2>>) {
         let [batch, time, _] = observations.dims();
         let shape = [time, batch, self.model.latent_size()];
         let device = observations.device();
@@ -298,7 +366,7 @@ impl<M: FilteringModel + Module> AtWork<M> {
         };
         let inferred = infer(
             frozen,
-            self.improver().as_mut(),
+            improver,
             Tensor::from_inner(observations.clone()),
             conditions.clone().map(Tensor::from_inner),
             noise,
@@ -344,6 +412,64 @@ impl<M: FilteringModel + Module> AtWork<M> {
         match net {
             Some(net) => Box::new(Amortized { net, iterations }),
             None => Box::new(GradientSteps::new(iterations, self.settings.rate)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{load_experiment, weights::host};
+    use mnemora_models::{LikelihoodConfig, SrnnConfig, decoded_at};
+
+    /// What is kept of each round changes no belief, and the last round is what filtering goes on with.
+    #[test]
+    fn rounds_lead_to_the_posterior() {
+        const LATENT: usize = 3;
+        let device = Device::default().autodiff();
+        for (strategy, count) in [("direct", 0), ("iterative", 3), ("gradient", 3)] {
+            let overrides = [
+                format!("filtering.strategy={strategy}"),
+                "filtering.iterations=3".into(),
+                "filtering.hidden=5".into(),
+            ];
+            let experiment = load_experiment("jsb-chorales-small", &overrides).unwrap();
+            let mut init = Initializer::new(Stream::new(1, "parameters").at(0), device.clone());
+            let config = SrnnConfig {
+                observation: 7,
+                latent: LATENT,
+                hidden: 6,
+                units: 5,
+                layers: 1,
+                decoder_layers: 1,
+                smoothing: false,
+                likelihood: LikelihoodConfig::Bernoulli,
+            };
+            let model = config.init(&mut init).unwrap().valid();
+            let strategy = Strategy::new(&experiment, LATENT, 7, &device).unwrap();
+            let at_work = strategy.at_work(model);
+            let draws = Stream::new(2, "noise");
+            let plain = device.clone().inner();
+            let x = noise(&draws, 9, [2, 4, 7], &plain)
+                .greater_scalar(0.0)
+                .float();
+            let (filtered, energies) = at_work.filter(x.clone(), None, &draws, 0);
+            let (again, rounds) = at_work.filter_by_round(x.clone(), None, &draws, 0);
+            let values = |tensor: &Tensor<2>| host(tensor.clone().into_data());
+            assert_eq!(values(&filtered.latents), values(&again.latents));
+            assert_eq!(rounds.len(), count);
+            assert_eq!(energies.len(), if count == 0 { 0 } else { count + 1 });
+            if let Some(last) = rounds.last() {
+                assert_eq!(values(last), values(&filtered.posteriors.mean));
+                assert_ne!(values(last), values(&rounds[0]));
+            }
+            // At the latents that were drawn it is the reconstruction.
+            let latents = filtered.latents.clone();
+            let made = decoded_at(at_work.model(), x, None, latents.clone(), latents);
+            let pairs = values(&made.mean()).into_iter();
+            for (found, expected) in pairs.zip(values(&filtered.likelihood.mean())) {
+                assert!((found - expected).abs() < 1e-5, "{found} {expected}");
+            }
         }
     }
 }

@@ -93,16 +93,50 @@ pub fn expected<M: FilteringModel>(
     conditions: Option<Tensor<3>>,
     latents: Tensor<2>,
 ) -> Likelihood {
+    along(model, observations, conditions, latents, |_, context| {
+        model.prior(model.prior_input(context)).mean
+    })
+}
+
+/// The same where each `z_t` is the one in `others` in place of the prior's mean: what a model makes of a belief
+/// about one step while those before stay as filtering found them.
+///
+/// # Shapes
+/// As for [`expected`]; `others` as `latents`.
+///
+/// # Panics
+/// As [`expected`].
+pub fn decoded_at<M: FilteringModel>(
+    model: &M,
+    observations: Tensor<3>,
+    conditions: Option<Tensor<3>>,
+    latents: Tensor<2>,
+    others: Tensor<2>,
+) -> Likelihood {
+    let batch = observations.dims()[0];
+    along(model, observations, conditions, latents, |t, _| {
+        others.clone().narrow(0, t * batch, batch)
+    })
+}
+
+/// Likelihoods at the latents that `z` gives for step and context.
+fn along<M: FilteringModel>(
+    model: &M,
+    observations: Tensor<3>,
+    conditions: Option<Tensor<3>>,
+    latents: Tensor<2>,
+    z: impl Fn(usize, &M::Context) -> Tensor<2>,
+) -> Likelihood {
     let [batch, time, _] = observations.dims();
     let latents = latents.reshape([time, batch, model.latent_size()]);
     let features = model.encode(time_major(observations));
     let mut state = model.initial_state(batch);
     let mut emissions = Vec::with_capacity(time);
-    for input in Inputs::of_steps(features, conditions, latents) {
-        let z = input.noise;
+    let inputs = Inputs::of_steps(features, conditions, latents);
+    for (t, input) in inputs.into_iter().enumerate() {
         let context = model.predict(input.condition, state);
-        let prior = model.prior(model.prior_input(&context));
-        emissions.push(model.emit(prior.mean, &context));
+        emissions.push(model.emit(z(t, &context), &context));
+        let z = input.noise;
         let emission = model.emit(z.clone(), &context);
         state = model.update(&input.features, z, &emission, context);
     }

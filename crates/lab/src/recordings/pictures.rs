@@ -17,7 +17,7 @@ use crate::{
     weights::host,
 };
 use burn::{module::Module, tensor::Tensor};
-use mnemora_models::{FilteringModel, Likelihood, expected, generate};
+use mnemora_models::{FilteringModel, Likelihood, decoded_at, expected, generate};
 use mnemora_worlds::{FrameShape, MidiSettings, Part, Roll, Scale, Sound, Stream};
 
 /// Steps of a picture of expectations at most.
@@ -450,13 +450,14 @@ fn expectations<M: FilteringModel + Module>(
     let device = model.devices().remove(0);
     let observations = upload(&batch, &device).slice([0..1, 0..steps, 0..numbers]);
     let samples = Stream::new(1, "picture samples");
-    let (filtered, _) = at_work.filter(observations.clone(), None, &samples, 0);
+    let (filtered, rounds) = at_work.filter_by_round(observations.clone(), None, &samples, 0);
     let surprise = filtered.kl.clone() - filtered.reconstruction.clone();
     let surprise = host(surprise.into_data())
         .into_iter()
         .map(f64::from)
         .collect();
-    let expected = expected(model, observations, None, filtered.latents.clone());
+    let latents = filtered.latents.clone();
+    let expected = expected(model, observations.clone(), None, latents.clone());
     let line = |label: &str, values: Vec<f32>| Line {
         label: label.into(),
         values,
@@ -465,7 +466,7 @@ fn expectations<M: FilteringModel + Module>(
     let means = |likelihood: &Likelihood| {
         of_row(&host(likelihood.mean().into_data()), 0, 1, numbers, steps)
     };
-    let lines = vec![
+    let mut lines = vec![
         line("recording", batch.values[..steps * numbers].to_vec()),
         line(
             match model.sees_ahead() {
@@ -474,8 +475,18 @@ fn expectations<M: FilteringModel + Module>(
             },
             means(&expected),
         ),
-        line("reconstructed, after it", means(&filtered.likelihood)),
     ];
+    // What becomes of the prediction from round to round, the last of them aside.
+    let count = rounds.len();
+    for (round, believed) in (1..count)
+        .zip(rounds)
+        .filter(|(round, _)| round.is_power_of_two())
+    {
+        let made = decoded_at(model, observations.clone(), None, latents.clone(), believed);
+        let label = format!("after round {round} of {count}");
+        lines.push(line(&label, means(&made)));
+    }
+    lines.push(line("reconstructed, after it", means(&filtered.likelihood)));
     Ok((lines, surprise))
 }
 
@@ -536,11 +547,17 @@ pub(super) fn figures<M: FilteringModel + Module>(
         &look.picture("", &lines, &[])?,
         &samples.join("expected.png"),
         "A held-out recording; what the model expected of each step before it saw it, at the mean of \
-         its prior; and the reconstruction once it had."
+         its prior; where several rounds improved its belief, what it made of the means in between; \
+         and the reconstruction once it had."
             .into(),
     )?];
     let mut files = Vec::new();
-    for (line, name) in lines.iter().zip(["truth", "expected", "reconstructed"]) {
+    let heard = [lines.first(), lines.get(1), lines.last()];
+    for (line, name) in heard
+        .into_iter()
+        .flatten()
+        .zip(["truth", "expected", "reconstructed"])
+    {
         files.extend(look.sound(name, &line.values)?);
     }
     write_beside(&samples.join("expected.png"), &files)?;
