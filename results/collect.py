@@ -51,7 +51,7 @@ LATER = {
 
 
 def label(experiment: dict, command: str) -> str:
-    """The memory or the model, how beliefs are found (as `Experiment::label`), which slots are read, and what the command sets of a rate, the inference network's
+    """The memory or the model, how beliefs are found (`Experiment::label`, and what the inference network sees and does to means), which slots are read, and what the command sets of a rate, the inference network's
     size or that of the RMC's heads."""
     label = model_label(experiment)
     for key, name in (("training.learning_rate", "rate"), ("filtering.hidden", "units"), ("memory.rmc.head_size", "head")):
@@ -127,7 +127,7 @@ def command(run: dict) -> str:
         if option in words:
             place = words.index(option)
             del words[place : place + 2]
-    return " ".join(words)
+    return re.sub(r" --set seed=\d+", "", " ".join(words))
 
 
 def rows_of(replicas: list[dict]) -> list[dict]:

@@ -386,14 +386,18 @@ mod tests {
     fn doubling_and_halving_agree_with_the_plain_composition() {
         let mut cases = Vec::new();
         for (images, size) in [
-            (1, [4, 4]),
-            (3, [8, 12]),
-            (2, [5, 7]),
-            (2, [10, 6]),
-            (700, [4, 4]),
+            // Not enough tiles for it.
+            (1, [8, 8]),
+            (22, [8, 12]),
+            (40, [5, 9]),
+            (40, [10, 6]),
+            // The last block has fewer images.
+            (1025, [4, 4]),
             (9, [32, 16]),
+            // One image has more tiles than a block.
+            (1, [96, 96]),
         ] {
-            for padding in [0, 1, 2] {
+            for padding in [0, 1, 2, 3] {
                 for transposed in [None, Some(0), Some(1)] {
                     let (channels, outputs) = (35, 33);
                     let case = Case {
@@ -409,7 +413,7 @@ mod tests {
                         padding,
                         transposed,
                     };
-                    let small = images < 9 || padding == 1;
+                    let small = images * size[0] * size[1] < 4000 || padding == 1;
                     if small && case.output().is_some() {
                         cases.push(case);
                     }

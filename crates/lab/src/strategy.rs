@@ -281,6 +281,14 @@ impl Improver for Recorder<'_> {
         better
     }
 
+    fn learns(&self) -> bool {
+        self.improver.learns()
+    }
+
+    fn learn(&mut self, gradient: &Belief) {
+        self.improver.learn(gradient);
+    }
+
     fn end(&mut self) {
         self.improver.end();
     }

@@ -53,7 +53,7 @@ impl Kernel {
 /// Shape of a convolution between a fine and a coarse image.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Geometry {
-    images: usize,
+    pub(super) images: usize,
     pub(super) fine: [usize; 3],
     pub(super) coarse: [usize; 3],
     pub(super) kernels: Vec<Kernel>,

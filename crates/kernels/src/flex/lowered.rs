@@ -228,7 +228,7 @@ impl Lowered {
         });
         let sums: Vec<Vec<f32>> = sums.collect();
         let sum = sums.into_iter().reduce(plus);
-        sum.expect("there are images")
+        sum.unwrap_or_else(|| vec![0.0; self.coarse[0] * self.weights()])
     }
 }
 
@@ -383,5 +383,17 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn no_images_have_no_gradient() {
+        let lowered = Lowered {
+            fine: [3, 4, 5],
+            coarse: [2, 3, 4],
+            size: [2, 2],
+            stride: 1,
+            padding: 0,
+        };
+        assert_eq!(lowered.weight_gradient(&[], &[]), vec![0.0; 2 * 3 * 4]);
     }
 }

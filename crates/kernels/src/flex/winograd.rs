@@ -31,8 +31,10 @@ use std::{array, ops::Range};
 const POINTS: usize = 9;
 /// Remainders of a pixel's row and column modulo 2.
 const PARTS: usize = 4;
-/// Channels on either side from which on this pays.
+/// Channels on either side, and tiles of all images, from which on this pays: the weights are written out anew for
+/// each call.
 const CHANNELS: usize = 32;
+const TILES: usize = 64;
 /// Tiles that are worked on at a time.
 const COLUMNS: usize = 512;
 
@@ -57,14 +59,15 @@ fn inside(count: usize, step: usize, first: isize, size: usize) -> (Range<usize>
 }
 
 impl Winograd {
-    /// `None` where other ways are faster.
+    /// `None` for other shapes, and where other ways are faster.
     pub(super) fn new(shape: &Geometry) -> Option<Self> {
         let [kernel] = &shape.kernels[..] else {
             return None;
         };
         let [coarse, rows, columns] = shape.coarse;
         let fits = kernel.size == [4, 4] && shape.stride == 2 && rows % 2 + columns % 2 == 0;
-        let pays = coarse.min(shape.fine[0]) >= CHANNELS;
+        let tiles = shape.images * (rows / 2) * (columns / 2);
+        let pays = coarse.min(shape.fine[0]) >= CHANNELS && tiles >= TILES;
         (fits && pays).then_some(Self {
             fine: shape.fine,
             coarse: shape.coarse,
@@ -276,7 +279,9 @@ impl Winograd {
                 *sum = Some(numbers_on_top(sum.take(), left[point], right));
             });
         }
-        self.weights_of_points(&sums.map(|sum| sum.expect("there are images")))
+        self.weights_of_points(
+            &sums.map(|sum| sum.expect("there are tiles, so that there are images")),
+        )
     }
 }
 
