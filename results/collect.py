@@ -61,10 +61,14 @@ def label(experiment: dict, command: str) -> str:
 
 
 def setting(experiment: dict) -> str:
-    """The experiment; of programs also their family and, where it matters, how many operations they have."""
-    if experiment["task"]["name"] != "programs":
+    """The experiment; of vectors other than the paper's also how many and of how many dimensions; of programs their
+    family and, where it matters, how many operations they have."""
+    task = experiment["task"]
+    if experiment["name"] == "nth-farthest" and (task["vectors"], task["dimensions"]) != (8, 16):
+        return f"{experiment['name']}, {task['vectors']} of {task['dimensions']} dimensions"
+    if task["name"] != "programs":
         return experiment["name"]
-    programs = experiment["task"]["programs"]
+    programs = task["programs"]
     strings = programs["family"] in ("copy", "reverse", "double")
     return f"{experiment['name']}, {programs['family']}" + ("" if strings else f", nesting {programs['nesting']}")
 
