@@ -361,8 +361,19 @@ mod tests {
             transposed,
             ..several
         });
+        // A tap that reads nothing but what is beyond the image, on either side.
+        let beyond = [(None, [8, 2]), (Some(0), [4, 1])].map(|(transposed, size)| Case {
+            images: 3,
+            size,
+            kernel: [7, 7],
+            stride: 2,
+            padding: 3,
+            transposed,
+            ..several
+        });
         let small = cases(&[[1, 1], [5, 7], [8, 8]], &[[1, 1], [3, 3], [4, 4], [2, 5]]);
-        for case in small.into_iter().chain([several]).chain(whole) {
+        let all = small.into_iter().chain([several]).chain(whole);
+        for case in all.chain(beyond) {
             let (fine, coarse) = (1024 / (case.kernel[0] * case.kernel[1]) + 4, 129);
             let (channels, outputs) = match case.transposed {
                 None => (fine, coarse),

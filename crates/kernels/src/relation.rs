@@ -366,7 +366,7 @@ mod kernel {
             let inputs = relation_inputs(shape);
             assert_spreads(
                 &inputs,
-                &[f32::NAN],
+                &[f32::NAN, f32::INFINITY],
                 &format!("{shape:?}"),
                 related(shape, kernel, [true, true]),
                 related(shape, plain_relate, [true, true]),

@@ -40,7 +40,11 @@ fn plain_split<const D: usize>(whole: Tensor<D>, parts: usize) -> Vec<Tensor<D>>
 ///
 /// # Shapes
 /// `[rows, 2 * size]` to `[rows, size]` twice
+///
+/// # Panics
+/// If the width is odd.
 pub fn halves(whole: Tensor<2>, bounds: [f64; 2]) -> (Tensor<2>, Tensor<2>) {
+    assert!(whole.dims()[1].is_multiple_of(2), "two halves");
     #[cfg(feature = "flex")]
     if crate::flex::fused(&whole.device()) {
         return crate::flex::halves(whole, bounds.map(|bound| bound as f32));

@@ -2,6 +2,7 @@
 
 use crate::adam::{Adam, ParameterGradients, take};
 use burn::{module::Module, tensor::Tensor};
+use mnemora_memory::Bundle;
 use mnemora_models::{Improver, IterativeNet, inference::Belief};
 
 /// An [`IterativeNet`] that improves beliefs and learns from what becomes of them: updates by Adam

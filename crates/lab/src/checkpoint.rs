@@ -156,7 +156,8 @@ pub fn save(run: &Path, checkpoint: &Checkpoint) -> Result<PathBuf, LabError> {
     Ok(target)
 }
 
-/// Writes the state before a step that failed, beside the checkpoints: it is never resumed from.
+/// Writes the state before a step that failed, beside the checkpoints: it is never resumed from. See
+/// `StepFailure` for an inference network.
 pub fn save_failed(run: &Path, checkpoint: &Checkpoint) -> Result<PathBuf, LabError> {
     let target = run
         .join("checkpoints")

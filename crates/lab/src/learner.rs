@@ -131,7 +131,8 @@ pub struct Shown<'a> {
     pub samples: &'a Path,
 }
 
-/// Why a step was not made. The model is as it was before that step.
+/// Why a step was not made. The model is as it was before that step; an inference network is only where its own
+/// gradient was at fault.
 #[derive(Debug)]
 pub enum StepFailure {
     /// The named term or parameter is not finite.

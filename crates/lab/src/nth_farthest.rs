@@ -366,7 +366,7 @@ impl Learner for NthFarthestLearner {
     }
 }
 
-/// Draws sequences of training batches with every n admitted, one of each batch.
+/// Draws the first sequences of the training data, with every n admitted.
 pub fn training_picture(experiment: &Experiment) -> Result<Image, LabError> {
     let task = task(experiment)?;
     let data = Stream::new(experiment.seed, "data");

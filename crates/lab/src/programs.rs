@@ -365,7 +365,7 @@ impl Learner for ProgramLearner {
     }
 }
 
-/// Draws programs of training batches as the curriculum begins, one of each batch, with what they print.
+/// Draws the first programs of the training data as the curriculum begins, with what they print.
 pub fn training_picture(experiment: &Experiment) -> Result<Image, LabError> {
     let settings = &experiment.task.programs;
     let task = settings.task()?;

@@ -14,7 +14,7 @@ use burn::{
     module::Module,
     tensor::{Device, Tensor},
 };
-use mnemora_memory::Initializer;
+use mnemora_memory::{Bundle, Initializer};
 use mnemora_models::{
     Amortized, DiagonalGaussian, Filtered, FilteringModel, GradientSteps, Improver, InferenceNoise,
     Inferred, IterativeConfig, IterativeNet, filter, filter_given, infer, infer_step,
@@ -162,11 +162,11 @@ impl Strategy {
         let frozen = model.clone().freeze();
         let inferred = match &mut self.amortizer {
             Some(amortizer) => {
-                let before = (
-                    amortizer.net.clone(),
-                    amortizer.adam.clone(),
-                    amortizer.updates,
-                );
+                // Once a batch it learns nothing before all is known to be finite.
+                let before = self.settings.online.then(|| {
+                    let (net, adam) = (amortizer.net.clone(), amortizer.adam.clone());
+                    (net, adam, amortizer.updates)
+                });
                 amortizer.learning_rate = learning_rate(experiment, step);
                 let inferred = infer(
                     &frozen,
@@ -180,7 +180,9 @@ impl Strategy {
                 amortizer.finish();
                 if let Some(name) = amortizer.failure() {
                     let what = format!("the gradient of '{PREFIX}{name}'");
-                    (amortizer.net, amortizer.adam, amortizer.updates) = before;
+                    if let Some(before) = before {
+                        (amortizer.net, amortizer.adam, amortizer.updates) = before;
+                    }
                     return Err(StepFailure::NonFinite { step, what });
                 }
                 inferred
@@ -256,7 +258,7 @@ fn inner_noise(
     (0..rounds).map(round).collect()
 }
 
-/// Keeps the mean of what each round makes of a belief.
+/// Keeps the mean of what each round makes of a belief; nothing learns meanwhile.
 struct Recorder<'a> {
     improver: Box<dyn Improver + 'a>,
     /// Of each round, step by step.
@@ -279,18 +281,6 @@ impl Improver for Recorder<'_> {
         self.means[self.round].push(better.mean.clone());
         self.round += 1;
         better
-    }
-
-    fn learns(&self) -> bool {
-        self.improver.learns()
-    }
-
-    fn learn(&mut self, gradient: &Belief) {
-        self.improver.learn(gradient);
-    }
-
-    fn end(&mut self) {
-        self.improver.end();
     }
 }
 
@@ -383,10 +373,7 @@ impl<M: FilteringModel + Module> AtWork<M> {
         );
         let energies = inferred.energies.into_iter().map(Tensor::inner).collect();
         let found = Inferred {
-            posteriors: DiagonalGaussian {
-                mean: inferred.posteriors.mean.inner(),
-                log_std: inferred.posteriors.log_std.inner(),
-            },
+            posteriors: inferred.posteriors.inner(),
             latents: inferred.latents.inner(),
             energies: Vec::new(),
             state: (),

@@ -2,6 +2,7 @@
 
 use burn::tensor::{Tensor, activation};
 use mnemora_kernels::{bernoulli, bins, gaussian, split::halves};
+use mnemora_memory::{Bundle, TensorMapper};
 use serde::{Deserialize, Serialize};
 
 /// Smallest log standard deviation: a standard deviation of `1e-4`.
@@ -48,13 +49,13 @@ impl DiagonalGaussian {
     pub fn kl(self, other: Self) -> Tensor<1> {
         gaussian::kl_divergence(self.mean, self.log_std, other.mean, other.log_std)
     }
+}
 
-    /// Rows of several in order.
-    pub fn concatenate(parts: Vec<Self>) -> Self {
-        let (mean, log_std) = parts.into_iter().map(|p| (p.mean, p.log_std)).unzip();
+impl Bundle for DiagonalGaussian {
+    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
         Self {
-            mean: Tensor::cat(mean, 0),
-            log_std: Tensor::cat(log_std, 0),
+            mean: self.mean.map_tensors(mapper),
+            log_std: self.log_std.map_tensors(mapper),
         }
     }
 }

@@ -175,19 +175,23 @@ pub struct Inputs<F> {
     pub features: F,
     /// `[batch, condition]`
     pub condition: Option<Tensor<2>>,
-    /// Standard normal, `[batch, latent]`.
+    /// Standard normal, `[batch, latent]`; where latents are given, these.
     pub noise: Tensor<2>,
 }
 
 impl<F> Inputs<F> {
     /// One value a step, from features of each, `[batch, time, condition]` and
     /// `[time, batch, latent]`.
+    ///
+    /// # Panics
+    /// If one has more or fewer steps.
     pub(crate) fn of_steps(
         features: Vec<F>,
         conditions: Option<Tensor<3>>,
         noise: Tensor<3>,
     ) -> Vec<Self> {
         let time = features.len();
+        assert_eq!(noise.dims()[0], time, "noise of each step");
         let noise = noise.chunk(time, 0);
         let rest = steps(conditions, time).into_iter().zip(noise);
         let all = features.into_iter().zip(rest);
@@ -227,10 +231,7 @@ impl<E: Bundle> Bundle for Steps<E> {
     fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
         Self {
             prior_input: self.prior_input.map_tensors(mapper),
-            posterior: DiagonalGaussian {
-                mean: self.posterior.mean.map_tensors(mapper),
-                log_std: self.posterior.log_std.map_tensors(mapper),
-            },
+            posterior: self.posterior.map_tensors(mapper),
             latent: self.latent.map_tensors(mapper),
             emission: self.emission.map_tensors(mapper),
         }
@@ -313,13 +314,17 @@ pub(crate) fn score<M: FilteringModel>(
 }
 
 /// The condition of each step, `[batch, condition]`, from `[batch, time, condition]`.
+///
+/// # Panics
+/// If there are conditions of more or fewer steps.
 pub(crate) fn steps(conditions: Option<Tensor<3>>, time: usize) -> Vec<Option<Tensor<2>>> {
     match conditions {
         None => vec![None; time],
-        Some(conditions) => conditions
-            .chunk(time, 1)
-            .into_iter()
-            .map(|condition| Some(condition.squeeze_dim(1)))
-            .collect(),
+        Some(conditions) => {
+            assert_eq!(conditions.dims()[1], time, "a condition of each step");
+            let each = conditions.chunk(time, 1).into_iter();
+            each.map(|condition| Some(condition.squeeze_dim(1)))
+                .collect()
+        }
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     filtering::{Inputs, run, score, time_major},
 };
 use burn::tensor::Tensor;
-use mnemora_memory::Bundle;
+use mnemora_memory::{Bundle, TensorMapper};
 
 /// Bounds of a log-variance.
 pub const LOG_VARIANCE: [f64; 2] = [-15.0, 5.0];
@@ -42,21 +42,13 @@ impl Belief {
             log_std: self.log_variance.clone().mul_scalar(0.5),
         }
     }
+}
 
-    fn detach(self) -> Self {
+impl Bundle for Belief {
+    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
         Self {
-            mean: self.mean.detach(),
-            log_variance: self.log_variance.detach(),
-        }
-    }
-
-    /// Rows of several in order.
-    pub fn concatenate(parts: Vec<Self>) -> Self {
-        let parts = parts.into_iter().map(|p| (p.mean, p.log_variance));
-        let (mean, log_variance) = parts.unzip();
-        Self {
-            mean: Tensor::cat(mean, 0),
-            log_variance: Tensor::cat(log_variance, 0),
+            mean: self.mean.map_tensors(mapper),
+            log_variance: self.log_variance.map_tensors(mapper),
         }
     }
 }
@@ -345,12 +337,8 @@ pub fn filter_given<M: FilteringModel, S>(
         return score(model, observations, steps, vec![Vec::new(); time], state);
     }
     let (steps, attention, state) = run(model, inputs, state, |t, _, _, latent| {
-        let rows = |of: &Tensor<2>| of.clone().narrow(0, t * batch, batch);
-        let posterior = DiagonalGaussian {
-            mean: rows(&inferred.posteriors.mean),
-            log_std: rows(&inferred.posteriors.log_std),
-        };
-        (posterior, latent)
+        let rows = t * batch..(t + 1) * batch;
+        (inferred.posteriors.clone().rows(rows), latent)
     });
     let steps = Bundle::concatenate(steps);
     score(model, observations, steps, attention, state)

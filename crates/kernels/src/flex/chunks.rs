@@ -50,6 +50,28 @@ pub(super) fn copied(values: &[f32]) -> Vec<f32> {
     }
 }
 
+/// Works on two outputs in chunks of so many numbers: `work` gets an index and the chunk of each that has it.
+pub(super) fn in_pairs(
+    several_threads: bool,
+    (a, size_a): (&mut [f32], usize),
+    (b, size_b): (&mut [f32], usize),
+    work: impl Fn(usize, &mut [f32], &mut [f32]) + Send + Sync,
+) {
+    let work = |(index, (a, b)): (usize, (&mut [f32], &mut [f32]))| work(index, a, b);
+    match several_threads {
+        false => a
+            .chunks_mut(size_a)
+            .zip(b.chunks_mut(size_b))
+            .enumerate()
+            .for_each(work),
+        true => a
+            .par_chunks_mut(size_a)
+            .zip(b.par_chunks_mut(size_b))
+            .enumerate()
+            .for_each(work),
+    }
+}
+
 /// `count` numbers in chunks of `size`, `together` of which are made by one call of `work`. It gets the index of
 /// the first and an iterator over them, each in zeros.
 pub(super) fn by_blocks(

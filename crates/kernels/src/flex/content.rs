@@ -100,7 +100,7 @@ impl Loop for Similarity<'_> {
             let weights = &mut self.weights[head * slots..(head + 1) * slots];
             let largest = cosines
                 .iter()
-                .fold(f32::MIN, |m, c| if *c > m { *c } else { m });
+                .fold(f32::NEG_INFINITY, |m, c| if *c > m { *c } else { m });
             let top = strength * largest;
             for (weight, cosine) in weights.iter_mut().zip(&*cosines) {
                 *weight = math::exp(strength * cosine - top);

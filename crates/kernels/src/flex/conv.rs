@@ -63,6 +63,23 @@ pub(super) struct Geometry {
 /// A kernel in its bank: its coarse channels, and where its weights begin.
 type Placed<'a> = (&'a Kernel, Range<usize>, usize);
 
+/// Those of `count` places `step` apart, the first at `first`, that are within `0..size`; and the place of the first
+/// of them.
+pub(super) fn inside(
+    count: usize,
+    step: usize,
+    first: isize,
+    size: usize,
+) -> (Range<usize>, usize) {
+    let behind = |place: isize| {
+        let steps = (place - first).max(0) as usize;
+        steps.div_ceil(step).min(count)
+    };
+    let range = behind(0)..behind(size as isize);
+    let place = first + (range.start * step) as isize;
+    (range, place.max(0) as usize)
+}
+
 impl Geometry {
     fn fine_size(&self) -> usize {
         self.fine.iter().product()
@@ -715,5 +732,26 @@ pub(super) fn tracked<C: CheckpointStrategy>(
     match Convolution.prepare::<C>(guards).compute_bound().stateful() {
         OpsKind::Tracked(prep) => prep.finish((input, weight, options), output),
         OpsKind::UnTracked(prep) => prep.finish(output),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::inside;
+
+    #[test]
+    fn places_are_within_the_image() {
+        for (count, step, first, size) in [(5, 2, -1, 8), (3, 4, 2, 9), (4, 1, -9, 3), (2, 4, 7, 5)]
+        {
+            let place = |q: usize| first + (q * step) as isize;
+            let within: Vec<usize> = (0..count)
+                .filter(|q| (0..size as isize).contains(&place(*q)))
+                .collect();
+            let (found, start) = inside(count, step, first, size);
+            assert_eq!(found.clone().collect::<Vec<_>>(), within);
+            if !found.is_empty() {
+                assert_eq!(start as isize, place(found.start));
+            }
+        }
     }
 }

@@ -73,31 +73,38 @@ impl Field {
         for (pixels, field) in channels.zip(field.chunks_exact_mut(self.channel())) {
             for [first, place, count] in runs.iter().copied() {
                 let target = &mut field[place..place + count];
-                match s {
-                    1 => copy_row(&pixels[first..first + count], target),
-                    2 => {
-                        let (pairs, last) = pixels[first..].as_chunks::<2>();
-                        for (target, pair) in target.iter_mut().zip(pairs) {
-                            *target = pair[0];
-                        }
-                        // At the end of an image the last pair may lack its second.
-                        if let ([last], true) = (last, count > pairs.len()) {
-                            target[count - 1] = *last;
-                        }
-                    }
-                    _ => {
-                        let source = pixels[first..].iter().step_by(s);
-                        target.iter_mut().zip(source).for_each(|(t, p)| *t = *p);
-                    }
-                }
+                every(&pixels[first..], s, target);
             }
+        }
+    }
+}
+
+/// Copies numbers that lie a stride apart.
+#[inline(always)]
+pub(super) fn every(from: &[f32], stride: usize, to: &mut [f32]) {
+    match stride {
+        1 => copy_row(&from[..to.len()], to),
+        2 => {
+            let (pairs, last) = from.as_chunks::<2>();
+            let count = to.len();
+            for (to, pair) in to.iter_mut().zip(pairs) {
+                *to = pair[0];
+            }
+            // At the end of a row the last pair may lack its second.
+            if let ([last], true) = (last, count > pairs.len()) {
+                to[count - 1] = *last;
+            }
+        }
+        _ => {
+            let from = from.iter().step_by(stride);
+            to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
         }
     }
 }
 
 /// Copies a row of pixels: too short for a call to be worth it.
 #[inline(always)]
-pub(super) fn copy_row(from: &[f32], to: &mut [f32]) {
+fn copy_row(from: &[f32], to: &mut [f32]) {
     const BLOCK: usize = 16;
     let (blocks, rest) = from.as_chunks::<BLOCK>();
     let (to_blocks, to_rest) = to.as_chunks_mut::<BLOCK>();

@@ -1,6 +1,10 @@
 //! Gates that let a candidate into a memory, and hyperbolic tangents, forward and backward in one pass each.
 
-use super::{Loop, Raw, chunks::zeros, contiguous, for_rows, math, raw, run, slice};
+use super::{
+    Loop, Raw,
+    chunks::{in_pairs, zeros},
+    contiguous, for_rows, math, raw, run, slice,
+};
 use burn::backend::{
     Autodiff, Flex,
     autodiff::{
@@ -176,23 +180,21 @@ fn forward_of(all: [&Raw; 4], biases: [f32; 2]) -> (Raw, Saved) {
     let mut saved = zeros(rows * each);
     let mut output = zeros(rows * width);
     let share = share(batch, rows * width) * sizes.slots;
-    saved
-        .par_chunks_mut((share * each).max(1))
-        .zip(output.par_chunks_mut((share * width).max(1)))
-        .enumerate()
-        .for_each(|(index, (saved, output))| {
-            let (first, count) = (index * share, output.len() / width);
-            run(Forward {
-                sizes,
-                from_memory: &slice(&from_memory)[first * gates..][..count * gates],
-                from_input: &slice(&from_input)[first / sizes.slots * gates..],
-                candidate: &slice(&candidate)[first * width..][..count * width],
-                memory: &slice(&memory)[first * width..][..count * width],
-                biases,
-                saved,
-                output,
-            });
+    let work = |index: usize, saved: &mut [f32], output: &mut [f32]| {
+        let (first, count) = (index * share, output.len() / width);
+        run(Forward {
+            sizes,
+            from_memory: &slice(&from_memory)[first * gates..][..count * gates],
+            from_input: &slice(&from_input)[first / sizes.slots * gates..],
+            candidate: &slice(&candidate)[first * width..][..count * width],
+            memory: &slice(&memory)[first * width..][..count * width],
+            biases,
+            saved,
+            output,
         });
+    };
+    let outputs = (&mut output[..], (share * width).max(1));
+    in_pairs(true, (&mut saved, (share * each).max(1)), outputs, work);
     let saved = Saved {
         sizes,
         memory,

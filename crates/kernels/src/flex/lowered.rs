@@ -7,12 +7,13 @@
 
 use super::{
     Loop,
-    conv::Geometry,
-    correlate::copy_row,
+    conv::{Geometry, inside},
+    correlate::every,
     product::{Matrix, numbers},
     run,
 };
 use rayon::prelude::*;
+use std::ops::Range;
 
 /// Weights of a coarse channel, and coarse channels, from which on a product pays.
 const WEIGHTS: usize = 1024;
@@ -31,19 +32,6 @@ pub(super) struct Lowered {
     size: [usize; 2],
     stride: usize,
     padding: usize,
-}
-
-/// Pixels of a coarse row that a tap reads from a fine one: the first and the one behind the last, and the first
-/// pixel that is read.
-fn within(tap: usize, padding: usize, stride: usize, coarse: usize, fine: usize) -> [usize; 3] {
-    let first = padding.saturating_sub(tap).div_ceil(stride);
-    let beyond = (fine + padding).saturating_sub(tap).div_ceil(stride);
-    let beyond = beyond.min(coarse).max(first);
-    [
-        first,
-        beyond,
-        (first * stride + tap).saturating_sub(padding),
-    ]
 }
 
 impl Lowered {
@@ -92,12 +80,13 @@ impl Lowered {
         (columns / self.pixels()).max(1)
     }
 
-    /// Coarse rows of a tap, the fine row of the first, and the same of its columns.
-    fn reach(&self, tap: usize) -> [[usize; 3]; 2] {
+    /// Coarse rows of a tap that read within the image, the fine row of the first, and the same of its columns.
+    fn reach(&self, tap: usize) -> [(Range<usize>, usize); 2] {
         let taps = [tap / self.size[1], tap % self.size[1]];
         [0, 1].map(|axis| {
             let (coarse, fine) = (self.coarse[axis + 1], self.fine[axis + 1]);
-            within(taps[axis], self.padding, self.stride, coarse, fine)
+            let first = taps[axis] as isize - self.padding as isize;
+            inside(coarse, self.stride, first, fine)
         })
     }
 
@@ -258,41 +247,18 @@ impl Loop for Collect<'_> {
         let taps = shape.size[0] * shape.size[1];
         for row in 0..channels * taps {
             let (channel, tap) = (row / taps, row % taps);
-            let [rows, across] = shape.reach(tap);
+            let [(rows, top), (across, left)] = shape.reach(tap);
             for image in self.images.chunks_exact(shape.fine_size()) {
                 let plane = &image[channel * height * width..][..height * width];
                 let start = self.matrix.len();
                 self.matrix.resize(start + coarse_rows * coarse_width, 0.0);
                 let pixels = &mut self.matrix[start..];
-                for y in rows[0]..rows[1] {
-                    let from = &plane[(rows[2] + (y - rows[0]) * shape.stride) * width..][..width];
-                    let to = &mut pixels[y * coarse_width..][across[0]..across[1]];
-                    every(&from[across[2].min(width)..], shape.stride, to);
+                for (index, y) in rows.clone().enumerate() {
+                    let from = &plane[(top + index * shape.stride) * width..][..width];
+                    let to = &mut pixels[y * coarse_width..][across.clone()];
+                    every(&from[left.min(width)..], shape.stride, to);
                 }
             }
-        }
-    }
-}
-
-/// Numbers that lie a stride apart.
-#[inline(always)]
-fn every(from: &[f32], stride: usize, to: &mut [f32]) {
-    match stride {
-        1 => copy_row(&from[..to.len()], to),
-        2 => {
-            let (pairs, last) = from.as_chunks::<2>();
-            let count = to.len();
-            for (to, pair) in to.iter_mut().zip(pairs) {
-                *to = pair[0];
-            }
-            // At the end of a row the last pair may lack its second.
-            if let ([last], true) = (last, count > pairs.len()) {
-                to[count - 1] = *last;
-            }
-        }
-        _ => {
-            let from = from.iter().step_by(stride);
-            to.iter_mut().zip(from).for_each(|(to, from)| *to = *from);
         }
     }
 }
@@ -316,13 +282,13 @@ impl Loop for Return<'_> {
         for (index, plane) in self.images.chunks_exact_mut(height * width).enumerate() {
             let (image, channel) = (index / channels, index % channels);
             for tap in 0..taps {
-                let [rows, across] = shape.reach(tap);
+                let [(rows, top), (across, left)] = shape.reach(tap);
                 let row = &self.matrix[(channel * taps + tap) * columns..][..columns];
                 let row = &row[image * shape.pixels()..][..shape.pixels()];
-                for y in rows[0]..rows[1] {
-                    let from = &row[y * shape.coarse[2]..][across[0]..across[1]];
-                    let to = &mut plane[(rows[2] + (y - rows[0]) * shape.stride) * width..];
-                    add_to_every(from, shape.stride, &mut to[..width][across[2].min(width)..]);
+                for (index, y) in rows.enumerate() {
+                    let from = &row[y * shape.coarse[2]..][across.clone()];
+                    let to = &mut plane[(top + index * shape.stride) * width..][..width];
+                    add_to_every(from, shape.stride, &mut to[left.min(width)..]);
                 }
             }
         }
@@ -358,32 +324,6 @@ fn add_to_every(from: &[f32], stride: usize, to: &mut [f32]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// What a tap reads, pixel by pixel.
-    #[test]
-    fn a_tap_reads_what_lies_under_it() {
-        for (padding, stride, size) in [(0, 1, 3), (1, 1, 3), (1, 2, 4), (2, 3, 5), (3, 2, 1)] {
-            for fine in 1..9_usize {
-                let Some(room) = (fine + 2 * padding).checked_sub(size) else {
-                    continue;
-                };
-                let coarse = room / stride + 1;
-                for tap in 0..size {
-                    let read = |x: usize| {
-                        (x * stride + tap)
-                            .checked_sub(padding)
-                            .filter(|x| *x < fine)
-                    };
-                    let inside: Vec<usize> = (0..coarse).filter(|x| read(*x).is_some()).collect();
-                    let [first, beyond, pixel] = within(tap, padding, stride, coarse, fine);
-                    assert_eq!((first..beyond).collect::<Vec<_>>(), inside);
-                    if let Some(x) = inside.first() {
-                        assert_eq!(read(*x), Some(pixel));
-                    }
-                }
-            }
-        }
-    }
 
     #[test]
     fn no_images_have_no_gradient() {

@@ -2,7 +2,7 @@
 
 use super::{
     Loop, Raw,
-    chunks::{copied, zeros},
+    chunks::{copied, in_pairs, zeros},
     content::{LANES, total},
     contiguous, raw, run, slice,
 };
@@ -15,7 +15,6 @@ use burn::backend::{
     },
     tensor::FloatTensor,
 };
-use rayon::prelude::*;
 
 /// Rows whose gradients of scale and shift are added up by themselves; the number of threads changes no sum.
 const BLOCK: usize = 64;
@@ -169,7 +168,7 @@ fn forward_of(all: [&Raw; 4], epsilon: f32) -> (Raw, Saved) {
     assert!(slice(&gamma).len() == size && slice(&beta).len() == size);
     let mut output = zeros(rows * size);
     let mut found = vec![0.0; 2 * rows];
-    let work = |(index, (output, moments)): (usize, (&mut [f32], &mut [f32]))| {
+    let work = |index: usize, output: &mut [f32], moments: &mut [f32]| {
         let first = index * BLOCK * size;
         run(Forward {
             terms: [&a, &b].map(|term| &slice(term)[first..][..output.len()]),
@@ -179,18 +178,9 @@ fn forward_of(all: [&Raw; 4], epsilon: f32) -> (Raw, Saved) {
             output,
         });
     };
-    match rows * size < SERIAL {
-        true => output
-            .chunks_mut(BLOCK * size)
-            .zip(found.chunks_mut(2 * BLOCK))
-            .enumerate()
-            .for_each(work),
-        false => output
-            .par_chunks_mut(BLOCK * size)
-            .zip(found.par_chunks_mut(2 * BLOCK))
-            .enumerate()
-            .for_each(work),
-    }
+    let outputs = (&mut output[..], BLOCK * size);
+    let threads = rows * size >= SERIAL;
+    in_pairs(threads, outputs, (&mut found, 2 * BLOCK), work);
     let saved = Saved {
         terms: [a, b],
         gamma,
@@ -207,7 +197,7 @@ fn gradients(saved: &Saved, outer: &Raw) -> [Vec<f32>; 3] {
     let mut output = copied(slice(&outer));
     let blocks = output.len().div_ceil(BLOCK * size);
     let mut sums = vec![0.0; blocks * 2 * size];
-    let work = |(index, (output, sums)): (usize, (&mut [f32], &mut [f32]))| {
+    let work = |index: usize, output: &mut [f32], sums: &mut [f32]| {
         let first = index * BLOCK * size;
         let rows = output.len() / size;
         run(Gradient {
@@ -221,18 +211,9 @@ fn gradients(saved: &Saved, outer: &Raw) -> [Vec<f32>; 3] {
             sums,
         });
     };
-    match output.len() < SERIAL {
-        true => output
-            .chunks_mut(BLOCK * size)
-            .zip(sums.chunks_mut(2 * size))
-            .enumerate()
-            .for_each(work),
-        false => output
-            .par_chunks_mut(BLOCK * size)
-            .zip(sums.par_chunks_mut(2 * size))
-            .enumerate()
-            .for_each(work),
-    }
+    let threads = output.len() >= SERIAL;
+    let outputs = (&mut output[..], BLOCK * size);
+    in_pairs(threads, outputs, (&mut sums, 2 * size), work);
     let [to_gamma, to_beta] = added_up(&sums, size);
     [output, to_gamma, to_beta]
 }

@@ -49,7 +49,7 @@ impl<'a> Matrix<'a> {
         let least = rows.saturating_sub(1) * step + columns.min(rows * columns);
         assert!(values.len() >= least, "numbers of a matrix");
         Self {
-            values,
+            values: &values[..least],
             rows,
             columns,
             step,
@@ -177,7 +177,7 @@ fn general(below: Option<Vec<f32>>, left: Matrix<'_>, right: Matrix<'_>) -> Vec<
 fn outer(left: Matrix<'_>, right: Matrix<'_>) -> Vec<f32> {
     let (rows, width) = (left.rows, right.columns);
     // Zeros of a few rows are still in a near cache when the rows are made.
-    let size = (BLOCK / width.max(1)).next_multiple_of(ROWS) * width;
+    let size = (BLOCK / width.max(1)).max(1).next_multiple_of(ROWS) * width;
     by_chunks(
         rows * width,
         size.max(1),
@@ -331,6 +331,8 @@ mod tests {
             [5, 33, 20],
             [40, 70, 33],
             [300, 20, 1500],
+            // Rows longer than a block.
+            [5, 3, BLOCK + 70],
             [210, 211, 212],
         ] {
             let left = random(rows * depth, 1);

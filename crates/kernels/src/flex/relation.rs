@@ -3,7 +3,7 @@
 
 use super::{
     Loop, Parts, Raw,
-    chunks::zeros,
+    chunks::{in_pairs, zeros},
     content::{add_scaled, dot},
     contiguous, math,
     norm::{added_up, gradient_of_row, moments, normalise},
@@ -117,7 +117,7 @@ fn attend(sizes: Relation, normal: &[f32], weights: &mut [f32], read: &mut [f32]
     for (index, weights) in weights.chunks_exact_mut(sizes.rows).enumerate() {
         let (head, query) = (index / sizes.queries, index % sizes.queries);
         let asked = &normal[query * width..][sizes.query(head)];
-        let mut top = f32::MIN;
+        let mut top = f32::NEG_INFINITY;
         for (weight, row) in weights.iter_mut().zip(normal.chunks_exact(width)) {
             *weight = dot(asked, &row[sizes.key(head)]) * scale;
             top = if *weight > top { *weight } else { top };
@@ -318,7 +318,7 @@ fn gradients(saved: &Saved, [to_read, to_weights]: [Option<Raw>; 2]) -> [Vec<f32
     let mut sums = vec![0.0; batch.div_ceil(BLOCK) * 2 * sizes.width()];
     let weights = slice(&saved.weights);
     let (to_read, to_weights) = (to_read.as_ref().map(slice), to_weights.as_ref().map(slice));
-    let work = |(index, (output, sums)): (usize, (&mut [f32], &mut [f32]))| {
+    let work = |index: usize, output: &mut [f32], sums: &mut [f32]| {
         let (first, count) = (index * BLOCK, output.len() / size);
         let part = |all, each: usize| -> &[f32] {
             let all: &[f32] = all;
@@ -336,18 +336,9 @@ fn gradients(saved: &Saved, [to_read, to_weights]: [Option<Raw>; 2]) -> [Vec<f32
             sums,
         });
     };
-    match output.len() < SERIAL {
-        true => output
-            .chunks_mut(BLOCK * size)
-            .zip(sums.chunks_mut(2 * sizes.width()))
-            .enumerate()
-            .for_each(work),
-        false => output
-            .par_chunks_mut(BLOCK * size)
-            .zip(sums.par_chunks_mut(2 * sizes.width()))
-            .enumerate()
-            .for_each(work),
-    }
+    let threads = output.len() >= SERIAL;
+    let outputs = (&mut output[..], BLOCK * size);
+    in_pairs(threads, outputs, (&mut sums, 2 * sizes.width()), work);
     let [to_gamma, to_beta] = added_up(&sums, sizes.width());
     [output, to_gamma, to_beta]
 }
