@@ -107,6 +107,8 @@ def read_run(directory: Path) -> dict:
     for table, keys in LATER.items():
         for key, value in keys.items():
             experiment[table].setdefault(key, value)
+    # Follows from the data, and is not in the first runs.
+    experiment["data"].pop("step", None)
     if experiment["model"]["name"] == "gtmm" and experiment.get("filtering", {}).get("strategy") in (None, "direct"):
         # Sizes and settings that such a model does not read.
         for table in ("network", "filtering"):
