@@ -741,16 +741,19 @@ mod tests {
 
     #[test]
     fn places_are_within_the_image() {
-        for (count, step, first, size) in [(5, 2, -1, 8), (3, 4, 2, 9), (4, 1, -9, 3), (2, 4, 7, 5)]
-        {
-            let place = |q: usize| first + (q * step) as isize;
-            let within: Vec<usize> = (0..count)
-                .filter(|q| (0..size as isize).contains(&place(*q)))
-                .collect();
-            let (found, start) = inside(count, step, first, size);
-            assert_eq!(found.clone().collect::<Vec<_>>(), within);
-            if !found.is_empty() {
-                assert_eq!(start as isize, place(found.start));
+        for (count, step) in (1..7).flat_map(|count| (1..5).map(move |step| (count, step))) {
+            for (first, size) in (-9..10).flat_map(|first| (1..10).map(move |size| (first, size))) {
+                let place = |q: usize| first + (q * step) as isize;
+                let within: Vec<usize> = (0..count)
+                    .filter(|q| (0..size as isize).contains(&place(*q)))
+                    .collect();
+                let (found, start) = inside(count, step, first, size);
+                assert_eq!(found.clone().collect::<Vec<_>>(), within);
+                // Also an empty range is one of a row of so many.
+                assert!(found.end <= count);
+                if !found.is_empty() {
+                    assert_eq!(start as isize, place(found.start));
+                }
             }
         }
     }
