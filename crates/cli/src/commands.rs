@@ -5,9 +5,10 @@ use crate::{
     signals::StopSignal,
 };
 use mnemora_lab::{
-    Device, Evaluation, Experiment, LabError, ModelName, Outcome, ReplicasOutcome, StrategyName,
-    Surroundings, TaskName, bench, compare, export, find_device, load_experiment, open, plan,
-    present, resume, shipped, train, train_replicas,
+    DATA_VARIABLE, DEVICE_VARIABLE, Device, Evaluation, Experiment, KERNELS_VARIABLE, LabError,
+    ModelName, Outcome, ReplicasOutcome, StrategyName, Surroundings, THREADS_VARIABLE, TaskName,
+    bench, compare, export, find_device, load_experiment, open, plan, present, resume, shipped,
+    train, train_replicas,
 };
 use std::{
     fmt::Display,
@@ -372,16 +373,34 @@ fn surroundings<'a>(
     all_saved: &'a (dyn Fn(bool) + Sync),
     device: Device,
 ) -> Surroundings<'a> {
-    let mut words = vec!["mnemora".to_owned()];
-    words.extend(std::env::args().skip(1).map(|word| quoted(&word)));
     Surroundings {
         interrupted,
         all_saved,
         quiet: false,
-        command: words.join(" "),
+        command: command_line(),
         commit: env!("MNEMORA_COMMIT").to_owned(),
         device,
     }
+}
+
+/// The command as a shell takes it, after the environment variables that decide the numbers too.
+fn command_line() -> String {
+    const DECIDING: [&str; 4] = [
+        DATA_VARIABLE,
+        KERNELS_VARIABLE,
+        DEVICE_VARIABLE,
+        THREADS_VARIABLE,
+    ];
+    let variables = DECIDING.iter().filter_map(|name| {
+        let value = std::env::var_os(name)?;
+        Some(format!("{name}={}", quoted(&value.to_string_lossy())))
+    });
+    let words = std::env::args().skip(1).map(|word| quoted(&word));
+    let all: Vec<String> = variables
+        .chain(["mnemora".to_owned()])
+        .chain(words)
+        .collect();
+    all.join(" ")
 }
 
 /// A word as a shell takes it.

@@ -47,6 +47,16 @@ pub mod split;
 pub mod works;
 
 use burn::tensor::{Tensor, activation};
+use std::sync::OnceLock;
+
+/// Environment variable that turns the fused kernels off: `plain` for the compositions everywhere.
+pub const KERNELS_VARIABLE: &str = "MNEMORA_KERNELS";
+
+/// Whether this process may use the fused kernels; read once from [`KERNELS_VARIABLE`].
+pub fn kernels_enabled() -> bool {
+    static ENABLED: OnceLock<bool> = OnceLock::new();
+    *ENABLED.get_or_init(|| std::env::var_os(KERNELS_VARIABLE).is_none_or(|value| value != "plain"))
+}
 
 /// `softplus(u) = log(1 + exp(u))`, exact at both tails and differentiable at zero.
 pub fn softplus<const D: usize>(u: Tensor<D>) -> Tensor<D> {

@@ -118,10 +118,13 @@ pub fn plan(mut experiment: Experiment, data: Option<&Path>) -> Result<Plan, Lab
     })
 }
 
+/// Environment variable that sizes the thread pool, before `training.threads`.
+pub const THREADS_VARIABLE: &str = "RAYON_NUM_THREADS";
+
 /// Sizes the process's thread pool as the experiment says. The first experiment of a process
 /// decides; the variable `RAYON_NUM_THREADS` goes before all.
 pub(crate) fn use_threads(experiment: &Experiment) {
-    if std::env::var_os("RAYON_NUM_THREADS").is_none() {
+    if std::env::var_os(THREADS_VARIABLE).is_none() {
         // An error means that the pool is there already.
         let _ = rayon::ThreadPoolBuilder::new()
             .num_threads(experiment.training.threads)

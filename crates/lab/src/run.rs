@@ -62,7 +62,7 @@ pub struct Metrics {
 /// How a run came about, for its report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Origin {
-    /// The exact command.
+    /// The exact command, after the environment variables that decide the numbers too.
     pub command: String,
     /// Version of mnemora.
     pub version: String,
@@ -73,10 +73,28 @@ pub struct Origin {
     /// What tensors were on, in words.
     #[serde(skip_serializing_if = "String::is_empty", default)]
     pub device: String,
+    /// Processor threads that tensor operations ran on; 0 where it was not recorded.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub threads: usize,
+    /// `fused` or `plain`: see [`mnemora_kernels::KERNELS_VARIABLE`].
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub kernels: String,
     /// Trainable numbers of the model.
     pub parameters: usize,
     /// The data, in words.
     pub data: String,
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+/// The kernels of this process, in a word.
+pub(crate) fn kernels_word() -> String {
+    match mnemora_kernels::kernels_enabled() {
+        true => "fused".into(),
+        false => "plain".into(),
+    }
 }
 
 impl Origin {

@@ -9,7 +9,10 @@ use crate::{
     open::{prepare, report_damage, use_threads},
     present,
     progress::Progress,
-    run::{EVALUATION_FILE, Metrics, MetricsWriter, Origin, Run, read_experiment, write_json},
+    run::{
+        EVALUATION_FILE, Metrics, MetricsWriter, Origin, Run, kernels_word, read_experiment,
+        write_json,
+    },
     tensorboard::EventWriter,
 };
 use burn::tensor::Device;
@@ -31,7 +34,7 @@ pub struct Surroundings<'a> {
     pub all_saved: &'a (dyn Fn(bool) + Sync),
     /// Whether to say nothing on standard error.
     pub quiet: bool,
-    /// The exact command, for the report.
+    /// The exact command, for the report, after the environment variables that decide the numbers.
     pub command: String,
     /// Commit that the program was built from.
     pub commit: String,
@@ -70,6 +73,8 @@ pub fn train(
         commit: surroundings.commit.clone(),
         machine: crate::machine::describe(),
         device: device_words(&surroundings.device),
+        threads: rayon::current_num_threads(),
+        kernels: kernels_word(),
         parameters: learner.parameters().first().map_or(0, |(_, count)| *count),
         data: words,
     };

@@ -650,9 +650,7 @@ pub(crate) type Raw = FloatTensor<Flex>;
 
 /// Whether kernels take the place of plain compositions for tensors on `device`.
 pub(crate) fn fused(device: &Device) -> bool {
-    static ON: OnceLock<bool> = OnceLock::new();
-    *ON.get_or_init(|| std::env::var_os("MNEMORA_KERNELS").is_none_or(|value| value != "plain"))
-        && device.clone().inner() == Device::flex()
+    crate::kernels_enabled() && device.clone().inner() == Device::flex()
 }
 
 /// [`crate::bernoulli::log_likelihood`]

@@ -31,10 +31,10 @@ pub struct TextScore {
     /// Words on which lengths of the past were compared, the first of the part.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub unroll_words: Option<usize>,
-    /// Perplexity of these without a break.
+    /// Perplexity of these in one pass, its state never reset.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub unroll_full: Option<f64>,
-    /// The same where the state starts anew at every so many words.
+    /// The same with the state reset after every so many words.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub by_unroll: Vec<UnrollScore>,
 }
@@ -105,7 +105,12 @@ pub(super) fn evaluate(
         let first = nats.iter().position(Option::is_none);
         let first = first.unwrap_or(nats.len());
         let compared = first.min(experiment.evaluation.unroll_words);
-        compare_unrolls(model, text, part, &nats[..compared], &mut score)?;
+        // One stream: side by side, streams but the first begin without their past.
+        let full = match streams {
+            1 => nats,
+            _ => unroll(model, text, part, 1, time, compared.div_ceil(time) as u64)?,
+        };
+        compare_unrolls(model, text, part, &full[..compared], &mut score)?;
     }
     Ok(Evaluation {
         step,
@@ -177,8 +182,8 @@ fn by_frequency(text: &Text, scored: &[(u32, f64)]) -> Vec<FrequencyScore> {
     Frequency::ALL.into_iter().filter_map(bucket).collect()
 }
 
-/// Scores the first words of a part, of which `full` are the nats without a break, with the state begun anew at
-/// every so many words.
+/// Scores the first words of a part with the state reset after every so many words; `full` are their nats in one
+/// pass without a reset.
 fn compare_unrolls(
     model: &LanguageModel<AnyCore>,
     text: &Text,

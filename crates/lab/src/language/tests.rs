@@ -193,11 +193,19 @@ fn analyses_are_those_made_by_hand() {
     // 600 times "a" and 300 of each other need more than 1,000 for a second bucket.
     let file = folder.path().join("train.txt");
     fs::write(&file, rare.repeat(300)).unwrap();
-    let (experiment, mut learner) = small(&folder, "rmc", &[]);
-    for step in 1..=30 {
-        learner.step(&experiment, step).unwrap();
+    for streams in [1, 4] {
+        let streams = format!("evaluation.batch={streams}");
+        let (experiment, mut learner) = small(&folder, "rmc", &[&streams]);
+        for step in 1..=30 {
+            learner.step(&experiment, step).unwrap();
+        }
+        check_analyses(&experiment, &learner);
     }
-    let evaluation = learner.evaluate(&experiment, 30, 1000, EVALUATION).unwrap();
+}
+
+/// Whatever the number of streams, the numbers by length of the past are of one text in its order.
+fn check_analyses(experiment: &Experiment, learner: &LanguageLearner) {
+    let evaluation = learner.evaluate(experiment, 30, 1000, EVALUATION).unwrap();
     let score = evaluation.text.unwrap();
     let names: Vec<(&str, usize)> = score
         .by_frequency
