@@ -27,6 +27,8 @@ mod correlate;
 mod fourier;
 #[path = "../../../crates/kernels/src/flex/panels.rs"]
 mod panels;
+#[path = "../../../crates/kernels/src/flex/product.rs"]
+mod product;
 #[path = "../../../crates/kernels/src/flex/spectral.rs"]
 mod spectral;
 #[path = "../../../crates/kernels/src/flex/transpose.rs"]

@@ -4,7 +4,7 @@
 //! is most of the work: there the matrix is read as it lies, once.
 
 use super::{
-    Loop, Raw, contiguous, exact, for_rows,
+    Loop, Raw, contiguous, exact, for_rows, matrix_product,
     product::{self, Matrix},
     raw, run, simd, slice,
 };
@@ -379,7 +379,7 @@ fn times(x: &Raw, weight: &Raw) -> Raw {
     let (x, weight) = (slice(x), slice(weight));
     if rows > FEW {
         let x = Matrix::new(x, [rows, inputs]);
-        return product::product(x, Matrix::new(weight, [inputs, width]));
+        return matrix_product(x, Matrix::new(weight, [inputs, width]));
     }
     let mut output = vec![0.0; rows * width];
     by_columns(&mut output, width, x.len() * width, |first, rows| {
@@ -402,7 +402,7 @@ pub(super) fn to_input(gradient: &Raw, weight: &Raw) -> Raw {
     let (gradient, weight) = (slice(gradient), slice(weight));
     if rows > FEW {
         let transposed = Matrix::new(weight, [inputs, width]).turned();
-        return product::product(Matrix::new(gradient, [rows, width]), transposed);
+        return matrix_product(Matrix::new(gradient, [rows, width]), transposed);
     }
     let mut output = vec![0.0; rows * inputs];
     by_columns(

@@ -50,10 +50,11 @@ use crate::{
 use burn::{
     backend::{
         Autodiff, Backend, Dispatch, Flex, autodiff::checkpoint::strategy::CheckpointStrategy,
-        backend_extension, tensor::FloatTensor,
+        backend_extension, ops::FloatTensorOps, tensor::FloatTensor,
     },
     tensor::{Device, Shape, Tensor, TensorData},
 };
+use product::Matrix;
 use pulp::{Arch, Simd, WithSimd};
 use std::sync::OnceLock;
 
@@ -398,7 +399,7 @@ impl FusedOps for Flex {
     }
 
     fn product(left: Raw, right: Raw) -> Raw {
-        product::of_tensors(left, right)
+        tensor_product(left, right)
     }
 
     fn softmax(logits: Raw, bias: Raw) -> (Raw, Raw) {
@@ -1031,6 +1032,37 @@ fn exact(tensor: Raw) -> Raw {
 
 fn raw(values: Vec<f32>, shape: impl Into<Shape>) -> Raw {
     Raw::from_data(TensorData::new(values, shape))
+}
+
+/// `left right`, `[rows of left, columns of right]`.
+///
+/// # Panics
+/// If the matrices do not fit together.
+fn matrix_product(left: Matrix<'_>, right: Matrix<'_>) -> Raw {
+    raw(
+        product::numbers(left, right),
+        [left.rows(), right.columns()],
+    )
+}
+
+/// The same of tensors; the transpose of what lies in order is read as it lies.
+fn tensor_product(left: Raw, right: Raw) -> Raw {
+    let lie = |tensor: Raw| {
+        let turned = Flex::float_transpose(tensor.clone());
+        match tensor.as_slice::<f32>().is_none() && turned.as_slice::<f32>().is_some() {
+            true => (turned, true),
+            false => (contiguous(&tensor), false),
+        }
+    };
+    let (left, right) = (lie(left), lie(right));
+    fn matrix((tensor, turned): &(Raw, bool)) -> Matrix<'_> {
+        let matrix = Matrix::new(slice(tensor), tensor.layout().shape().dims());
+        match turned {
+            true => matrix.turned(),
+            false => matrix,
+        }
+    }
+    matrix_product(matrix(&left), matrix(&right))
 }
 
 /// A loop to be compiled for each instruction set.

@@ -6,8 +6,7 @@
 
 #![allow(unsafe_code)]
 
-use super::{Raw, chunks::by_chunks, contiguous, raw, simd, slice};
-use burn::backend::{Flex, ops::FloatTensorOps};
+use super::{chunks::by_chunks, simd};
 use pulp::{Simd, WithSimd};
 
 /// Up to this depth [`Outer`] makes the product of a transpose with a matrix.
@@ -57,6 +56,14 @@ impl<'a> Matrix<'a> {
         }
     }
 
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    pub(super) fn columns(&self) -> usize {
+        self.columns
+    }
+
     /// The transpose.
     pub(super) fn turned(self) -> Self {
         Self {
@@ -81,35 +88,10 @@ impl<'a> Matrix<'a> {
     }
 }
 
-/// `left right` of tensors; the transpose of what lies in order is read as it lies.
-pub(super) fn of_tensors(left: Raw, right: Raw) -> Raw {
-    let lie = |tensor: Raw| {
-        let turned = Flex::float_transpose(tensor.clone());
-        match tensor.as_slice::<f32>().is_none() && turned.as_slice::<f32>().is_some() {
-            true => (turned, true),
-            false => (contiguous(&tensor), false),
-        }
-    };
-    let (left, right) = (lie(left), lie(right));
-    fn matrix((tensor, turned): &(Raw, bool)) -> Matrix<'_> {
-        let matrix = Matrix::new(slice(tensor), tensor.layout().shape().dims());
-        match turned {
-            true => matrix.turned(),
-            false => matrix,
-        }
-    }
-    product(matrix(&left), matrix(&right))
-}
-
-/// `left right`, `[rows of left, columns of right]`.
+/// `left right`, `[rows of left, columns of right]`, row by row.
 ///
 /// # Panics
 /// If the matrices do not fit together.
-pub(super) fn product(left: Matrix<'_>, right: Matrix<'_>) -> Raw {
-    raw(numbers(left, right), [left.rows, right.columns])
-}
-
-/// The same as numbers, row by row.
 pub(super) fn numbers(left: Matrix<'_>, right: Matrix<'_>) -> Vec<f32> {
     assert_eq!(left.columns, right.rows, "depth of a product");
     let lies = left.turned && !right.turned && left.dense() && right.dense();

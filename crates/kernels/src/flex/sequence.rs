@@ -7,9 +7,9 @@
 use super::{
     Loop, Raw, contiguous,
     linear::{self, to_weight},
-    lstm,
+    lstm, matrix_product,
     panels::Panels,
-    product::{Matrix, product},
+    product::Matrix,
     raw, run, slice,
 };
 use crate::{flex::Parts, linear::Activation};
@@ -285,7 +285,7 @@ pub(super) fn tracked<C: CheckpointStrategy>(
             }
             if let Some(node) = to_x {
                 let turned = Matrix::new(slice(&saved.weight_input), [inputs, width]).turned();
-                let gradient = product(Matrix::new(&gates, [count, width]), turned);
+                let gradient = matrix_product(Matrix::new(&gates, [count, width]), turned);
                 grads.register::<Flex>(node.id, gradient);
             }
         }
