@@ -30,6 +30,10 @@ pub struct ConvLstmConfig {
 ///
 /// Shi et al. 2015, without peepholes; the baseline of Santoro et al. 2018, appendix A.3. Images go in
 /// and out flat, `[batch, channels * height * width]`.
+///
+/// No experiment configures this core: it is for use as a library. Values and gradients are held to golden
+/// vectors of the NumPy statement `reference/conv_lstm.py`, with an even and an odd kernel
+/// (`tests/golden/cores.rs`).
 #[derive(Module, Debug)]
 pub struct ConvLstm {
     /// `[4 * channels, inputs, kernel, kernel]`

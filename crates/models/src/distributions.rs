@@ -3,7 +3,6 @@
 use burn::tensor::{Tensor, activation};
 use mnemora_kernels::{bernoulli, bins, gaussian, split::halves};
 use mnemora_memory::{Bundle, TensorMapper};
-use serde::{Deserialize, Serialize};
 
 /// Smallest log standard deviation: a standard deviation of `1e-4`.
 pub const LOG_STD_MIN: f64 = -9.210_340_371_976_182;
@@ -61,8 +60,7 @@ impl Bundle for DiagonalGaussian {
 }
 
 /// Which likelihood a model gives its frames.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LikelihoodConfig {
     /// Independent Bernoulli pixels; intensities in `[0, 1]` are soft targets.
     Bernoulli,

@@ -3,11 +3,9 @@
 use burn::{module::Module, nn::Linear, tensor::Tensor};
 use mnemora_kernels::linear::{self, linear};
 use mnemora_memory::Initializer;
-use serde::{Deserialize, Serialize};
 
 /// Nonlinearity of hidden units.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation {
     /// `max(u, 0)`
     Relu,

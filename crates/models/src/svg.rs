@@ -31,11 +31,9 @@ use burn::{
 };
 use mnemora_kernels::split::split_rows;
 use mnemora_memory::{Attention, Bundle, Initializer, Lstm, LstmState, TensorMapper};
-use serde::{Deserialize, Serialize};
 
 /// Networks for frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SvgNetwork {
     /// Strided convolutions ([`DcganEncoder`]).
     Dcgan,
@@ -44,8 +42,7 @@ pub enum SvgNetwork {
 }
 
 /// Prior of `z_t`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SvgPrior {
     /// An LSTM over the frames before (SVG-LP).
     Learned,
@@ -54,8 +51,7 @@ pub enum SvgPrior {
 }
 
 /// Which frame's maps the decoder is given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SvgSkips {
     /// The last frame before `x_t` that was observed: `x_{t-1}`, while frames are generated the one before
     /// the first of them. The original.

@@ -19,10 +19,9 @@ pub use vgg::{Level, VggDecoder, VggEncoder};
 use crate::ModelError;
 use burn::{module::Module, tensor::Tensor};
 use mnemora_memory::Initializer;
-use serde::{Deserialize, Serialize};
 
 /// Channels and pixels of a frame; frames are stored flat, channels slowest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameShape {
     /// Colour channels.
     pub channels: usize,

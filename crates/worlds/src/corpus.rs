@@ -12,11 +12,9 @@
 //! let stream = Stream::new(1, "data");
 //! let windows = songs.window_batch(Part::Train, &stream, 0, 16, 25, Draw::EachRecording)?;
 //! assert_eq!(windows.values.len(), 16 * 25 * 88);
-//! // To evaluate: all songs, whole, those of about equal length together.
-//! for rows in songs.buckets(Part::Test, 16, 1) {
-//!     let batch = songs.whole(Part::Test, &rows)?;
-//!     assert_eq!(batch.mask().len(), batch.batch * batch.time);
-//! }
+//! // To evaluate: whole songs, the shorter ones of a batch padded.
+//! let batch = songs.whole(Part::Test, &[0, 1, 2])?;
+//! assert_eq!(batch.mask().len(), 3 * batch.time);
 //! # Ok::<(), mnemora_worlds::Error>(())
 //! ```
 
@@ -227,11 +225,6 @@ impl Corpus {
     /// How samples of sound are scaled; [`Scale::IDENTITY`] for all else.
     pub fn scale(&self) -> Scale {
         self.scale
-    }
-
-    /// The same recordings scaled as others are: as those that a model was trained on.
-    pub fn with_scale(self, scale: Scale) -> Corpus {
-        Corpus { scale, ..self }
     }
 
     /// The recordings of a part.

@@ -27,7 +27,7 @@
 //! | `idx.rs` | the file format those digits come in |
 //! | `corpus.rs` | recordings of unequal length in three parts: songs, speech, clips, a user's own |
 //! | `corpus/windows.rs` | windows for training, cut from recordings |
-//! | `corpus/batches.rs` | whole recordings with masks, in buckets of about equal length |
+//! | `corpus/batches.rs` | whole recordings with masks |
 //! | `piano_roll.rs` | polyphonic music: the standard sets, and a folder of MIDI files |
 //! | `speech.rs` | utterances at 16 kHz: LibriSpeech, spoken digits, TIMIT, a folder of recordings |
 //! | `audio.rs` | WAV and NIST SPHERE files, change of the sampling rate |
@@ -98,7 +98,7 @@ pub use images::{DATA_VARIABLE, DataSet, Images, Origin};
 pub use mnist::Mnist;
 pub use mnist_map::MnistMap;
 pub use moving_digits::MovingDigits;
-pub use nth_farthest::{FarthestQuestion, NthFarthest, NthFarthestBatch};
+pub use nth_farthest::{NthFarthest, NthFarthestBatch};
 pub use omniglot::Omniglot;
 pub use own::Own;
 pub use parity_recall::ParityRecall;

@@ -9,29 +9,20 @@ use rand_chacha::ChaCha8Rng;
 use crate::sequence::check;
 use crate::{Error, Stream, sequence_number};
 
-/// What a sequence asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum FarthestQuestion {
-    /// The label of the n-th farthest vector from the one with label m: the task that the paper states.
-    Label,
-    /// The rank, by ascending distance from the vector with label m, of the vector with label n: what
-    /// the generator released with the paper computes, the inverse of the permutation asked for by
-    /// [`FarthestQuestion::Label`]. Rank 0 is the reference itself.
-    Rank,
-}
-
-/// Sequences of labelled random vectors with a question about their distances.
+/// Sequences of labelled random vectors with a question about their distances: what is the label of the
+/// n-th farthest vector from the one with label m?
 ///
 /// Vectors are uniform on (-1, 1) in every dimension, labels a random permutation. The input of each
-/// step is `[x_t; one-hot l_t; one-hot n; one-hot m]`, in the order `[..; m; n]` for
-/// [`FarthestQuestion::Rank`]. Distance is Euclidean; the reference itself, at distance 0, is
-/// the last of the order.
+/// step is `[x_t; one-hot l_t; one-hot n; one-hot m]`. Distance is Euclidean; the reference itself, at
+/// distance 0, is the last of the order.
+///
+/// This is the task as the paper states it. The generator released with the paper computes the inverse
+/// permutation: the rank, by ascending distance, of the vector with label n.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NthFarthest {
     vectors: usize,
     dimensions: usize,
     admitted: usize,
-    question: FarthestQuestion,
 }
 
 /// One batch of sequences.
@@ -70,7 +61,6 @@ impl NthFarthest {
             vectors,
             dimensions,
             admitted: vectors,
-            question: FarthestQuestion::Label,
         })
     }
 
@@ -85,11 +75,6 @@ impl NthFarthest {
             format!("the values of n that are asked for must be from 1 to task.vectors = {vectors}")
         })?;
         Ok(NthFarthest { admitted, ..self })
-    }
-
-    /// The same with another question.
-    pub fn with_question(self, question: FarthestQuestion) -> NthFarthest {
-        NthFarthest { question, ..self }
     }
 
     /// Values of an input: `dimensions + 3 * vectors`.
@@ -138,14 +123,10 @@ impl NthFarthest {
         // Last, so that a curriculum changes nothing else.
         let nth = generator.random_range(0..self.admitted);
 
-        let (first, second) = match self.question {
-            FarthestQuestion::Label => (nth, labels[reference]),
-            FarthestQuestion::Rank => (labels[reference], nth),
-        };
         for (input, &label) in inputs.chunks_exact_mut(self.width()).zip(&labels) {
             input[dimensions + label] = 1.0;
-            input[dimensions + vectors + first] = 1.0;
-            input[dimensions + 2 * vectors + second] = 1.0;
+            input[dimensions + vectors + nth] = 1.0;
+            input[dimensions + 2 * vectors + labels[reference]] = 1.0;
         }
 
         let vector = |step: usize| &inputs[step * self.width()..][..dimensions];
@@ -158,13 +139,7 @@ impl NthFarthest {
             let order = distances[left].total_cmp(&distances[right]);
             order.then((left != reference).cmp(&(right != reference)))
         });
-        let target = match self.question {
-            FarthestQuestion::Label => labels[nearest_first[vectors - 1 - nth]],
-            FarthestQuestion::Rank => nearest_first
-                .iter()
-                .position(|&step| labels[step] == nth)
-                .expect("every label is given once"),
-        };
+        let target = labels[nearest_first[vectors - 1 - nth]];
         (target, nth + 1, reference)
     }
 }
@@ -206,7 +181,7 @@ mod tests {
     /// Steps of a sequence as (vector, label), and n and m, read off its inputs alone.
     type Read = (Vec<(Vec<f32>, usize)>, usize, usize);
 
-    fn read(batch: &NthFarthestBatch, row: usize, question: FarthestQuestion) -> Read {
+    fn read(batch: &NthFarthestBatch, row: usize) -> Read {
         let vectors = batch.time;
         let dimensions = batch.width - 3 * vectors;
         let mut asked = Vec::new();
@@ -216,14 +191,9 @@ mod tests {
             .map(|input| {
                 let (vector, rest) = input.split_at(dimensions);
                 assert!(vector.iter().all(|value| (-1.0..1.0).contains(value)));
-                let (first, second) = (
-                    one_hot(&rest[vectors..2 * vectors]),
-                    one_hot(&rest[2 * vectors..]),
-                );
-                asked.push(match question {
-                    FarthestQuestion::Label => (first, second),
-                    FarthestQuestion::Rank => (second, first),
-                });
+                let n = one_hot(&rest[vectors..2 * vectors]);
+                let m = one_hot(&rest[2 * vectors..]);
+                asked.push((n, m));
                 (vector.to_vec(), one_hot(&rest[..vectors]))
             })
             .collect();
@@ -260,7 +230,7 @@ mod tests {
             prop_assert_eq!(batch.inputs.len(), rows * vectors * batch.width);
             prop_assert_eq!(batch.targets.len(), rows);
             for row in 0..rows {
-                let (steps, n, m) = read(&batch, row, FarthestQuestion::Label);
+                let (steps, n, m) = read(&batch, row);
                 let mut labels: Vec<usize> = steps.iter().map(|step| step.1).collect();
                 prop_assert_eq!(labels[batch.reference_step[row]], m);
                 labels.sort();
@@ -270,18 +240,6 @@ mod tests {
                 if n + 1 == vectors {
                     prop_assert_eq!(batch.targets[row], m, "the reference is the last of the order");
                 }
-            }
-        }
-
-        #[test]
-        fn rank_is_the_inverse_question(vectors in 2usize..10, seed: u64) {
-            let task = NthFarthest::new(vectors, 16).unwrap();
-            let task = task.with_question(FarthestQuestion::Rank);
-            let batch = task.batch(&stream(seed), 0, 3);
-            for row in 0..3 {
-                let (steps, n, m) = read(&batch, row, FarthestQuestion::Rank);
-                prop_assert_eq!(vectors - 1 - farther(&steps, m, n), batch.targets[row]);
-                prop_assert_eq!(batch.targets[row] == 0, n == m);
             }
         }
 

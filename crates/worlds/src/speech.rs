@@ -353,7 +353,7 @@ mod tests {
     fn conversions_are_noted() {
         let folder = tempfile::tempdir().unwrap();
         for (name, rate) in [("a.wav", 16_000), ("b.wav", 8_000), ("c.wav", 8_000)] {
-            Sound::write_wav(&folder.path().join(name), rate, &hum(2000)).unwrap();
+            fs::write(folder.path().join(name), Sound::wav_bytes(rate, &hum(2000))).unwrap();
         }
         fs::write(folder.path().join("read me.txt"), "no recording").unwrap();
         let speech = Speech::open(folder.path()).unwrap();
@@ -382,7 +382,7 @@ mod tests {
         );
         fs::remove_file(flac).unwrap();
         let path = folder.path().join("short.wav");
-        Sound::write_wav(&path, 16_000, &hum(199)).unwrap();
+        fs::write(&path, Sound::wav_bytes(16_000, &hum(199))).unwrap();
         assert!(
             refused(folder.path())
                 .ends_with("short.wav: 199 samples at 16000 Hz, but one frame takes 200")

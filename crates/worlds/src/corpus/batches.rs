@@ -1,7 +1,5 @@
-//! Batches of a corpus: whole recordings of unequal length with a mask, and buckets of recordings that
-//! are about equally long. Windows of one length are cut in `windows.rs`.
-//!
-//! Batch `index` is a pure function of the corpus, the part, the stream and `index`.
+//! Batches of a corpus: whole recordings of unequal length with a mask. Windows of one length are cut in
+//! `windows.rs`.
 
 use rand::RngExt;
 
@@ -77,51 +75,6 @@ impl Corpus {
             Ok((Window { recording, start }, self.steps(found)))
         });
         Ok(self.assemble(part, windows.collect::<Result<_, _>>()?))
-    }
-
-    /// The recordings with at least `shortest` steps in groups of at most `batch`, each of about
-    /// equal length: shortest first. For evaluation, with [`Corpus::whole`].
-    pub fn buckets(&self, part: Part, batch: usize, shortest: usize) -> Vec<Vec<usize>> {
-        let mut rows = self.at_least(part, shortest);
-        rows.sort_by_key(|&row| self.steps(&self.recordings(part)[row]));
-        rows.chunks(batch.max(1)).map(<[usize]>::to_vec).collect()
-    }
-
-    /// Batch `index` of at most `batch` whole recordings of about equal length, for training on
-    /// unequal ones. An epoch visits every recording once: they are shuffled, sorted by length, cut
-    /// into buckets, and the buckets are shuffled.
-    ///
-    /// # Errors
-    /// The part is empty.
-    pub fn bucket_batch(
-        &self,
-        part: Part,
-        stream: &Stream,
-        index: u64,
-        batch: usize,
-    ) -> Result<SequenceBatch, Error> {
-        let rows = self.at_least(part, 1);
-        if rows.is_empty() {
-            return Err(self.empty(part));
-        }
-        let batch = batch.max(1);
-        let count = rows.len().div_ceil(batch) as u64;
-        let (epoch, place) = (index / count, index % count);
-        let mut members = shuffled(stream, epoch.wrapping_mul(2), rows.len());
-        members.sort_by_key(|&member| self.steps(&self.recordings(part)[rows[member]]));
-        let bucket = shuffled(
-            stream,
-            epoch.wrapping_mul(2).wrapping_add(1),
-            count as usize,
-        )[place as usize];
-        let chosen: Vec<usize> = members
-            .chunks(batch)
-            .nth(bucket)
-            .expect("as many chunks as were counted")
-            .iter()
-            .map(|&member| rows[member])
-            .collect();
-        self.whole(part, &chosen)
     }
 
     /// The recordings of a part with at least `steps` steps.
@@ -234,38 +187,23 @@ pub(super) mod tests {
 
     proptest! {
         #[test]
-        fn buckets_hold_every_recording_once_with_its_mask(
+        fn whole_recordings_have_a_mask_and_zeros_behind(
             lengths in prop::collection::vec(1usize..30, 1..12),
-            batch in 1usize..5,
-            epoch in 0u64..9,
         ) {
             let corpus = numbered(&lengths);
-            let stream = Stream::new(5, "data");
-            let count = lengths.len().div_ceil(batch) as u64;
-            let mut visited = Vec::new();
-            for index in 0..count {
-                let index = epoch * count + index;
-                let drawn = corpus.bucket_batch(Part::Train, &stream, index, batch).unwrap();
-                prop_assert_eq!(&drawn, &corpus.bucket_batch(Part::Train, &stream, index, batch).unwrap());
-                prop_assert_eq!(drawn.time, *drawn.lengths.iter().max().unwrap());
-                let mask = drawn.mask();
-                for (row, window) in drawn.windows.iter().enumerate() {
-                    let length = lengths[window.recording];
-                    prop_assert_eq!(drawn.lengths[row], length);
-                    let sum: f32 = mask[row * drawn.time..(row + 1) * drawn.time].iter().sum();
-                    prop_assert_eq!(sum, length as f32);
-                    let padding = &drawn.values[(row * drawn.time + length) * 2..(row + 1) * drawn.time * 2];
-                    prop_assert!(padding.iter().all(|&value| value == 0.0));
-                    visited.push(window.recording);
-                }
+            let rows: Vec<usize> = (0..lengths.len()).rev().collect();
+            let drawn = corpus.whole(Part::Train, &rows).unwrap();
+            prop_assert_eq!(drawn.time, *lengths.iter().max().unwrap());
+            let mask = drawn.mask();
+            for (row, window) in drawn.windows.iter().enumerate() {
+                prop_assert_eq!(window.recording, rows[row]);
+                let length = lengths[window.recording];
+                prop_assert_eq!(drawn.lengths[row], length);
+                let sum: f32 = mask[row * drawn.time..(row + 1) * drawn.time].iter().sum();
+                prop_assert_eq!(sum, length as f32);
+                let padding = &drawn.values[(row * drawn.time + length) * 2..(row + 1) * drawn.time * 2];
+                prop_assert!(padding.iter().all(|&value| value == 0.0));
             }
-            visited.sort();
-            prop_assert!(visited.into_iter().eq(0..lengths.len()));
-
-            let buckets = corpus.buckets(Part::Train, batch, 1);
-            let sorted: Vec<usize> = buckets.concat().iter().map(|&row| lengths[row]).collect();
-            prop_assert!(sorted.is_sorted());
-            prop_assert_eq!(sorted.len(), lengths.len());
         }
     }
 

@@ -272,7 +272,6 @@ mod tests {
             "numbered: 1 of 2 recordings of the train part are shorter than 4 steps and left out (first 0, 3)"
         );
         assert_eq!(corpus.left_out(Part::Train, 3), None);
-        assert!(corpus.bucket_batch(Part::Valid, &stream, 0, 2).is_err());
         let error = corpus.whole(Part::Train, &[2]).unwrap_err().to_string();
         assert_eq!(
             error,

@@ -123,14 +123,6 @@ impl Roll {
             .expect("memory takes all bytes, and one track fits a single-track file");
         Ok(bytes)
     }
-
-    /// Writes [`Roll::to_midi`] to a file.
-    ///
-    /// # Errors
-    /// Settings out of range, or the file cannot be written.
-    pub fn write_midi(&self, path: &Path, settings: MidiSettings) -> Result<(), Error> {
-        folder::write(path, &self.to_midi(settings)?)
-    }
 }
 
 /// A note, from its onset to its end in steps.
@@ -383,7 +375,7 @@ mod tests {
         for song in 0..12i64 {
             let roll = Roll::from_midi_notes(&vec![vec![40 + song]; 30]).unwrap();
             let path = folder.path().join(format!("song {song}.mid"));
-            roll.write_midi(&path, settings).unwrap();
+            fs::write(&path, roll.to_midi(settings).unwrap()).unwrap();
         }
         let corpus = PianoRolls::open(folder.path(), settings).unwrap();
         let counts = |corpus: &Corpus| Part::ALL.map(|part| corpus.recordings(part).len());
