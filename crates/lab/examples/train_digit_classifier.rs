@@ -10,7 +10,7 @@ use std::{error::Error, fs, path::PathBuf, time::Instant};
 
 use burn::tensor::Device;
 use mnemora_lab::{DigitClassifier, DigitTraining, box_blur};
-use mnemora_worlds::{Images, Mnist, Split};
+use mnemora_worlds::{Images, Limits, Mnist, Split};
 
 const USAGE: &str =
     "usage: train_digit_classifier [--out FILE] [--data FOLDER] [--seed N] [--updates N]";
@@ -32,7 +32,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     // Opened first, so that a wrong folder is known before the training.
     let bundled = Mnist::bundled()?;
-    let full = data.as_deref().map(Mnist::open).transpose()?;
+    let full = data
+        .as_deref()
+        .map(|folder| Mnist::open(folder, Limits::default()))
+        .transpose()?;
 
     let started = Instant::now();
     let mut losses = Vec::new();

@@ -30,6 +30,7 @@ use mnemora_models::{
     ClassifierConfig, EncoderDecoderConfig, FrameShape, GtmmConfig, LikelihoodConfig,
     SequenceConfig, VisualConfig,
 };
+use mnemora_worlds::Limits;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
@@ -490,11 +491,16 @@ pub struct EvaluationSettings {
 }
 
 /// Where the data come from.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DataSettings {
     /// Folder of the data, empty for the images that come with mnemora.
     pub directory: String,
+    /// Most bytes of the data: of all files together, and of what is kept of them in memory.
+    pub max_bytes: u64,
+    /// Most bytes that a single file may unpack to, or take in memory once it is decoded. A file may always
+    /// unpack to sixteen times its own size.
+    pub max_unpacked_bytes: u64,
     /// SHA-256 of the data that were used; filled in when a run starts.
     pub fingerprint: String,
     /// What a step of recorded data is; filled in when a run starts. With it a model filters where its data
@@ -558,6 +564,32 @@ impl TaskSettings {
             TaskKind::Recordings | TaskKind::Words => {
                 format!("{name} with windows of {}", self.window)
             }
+        }
+    }
+}
+
+impl DataSettings {
+    /// What is read of the data.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            bytes: self.max_bytes,
+            unpacked_bytes: self.max_unpacked_bytes,
+        }
+    }
+}
+
+impl Default for DataSettings {
+    fn default() -> Self {
+        let Limits {
+            bytes,
+            unpacked_bytes,
+        } = Limits::default();
+        Self {
+            directory: String::new(),
+            max_bytes: bytes,
+            max_unpacked_bytes: unpacked_bytes,
+            fingerprint: String::new(),
+            step: StepSettings::default(),
         }
     }
 }

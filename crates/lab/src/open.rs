@@ -40,8 +40,8 @@ fn resolve_data(
     let configured = &experiment.data.directory;
     let path = data.or((!configured.is_empty()).then(|| Path::new(configured)));
     let found = match experiment.task.name {
-        TaskName::OneShotRecall => Omniglot::find(path)?,
-        _ => Mnist::find(path)?,
+        TaskName::OneShotRecall => Omniglot::find(path, experiment.data.limits())?,
+        _ => Mnist::find(path, experiment.data.limits())?,
     };
     let expected = &experiment.data.fingerprint;
     if !expected.is_empty() && expected != found.fingerprint() {

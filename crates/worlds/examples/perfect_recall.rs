@@ -5,7 +5,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use mnemora_worlds::{Error, Mnist, PerfectRecall, Split, Stream, Task};
+use mnemora_worlds::{Error, Limits, Mnist, PerfectRecall, Split, Stream, Task};
 
 /// From background to ink.
 const SHADES: [char; 5] = [' ', '.', '+', '#', '@'];
@@ -22,7 +22,7 @@ fn main() -> ExitCode {
 
 fn print_sequence() -> Result<(), Error> {
     // The folder that MNEMORA_DATA names, or the digits inside the program.
-    let digits = Arc::new(Mnist::find(None)?);
+    let digits = Arc::new(Mnist::find(None, Limits::default())?);
     println!("digits: {}", digits.origin());
 
     // Four digits to watch; then the first two again.

@@ -12,8 +12,9 @@ use hound::{SampleFormat, WavReader, WavSpec, WavWriter};
 pub(crate) use self::resample::Resampler;
 #[cfg(test)]
 pub(crate) use self::sphere::tests::timit as sphere_file;
-use crate::Error;
-use crate::folder::{self, unusable};
+use crate::files::Files;
+use crate::folder::unusable;
+use crate::{Error, Limits};
 
 /// Sound of one channel.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,9 +58,9 @@ impl Sound {
     ///
     /// # Errors
     /// The file cannot be read, is neither, is truncated, holds no samples or numbers that are not
-    /// finite, or is encoded in a way that is not read.
-    pub fn read(path: &Path) -> Result<Sound, Error> {
-        Sound::decode(&folder::read(path)?, path)
+    /// finite, is encoded in a way that is not read, or exceeds the limits.
+    pub fn read(path: &Path, limits: Limits) -> Result<Sound, Error> {
+        Sound::decode(&Files::new(limits).read(path)?, path)
     }
 
     /// Decodes bytes that are already in memory; `path` is the name used in errors.
@@ -320,7 +321,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("x.wav");
             fs::write(&path, Sound::wav_bytes(16000, &samples)).unwrap();
-            let sound = Sound::read(&path).unwrap();
+            let sound = Sound::read(&path, Limits::default()).unwrap();
             prop_assert_eq!(Sound::to_i16(&sound.samples), samples);
             fs::remove_file(path).unwrap();
         }

@@ -133,6 +133,18 @@ pub enum Values {
     Numbers(Vec<f32>),
 }
 
+impl Values {
+    /// Bytes that they take in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Values::Notes(chords) => size_of_val(chords.as_slice()),
+            Values::Samples(samples) => size_of_val(samples.as_slice()),
+            Values::Pixels(pixels) => pixels.len(),
+            Values::Numbers(numbers) => size_of_val(numbers.as_slice()),
+        }
+    }
+}
+
 /// One song, utterance, clip or sequence.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recording {

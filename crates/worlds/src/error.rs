@@ -64,14 +64,14 @@ pub enum Error {
     },
 
     /// An idx header that claims more than any file of this kind should hold.
-    #[error("{file}: its header claims {shape} bytes of data; at most {limit} bytes are accepted")]
+    #[error("{file}: its header claims {shape} bytes of data: {problem}")]
     TooLarge {
         /// The file.
         file: String,
         /// The claimed dimensions.
         shape: String,
-        /// Most bytes that are accepted.
-        limit: usize,
+        /// How many are accepted, and what raises that number.
+        problem: String,
     },
 
     /// An idx file with fewer data bytes than its header claims.

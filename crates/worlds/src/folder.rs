@@ -8,11 +8,9 @@ use std::path::{Path, PathBuf};
 use rand::RngExt;
 
 use crate::corpus::{Part, Parts};
+use crate::files::{Files, is_named};
 use crate::table::Table;
 use crate::{Error, Stream};
-
-/// Deepest nesting of folders that is followed; beyond lies a loop of links.
-const DEEPEST: usize = 12;
 
 /// What is wrong with the content of a file, in one line.
 pub(crate) fn unusable(file: &Path, problem: impl Into<String>) -> Error {
@@ -20,11 +18,6 @@ pub(crate) fn unusable(file: &Path, problem: impl Into<String>) -> Error {
         file: file.display().to_string(),
         problem: problem.into(),
     }
-}
-
-/// All bytes of a file.
-pub(crate) fn read(file: &Path) -> Result<Vec<u8>, Error> {
-    fs::read(file).map_err(|cause| refused(file, cause))
 }
 
 pub(crate) fn refused(file: &Path, cause: std::io::Error) -> Error {
@@ -94,31 +87,6 @@ pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(found)
 }
 
-/// All files with one of these extensions (lower case) in a folder and the folders within.
-pub(crate) fn files(folder: &Path, extensions: &[&str]) -> Result<Vec<PathBuf>, Error> {
-    let mut found = Vec::new();
-    gather(folder, extensions, 0, &mut found)?;
-    Ok(found)
-}
-
-fn gather(
-    folder: &Path,
-    extensions: &[&str],
-    depth: usize,
-    found: &mut Vec<PathBuf>,
-) -> Result<(), Error> {
-    for path in entries(folder)? {
-        if path.is_dir() {
-            if depth < DEEPEST {
-                gather(&path, extensions, depth + 1, found)?;
-            }
-        } else if has_extension(&path, extensions) {
-            found.push(path);
-        }
-    }
-    Ok(())
-}
-
 pub(crate) fn has_extension(path: &Path, extensions: &[&str]) -> bool {
     let extension = path.extension().unwrap_or_default().to_string_lossy();
     extensions.contains(&extension.to_ascii_lowercase().as_str())
@@ -135,11 +103,15 @@ pub(crate) fn within(folder: &Path, path: &Path) -> String {
 ///
 /// The table `index.csv` decides where there is one: a column `file`, `clip` or `name`, and a column
 /// `split`. Otherwise folders named for the parts do, and otherwise chance (see [`by_chance`]).
-pub(crate) fn parts<T>(folder: &Path, found: Vec<(String, T)>) -> Result<Parts<Vec<T>>, Error> {
+pub(crate) fn parts<T>(
+    folder: &Path,
+    found: Vec<(String, T)>,
+    files: &Files,
+) -> Result<Parts<Vec<T>>, Error> {
     let index = folder.join("index.csv");
     let mut parts = Parts::default();
-    if index.is_file() {
-        let mut table = read_index(&index)?;
+    if is_named(&index) {
+        let mut table = read_index(&index, files)?;
         for (name, item) in found {
             if let Some(part) = table.remove(&name) {
                 parts.get_mut(part).push(item);
@@ -177,8 +149,8 @@ pub(crate) fn parts<T>(folder: &Path, found: Vec<(String, T)>) -> Result<Parts<V
 }
 
 /// The part of every recording that an index names.
-fn read_index(index: &Path) -> Result<HashMap<String, Part>, Error> {
-    let read = Table::read(index)?;
+fn read_index(index: &Path, files: &Files) -> Result<HashMap<String, Part>, Error> {
+    let read = Table::read(index, files)?;
     let columns = (
         read.column(&["file", "clip", "name"]),
         read.column(&["split"]),
@@ -242,6 +214,7 @@ pub(crate) fn hold_out<T>(items: Vec<T>, count: usize) -> (Vec<T>, Vec<T>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Limits;
 
     #[test]
     fn numbers_in_names_are_ordered_as_numbers() {
@@ -280,23 +253,26 @@ mod tests {
             let named = names.iter().map(|&name| (name.to_owned(), name.to_owned()));
             named.collect::<Vec<_>>()
         };
-        let divided = parts(folder.path(), found(&["train/a", "val/b", "test/c"])).unwrap();
+        let parts = |names: &[&str]| {
+            let files = Files::new(Limits::default());
+            super::parts(folder.path(), found(names), &files)
+        };
+        let divided = parts(&["train/a", "val/b", "test/c"]).unwrap();
         assert_eq!(divided.valid, ["val/b"]);
-        let error = parts(folder.path(), found(&["train/a", "b"])).unwrap_err();
+        let error = parts(&["train/a", "b"]).unwrap_err();
         assert!(error.to_string().contains("b: lies outside"), "{error}");
 
         let index = folder.path().join("index.csv");
         let refused = |text: &str| {
             fs::write(&index, text).unwrap();
-            let error = parts(folder.path(), found(&["train/a"])).unwrap_err();
-            error.to_string()
+            parts(&["train/a"]).unwrap_err().to_string()
         };
         assert!(refused("file,part\n").contains("needs a column"));
         assert!(refused("file,split\ntrain/a,some\n").contains("line 2: split \"some\""));
         assert!(refused("file,split\nx,test\n").contains("names x, which is not in"));
         assert!(refused("file,split\nx,test\nx,test\n").contains("line 3: names x again"));
         fs::write(&index, "file,split\ntrain/a,test\n").unwrap();
-        let divided = parts(folder.path(), found(&["train/a", "unnamed"])).unwrap();
+        let divided = parts(&["train/a", "unnamed"]).unwrap();
         assert_eq!(divided.test, ["train/a"]);
         assert!(divided.train.is_empty());
     }

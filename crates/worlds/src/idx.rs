@@ -11,16 +11,15 @@
 //! members are read as their concatenation (RFC 1952, 2.2). What follows the header must be exactly
 //! what the header claims.
 
-use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
 use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 
-use crate::Error;
+use crate::files::{Files, Room, beyond};
+use crate::folder::unusable;
+use crate::{Error, Limits};
 
-/// Most data bytes that a header may claim: 1 GiB, twice the largest set published in this format.
-const LIMIT: usize = 1 << 30;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const IMAGES_MAGIC: u32 = 0x0000_0803;
 const LABELS_MAGIC: u32 = 0x0000_0801;
@@ -42,20 +41,30 @@ pub struct Images {
 ///
 /// # Errors
 /// The file cannot be read, or is not an idx file of images with exactly the data that its header
-/// claims.
-pub fn read_images(path: &Path) -> Result<Images, Error> {
-    let file = path.display().to_string();
-    images(open(path, &file)?, &file)
+/// claims, or exceeds the limits.
+pub fn read_images(path: &Path, limits: Limits) -> Result<Images, Error> {
+    open_images(path, &Files::new(limits))
 }
 
 /// Reads a label file.
 ///
 /// # Errors
 /// The file cannot be read, or is not an idx file of labels with exactly the data that its header
-/// claims.
-pub fn read_labels(path: &Path) -> Result<Vec<u8>, Error> {
-    let file = path.display().to_string();
-    labels(open(path, &file)?, &file)
+/// claims, or exceeds the limits.
+pub fn read_labels(path: &Path, limits: Limits) -> Result<Vec<u8>, Error> {
+    open_labels(path, &Files::new(limits))
+}
+
+pub(crate) fn open_images(path: &Path, files: &Files) -> Result<Images, Error> {
+    let (file, size) = files.open(path)?;
+    let name = path.display().to_string();
+    images(BufReader::new(file), &name, files.room(size))
+}
+
+pub(crate) fn open_labels(path: &Path, files: &Files) -> Result<Vec<u8>, Error> {
+    let (file, size) = files.open(path)?;
+    let name = path.display().to_string();
+    labels(BufReader::new(file), &name, files.room(size))
 }
 
 /// Decodes images that are already in memory; `file` is the name used in errors.
@@ -63,7 +72,7 @@ pub fn read_labels(path: &Path) -> Result<Vec<u8>, Error> {
 /// # Errors
 /// As [`read_images`].
 pub fn decode_images(bytes: &[u8], file: &str) -> Result<Images, Error> {
-    images(bytes, file)
+    images(bytes, file, Limits::default().room(bytes.len()))
 }
 
 /// Decodes labels that are already in memory; `file` is the name used in errors.
@@ -71,7 +80,7 @@ pub fn decode_images(bytes: &[u8], file: &str) -> Result<Images, Error> {
 /// # Errors
 /// As [`read_labels`].
 pub fn decode_labels(bytes: &[u8], file: &str) -> Result<Vec<u8>, Error> {
-    labels(bytes, file)
+    labels(bytes, file, Limits::default().room(bytes.len()))
 }
 
 /// The plain idx file of these images.
@@ -94,16 +103,8 @@ pub fn encode_labels(labels: &[u8]) -> Result<Vec<u8>, Error> {
     encode(LABELS_MAGIC, [labels.len()], labels)
 }
 
-fn open(path: &Path, file: &str) -> Result<impl Read, Error> {
-    let opened = File::open(path).map_err(|cause| Error::Read {
-        file: file.to_owned(),
-        cause,
-    })?;
-    Ok(BufReader::new(opened))
-}
-
-fn images(source: impl Read, file: &str) -> Result<Images, Error> {
-    let ([count, rows, columns], pixels) = decode(source, file, IMAGES_MAGIC)?;
+fn images(source: impl Read, file: &str, room: Room) -> Result<Images, Error> {
+    let ([count, rows, columns], pixels) = decode(source, file, IMAGES_MAGIC, room)?;
     Ok(Images {
         count,
         rows,
@@ -112,8 +113,8 @@ fn images(source: impl Read, file: &str) -> Result<Images, Error> {
     })
 }
 
-fn labels(source: impl Read, file: &str) -> Result<Vec<u8>, Error> {
-    let ([_count], labels) = decode(source, file, LABELS_MAGIC)?;
+fn labels(source: impl Read, file: &str, room: Room) -> Result<Vec<u8>, Error> {
+    let ([_count], labels) = decode(source, file, LABELS_MAGIC, room)?;
     Ok(labels)
 }
 
@@ -122,6 +123,7 @@ fn decode<const AXES: usize>(
     mut source: impl Read,
     file: &str,
     magic: u32,
+    room: Room,
 ) -> Result<([usize; AXES], Vec<u8>), Error> {
     let start = read_up_to(&mut source, GZIP_MAGIC.len()).map_err(|cause| Error::Read {
         file: file.to_owned(),
@@ -130,19 +132,22 @@ fn decode<const AXES: usize>(
     let compressed = start == GZIP_MAGIC;
     let whole = Cursor::new(start).chain(source);
     if compressed {
-        decode_plain(MultiGzDecoder::new(whole), file, magic)
+        decode_plain(MultiGzDecoder::new(whole), file, magic, room)
     } else {
-        decode_plain(whole, file, magic)
+        decode_plain(whole, file, magic, room)
     }
 }
 
 /// Decodes decompressed bytes. Memory grows with what is really there, never with what the header
 /// claims.
 fn decode_plain<const AXES: usize>(
-    mut source: impl Read,
+    source: impl Read,
     file: &str,
     magic: u32,
+    room: Room,
 ) -> Result<([usize; AXES], Vec<u8>), Error> {
+    let mut source = room.bound(source);
+    let name = file;
     let file = || file.to_owned();
     let refused = |cause: io::Error| match cause.kind() {
         io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
@@ -151,9 +156,12 @@ fn decode_plain<const AXES: usize>(
                 cause,
             }
         }
-        _ => Error::Read {
-            file: file(),
-            cause,
+        _ => match beyond(&cause) {
+            Some(problem) => unusable(Path::new(name), problem),
+            None => Error::Read {
+                file: file(),
+                cause,
+            },
         },
     };
     let header_length = 4 * (1 + AXES);
@@ -195,15 +203,17 @@ fn decode_plain<const AXES: usize>(
     let claimed = dimensions
         .iter()
         .try_fold(1usize, |product, &dimension| product.checked_mul(dimension));
-    let Some(claimed) = claimed.filter(|&claimed| claimed <= LIMIT) else {
+    let checked = claimed.unwrap_or(usize::MAX);
+    if let Err(problem) = room.check(checked) {
         return Err(Error::TooLarge {
             file: file(),
             shape: shape(),
-            limit: LIMIT,
+            problem,
         });
-    };
+    }
+    let claimed = checked;
     // One byte beyond the claim makes the reader reach the true end, where gzip keeps its checksum.
-    let payload = read_up_to(&mut source, claimed + 1).map_err(refused)?;
+    let payload = read_up_to(&mut source, claimed.saturating_add(1)).map_err(refused)?;
     match payload.len() {
         found if found < claimed => Err(Error::ShortPayload {
             file: file(),

@@ -40,6 +40,7 @@
 //! | `own.rs` | a user's own sequences: arrays, tables, folders of pictures |
 //! | `picture.rs` | PNG and JPEG files, crop and reduction |
 //! | `npy.rs` | arrays of NumPy |
+//! | `files.rs` | how a user's files are opened: regular ones, each once, and no more than a bound |
 //! | `folder.rs` | the order of files in a folder, and which part each belongs to |
 //! | `table.rs` | tables in CSV |
 //! | `stream.rs` | named random streams, by which batch `i` is always the same batch `i` |
@@ -62,6 +63,7 @@ mod copy;
 mod corpus;
 mod dynamic_dependency;
 mod error;
+mod files;
 mod folder;
 pub mod idx;
 mod images;
@@ -94,6 +96,7 @@ pub use copy::{CopyBatch, CopyTask};
 pub use corpus::{Corpus, Draw, Part, Parts, Recording, Scale, SequenceBatch, Values, Window};
 pub use dynamic_dependency::DynamicDependency;
 pub use error::Error;
+pub use files::{Limits, read_regular};
 pub use images::{DATA_VARIABLE, DataSet, Images, Origin};
 pub use mnist::Mnist;
 pub use mnist_map::MnistMap;

@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
+use crate::files::{Files, is_named};
 use crate::images::{DATA_VARIABLE, check_folder, hexadecimal};
-use crate::{DataSet, Error, Images, Origin, idx};
+use crate::{DataSet, Error, Images, Limits, Origin, idx};
 
 /// The two halves of a file's name, which people join by `-` (originally) or by `.`.
 #[derive(Clone, Copy)]
@@ -32,7 +33,7 @@ impl FileName {
             .flat_map(|joint| {
                 ["", ".gz"].map(|end| folder.join(format!("{part}{joint}{format}{end}")))
             })
-            .find(|path| path.is_file())
+            .find(|path| is_named(path))
     }
 }
 
@@ -87,7 +88,7 @@ fn digits(
 }
 
 /// The digits of one split in `folder`.
-fn read(folder: &Path, images: FileName, labels: FileName) -> Result<Images, Error> {
+fn read(folder: &Path, images: FileName, labels: FileName, files: &Files) -> Result<Images, Error> {
     let find = |name: FileName| {
         name.within(folder).ok_or_else(|| Error::NoFile {
             wanted: name.to_string(),
@@ -96,9 +97,9 @@ fn read(folder: &Path, images: FileName, labels: FileName) -> Result<Images, Err
     };
     let (images, labels) = (find(images)?, find(labels)?);
     digits(
-        idx::read_images(&images)?,
+        idx::open_images(&images, files)?,
         &images.display().to_string(),
-        idx::read_labels(&labels)?,
+        idx::open_labels(&labels, files)?,
         &labels.display().to_string(),
     )
 }
@@ -152,11 +153,12 @@ impl Mnist {
     ///
     /// # Errors
     /// The folder or a file is missing or unreadable, a file is not what its name says, or images
-    /// and labels do not fit each other.
-    pub fn open(directory: &Path) -> Result<DataSet, Error> {
+    /// and labels do not fit each other, or the files exceed the limits.
+    pub fn open(directory: &Path, limits: Limits) -> Result<DataSet, Error> {
         let folder = folder_with_digits(directory)?;
-        let train = read(&folder, TRAIN_IMAGES, TRAIN_LABELS)?;
-        let test = read(&folder, TEST_IMAGES, TEST_LABELS)?;
+        let files = Files::new(limits);
+        let train = read(&folder, TRAIN_IMAGES, TRAIN_LABELS, &files)?;
+        let test = read(&folder, TEST_IMAGES, TEST_LABELS, &files)?;
         Ok(data_set(train, test, Origin::Folder(folder)))
     }
 
@@ -165,15 +167,19 @@ impl Mnist {
     ///
     /// # Errors
     /// As [`Mnist::open`]: a folder that was named but cannot be used is never passed over.
-    pub fn find(data: Option<&Path>) -> Result<DataSet, Error> {
-        Mnist::find_with(data, env::var_os(DATA_VARIABLE))
+    pub fn find(data: Option<&Path>, limits: Limits) -> Result<DataSet, Error> {
+        Mnist::find_with(data, env::var_os(DATA_VARIABLE), limits)
     }
 
-    fn find_with(data: Option<&Path>, variable: Option<OsString>) -> Result<DataSet, Error> {
+    fn find_with(
+        data: Option<&Path>,
+        variable: Option<OsString>,
+        limits: Limits,
+    ) -> Result<DataSet, Error> {
         match (data, variable.filter(|value| !value.is_empty())) {
-            (Some(directory), _) => Mnist::open(directory),
+            (Some(directory), _) => Mnist::open(directory, limits),
             (None, Some(directory)) => {
-                Mnist::open(Path::new(&directory)).map_err(|cause| Error::FromEnvironment {
+                Mnist::open(Path::new(&directory), limits).map_err(|cause| Error::FromEnvironment {
                     variable: DATA_VARIABLE,
                     cause: Box::new(cause),
                 })
@@ -241,18 +247,18 @@ mod tests {
     #[test]
     fn argument_comes_before_variable_before_bundle() {
         let missing = Path::new("no-such-folder");
-        let found = Mnist::find_with(None, None).expect("the bundled digits are sound");
+        let find = |data, variable| Mnist::find_with(data, variable, Limits::default());
+        let found = find(None, None).expect("the bundled digits are sound");
         assert_eq!(found.origin(), &Origin::BundledSubset);
-        let found = Mnist::find_with(None, Some(OsString::new()))
-            .expect("an empty variable names no folder");
+        let found = find(None, Some(OsString::new())).expect("an empty variable names no folder");
         assert_eq!(found.origin(), &Origin::BundledSubset);
 
-        let error = Mnist::find_with(Some(missing), Some("other-folder".into())).unwrap_err();
+        let error = find(Some(missing), Some("other-folder".into())).unwrap_err();
         assert!(
             matches!(&error, Error::NoFolder { path, .. } if path == missing),
             "{error}"
         );
-        let error = Mnist::find_with(None, Some("other-folder".into()))
+        let error = find(None, Some("other-folder".into()))
             .unwrap_err()
             .to_string();
         assert!(

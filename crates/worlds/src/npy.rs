@@ -2,17 +2,14 @@
 //!
 //! Source: the format description in `numpy.lib.format`, versions 1.0 to 3.0.
 
-use std::fs::File;
 use std::io::{BufReader, Cursor, Read, Seek};
 use std::path::Path;
 
 use zip::ZipArchive;
 
-use crate::Error;
+use crate::files::{Files, Room, beyond};
 use crate::folder::{self, natural_order, unusable};
-
-/// Bytes that an array may have.
-const LIMIT: usize = 1 << 33;
+use crate::{Error, Limits};
 
 /// An array, row-major.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,12 +29,26 @@ pub enum Numbers {
     Floats(Vec<f32>),
 }
 
+impl Numbers {
+    /// Bytes that they take in memory.
+    fn bytes(&self) -> usize {
+        match self {
+            Numbers::Bytes(bytes) => bytes.len(),
+            Numbers::Floats(numbers) => size_of_val(numbers.as_slice()),
+        }
+    }
+}
+
 impl Array {
     /// Decodes the bytes of a `.npy` file.
     ///
     /// # Errors
     /// What is wrong with them, in one line.
     pub fn decode(bytes: &[u8]) -> Result<Array, String> {
+        Array::decode_within(bytes, Limits::default().room(bytes.len()))
+    }
+
+    fn decode_within(bytes: &[u8], room: Room) -> Result<Array, String> {
         let not_npy = || "not an array of NumPy".to_owned();
         let truncated = || "truncated array: it ends inside its header".to_owned();
         let rest = bytes.strip_prefix(b"\x93NUMPY").ok_or_else(not_npy)?;
@@ -81,7 +92,7 @@ impl Array {
         let count = shape.iter().try_fold(1usize, |product, &size| {
             product
                 .checked_mul(size)
-                .filter(|&count| count <= LIMIT / width)
+                .filter(|&count| count <= isize::MAX as usize / width)
         });
         let count = count.ok_or_else(|| format!("an array of {shape:?}, too large"))?;
         if data.len() < count * width {
@@ -97,6 +108,7 @@ impl Array {
                 data.len() - count * width
             ));
         }
+        room.check(count * decoded_width(descr))?;
         let mut numbers = numbers(descr, &data[..count * width]);
         if by_columns && shape.len() > 1 {
             numbers = match numbers {
@@ -111,30 +123,48 @@ impl Array {
 /// All arrays of a `.npz` archive by their names, in natural order; or the one of a `.npy` file.
 ///
 /// # Errors
-/// The file cannot be read or is damaged, or an array is of a type that is not read.
-pub fn read_arrays(path: &Path) -> Result<Vec<(String, Array)>, Error> {
+/// The file cannot be read, is damaged or exceeds the limits, or an array is of a type that is not read.
+pub fn read_arrays(path: &Path, limits: Limits) -> Result<Vec<(String, Array)>, Error> {
+    open_arrays(path, &Files::new(limits)).map(|(arrays, _)| arrays)
+}
+
+/// The same, with what the file may unpack to.
+pub(crate) fn open_arrays(
+    path: &Path,
+    files: &Files,
+) -> Result<(Vec<(String, Array)>, Room), Error> {
     if folder::has_extension(path, &["npy"]) {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        let array = Array::decode(&folder::read(path)?);
-        let array = array.map_err(|problem| unusable(path, problem))?;
-        return Ok(vec![(name.into_owned(), array)]);
+        let bytes = files.read(path)?;
+        let array = Array::decode(&bytes).map_err(|problem| unusable(path, problem))?;
+        return Ok((vec![(name.into_owned(), array)], files.room(bytes.len())));
     }
-    let file = File::open(path).map_err(|cause| folder::refused(path, cause))?;
-    archive(BufReader::new(file), path)
+    let (file, size) = files.open(path)?;
+    let room = files.room(size);
+    Ok((archive(BufReader::new(file), path, room)?, room))
 }
 
 /// The arrays of an archive in memory; `path` is the name used in errors.
 pub(crate) fn decode_archive(bytes: &[u8], path: &Path) -> Result<Vec<(String, Array)>, Error> {
-    archive(Cursor::new(bytes), path)
+    archive(
+        Cursor::new(bytes),
+        path,
+        Limits::default().room(bytes.len()),
+    )
 }
 
-fn archive(source: impl Read + Seek, path: &Path) -> Result<Vec<(String, Array)>, Error> {
+fn archive(
+    source: impl Read + Seek,
+    path: &Path,
+    room: Room,
+) -> Result<Vec<(String, Array)>, Error> {
     let damaged = |cause: String| Error::DamagedArchive {
         file: path.display().to_string(),
         cause,
     };
     let mut archive = ZipArchive::new(source).map_err(|cause| damaged(cause.to_string()))?;
     let mut arrays = Vec::new();
+    let mut taken = 0;
     for index in 0..archive.len() {
         let entry = archive
             .by_index(index)
@@ -144,11 +174,17 @@ fn archive(source: impl Read + Seek, path: &Path) -> Result<Vec<(String, Array)>
             continue;
         };
         let mut bytes = Vec::new();
-        let limit = LIMIT as u64;
-        let read = entry.take(limit).read_to_end(&mut bytes);
-        read.map_err(|cause| damaged(format!("{full_name}: {cause}")))?;
-        let array = Array::decode(&bytes);
+        let read = room.bound(entry).read_to_end(&mut bytes);
+        read.map_err(|cause| match beyond(&cause) {
+            Some(problem) => unusable(path, format!("{name}: {problem}")),
+            None => damaged(format!("{full_name}: {cause}")),
+        })?;
+        let array = Array::decode_within(&bytes, room);
         let array = array.map_err(|problem| unusable(path, format!("{name}: {problem}")))?;
+        // Entries may share their bytes, so that each is small and all of them are not.
+        taken += bytes.len().max(array.numbers.bytes());
+        room.check(taken)
+            .map_err(|problem| unusable(path, problem))?;
         arrays.push((name.to_owned(), array));
     }
     arrays.sort_by(|(left, _), (right, _)| natural_order(left, right));
@@ -174,6 +210,14 @@ fn element_width(descr: &str) -> Result<usize, String> {
         _ => Err(format!(
             "an array of type {descr:?}; booleans, integers and real numbers are read"
         )),
+    }
+}
+
+/// Bytes of an element once it is decoded; `descr` has passed [`element_width`].
+fn decoded_width(descr: &str) -> usize {
+    match descr.trim_start_matches(['<', '>', '|', '=']) {
+        "u1" => 1,
+        _ => size_of::<f32>(),
     }
 }
 

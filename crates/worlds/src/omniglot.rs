@@ -20,8 +20,9 @@ use rand::RngExt;
 use sha2::{Digest, Sha256};
 
 use self::originals::Found;
+use crate::files::{Files, is_named};
 use crate::images::{DATA_VARIABLE, check_folder, hexadecimal};
-use crate::{DataSet, Error, Images, Origin, Stream};
+use crate::{DataSet, Error, Images, Limits, Origin, Stream};
 
 /// Bytes of a reduced drawing: a bit per pixel, row by row, the first in the highest bit.
 const PACKED: usize = Images::SIZE / 8;
@@ -64,8 +65,9 @@ impl Omniglot {
     ///
     /// # Errors
     /// The folder or a part is missing or unreadable, an archive or image is damaged or not what it
-    /// should be, a character has no drawings, or an alphabet has fewer than four characters.
-    pub fn open(directory: &Path) -> Result<DataSet, Error> {
+    /// should be, a character has no drawings, or an alphabet has fewer than four characters, or the files
+    /// exceed the limits.
+    pub fn open(directory: &Path, limits: Limits) -> Result<DataSet, Error> {
         check_folder(directory, || {
             "the two parts of Omniglot (images_background and images_evaluation, each as .zip or \
              extracted)"
@@ -84,15 +86,16 @@ impl Omniglot {
                 .map(|folder| folder.display().to_string())
                 .join(" or "),
         };
+        let files = Files::new(limits);
         let mut found = Found::default();
         for part in PARTS {
             let Some(path) = chosen.and_then(|folder| within(folder, part)) else {
                 return Err(Error::NoOmniglotPart { part, looked_in });
             };
             if path.is_dir() {
-                found.read_folder(&path)?;
+                found.read_folder(&path, &files)?;
             } else {
-                found.read_archive(&path, part)?;
+                found.read_archive(&path, part, &files)?;
             }
         }
         let origin = Origin::Folder(chosen.unwrap_or(&folders[0]).clone());
@@ -107,13 +110,17 @@ impl Omniglot {
     ///
     /// # Errors
     /// As [`Omniglot::open`].
-    pub fn find(data: Option<&Path>) -> Result<DataSet, Error> {
-        Omniglot::find_with(data, env::var_os(DATA_VARIABLE))
+    pub fn find(data: Option<&Path>, limits: Limits) -> Result<DataSet, Error> {
+        Omniglot::find_with(data, env::var_os(DATA_VARIABLE), limits)
     }
 
-    fn find_with(data: Option<&Path>, variable: Option<OsString>) -> Result<DataSet, Error> {
+    fn find_with(
+        data: Option<&Path>,
+        variable: Option<OsString>,
+        limits: Limits,
+    ) -> Result<DataSet, Error> {
         if let Some(directory) = data {
-            return Omniglot::open(directory);
+            return Omniglot::open(directory, limits);
         }
         let Some(directory) = variable
             .filter(|value| !value.is_empty())
@@ -127,7 +134,7 @@ impl Omniglot {
         if directory.is_dir() && holds_none {
             return Omniglot::bundled();
         }
-        Omniglot::open(&directory).map_err(|cause| Error::FromEnvironment {
+        Omniglot::open(&directory, limits).map_err(|cause| Error::FromEnvironment {
             variable: DATA_VARIABLE,
             cause: Box::new(cause),
         })
@@ -153,7 +160,7 @@ fn within(folder: &Path, part: &str) -> Option<PathBuf> {
     if extracted.is_dir() {
         return Some(extracted);
     }
-    Some(folder.join(format!("{part}.zip"))).filter(|archive| archive.is_file())
+    Some(folder.join(format!("{part}.zip"))).filter(|archive| is_named(archive))
 }
 
 /// One character: its official number, from 1, and its drawings.
@@ -386,12 +393,15 @@ mod tests {
     fn a_variable_that_names_other_data_leaves_the_bundle() {
         let elsewhere = tempfile::tempdir().expect("a temporary folder can be made");
         for variable in [None, Some(OsString::new()), Some(elsewhere.path().into())] {
-            let found = Omniglot::find_with(None, variable).expect("the bundle is sound");
+            let found = Omniglot::find_with(None, variable, Limits::default())
+                .expect("the bundle is sound");
             assert_eq!(found.origin(), &Origin::Bundled);
         }
-        Omniglot::find_with(Some(elsewhere.path()), None).expect_err("an argument is meant");
+        Omniglot::find_with(Some(elsewhere.path()), None, Limits::default())
+            .expect_err("an argument is meant");
 
-        let error = Omniglot::find_with(None, Some("no-such-folder".into())).unwrap_err();
+        let error = Omniglot::find_with(None, Some("no-such-folder".into()), Limits::default())
+            .unwrap_err();
         let message = error.to_string();
         assert!(
             message.starts_with("data folder no-such-folder does not exist; "),
@@ -400,7 +410,8 @@ mod tests {
         assert!(message.contains(DATA_VARIABLE), "{message}");
 
         fs::create_dir(elsewhere.path().join(PARTS[0])).expect("the folder can be written");
-        let error = Omniglot::find_with(None, Some(elsewhere.path().into())).unwrap_err();
+        let error = Omniglot::find_with(None, Some(elsewhere.path().into()), Limits::default())
+            .unwrap_err();
         assert!(error.to_string().contains(DATA_VARIABLE), "{error}");
     }
 

@@ -6,11 +6,12 @@ mod rows;
 use std::path::Path;
 
 use crate::corpus::{Corpus, Parts, Recording};
+use crate::files::Files;
 use crate::folder::{has_extension, unusable};
 use crate::npy;
 use crate::picture::FrameSettings;
 use crate::table::Table;
-use crate::{Error, Origin, Video};
+use crate::{Error, Limits, Origin, Video};
 
 /// Where a user's own sequences are read.
 #[derive(Clone, Copy, Debug)]
@@ -36,8 +37,9 @@ impl Own {
     ///
     /// # Errors
     /// The file cannot be read or is damaged, a number is not finite, steps differ in width, a
-    /// sequence is empty.
-    pub fn open(path: &Path, frame: FrameSettings) -> Result<Corpus, Error> {
+    /// sequence is empty, or the files exceed the limits.
+    pub fn open(path: &Path, frame: FrameSettings, limits: Limits) -> Result<Corpus, Error> {
+        let files = Files::new(limits);
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         if !path.exists() {
             return Err(unusable(
@@ -46,11 +48,13 @@ impl Own {
             ));
         }
         let (shape, parts) = if has_extension(path, &["npz", "npy"]) {
-            arrays::sequences(npy::read_arrays(path)?).map_err(|problem| unusable(path, problem))?
+            let (arrays, room) = npy::open_arrays(path, &files)?;
+            arrays::sequences(arrays, room).map_err(|problem| unusable(path, problem))?
         } else if has_extension(path, &["csv"]) {
-            rows::sequences(Table::read(path)?).map_err(|problem| unusable(path, problem))?
+            let table = Table::read(path, &files)?;
+            rows::sequences(table).map_err(|problem| unusable(path, problem))?
         } else {
-            return Video::open(path, frame);
+            return Video::open(path, frame, limits);
         };
         let origin = Origin::Folder(path.to_owned());
         Ok(Corpus::new(&*name, shape, parts, origin, Vec::new()))
@@ -79,7 +83,7 @@ pub(super) mod tests {
 
     pub(crate) fn open(name: &str, bytes: &[u8]) -> Result<Corpus, String> {
         let (_folder, path) = written(name, bytes);
-        let opened = Own::open(&path, FrameSettings::default());
+        let opened = Own::open(&path, FrameSettings::default(), Limits::default());
         opened.map_err(|error| {
             let text = error.to_string();
             assert!(!text.contains('\n'), "{text}");
@@ -102,9 +106,10 @@ pub(super) mod tests {
             fs::create_dir(&inner).unwrap();
             fs::write(inner.join("1.png"), encode_png(&uniform(8, 8, 9))).unwrap();
         }
-        let corpus = Own::open(folder.path(), FrameSettings::default()).unwrap();
+        let open = |path: &Path| Own::open(path, FrameSettings::default(), Limits::default());
+        let corpus = open(folder.path()).unwrap();
         assert_eq!(counts(&corpus), [1, 0, 1]);
-        let error = Own::open(&folder.path().join("none"), FrameSettings::default()).unwrap_err();
+        let error = open(&folder.path().join("none")).unwrap_err();
         assert!(
             error
                 .to_string()

@@ -10,6 +10,7 @@
 //!   `(steps, 88)` arrays of 0 and 1.
 
 mod files;
+mod json;
 mod mat;
 mod midi;
 
@@ -20,9 +21,10 @@ use std::path::{Path, PathBuf};
 use self::files::{read_file, songs};
 pub use self::midi::MidiSettings;
 use crate::corpus::{Corpus, Parts, Recording, Values};
+use crate::files::{Files, is_named};
 use crate::folder::{self, has_extension, unusable};
 use crate::images::{DATA_VARIABLE, check_folder};
-use crate::{Error, FrameShape, Origin};
+use crate::{Error, FrameShape, Limits, Origin};
 
 /// Which notes sound, step after step; at least one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -174,23 +176,25 @@ impl PianoRolls {
     pub fn bundled() -> Result<Corpus, Error> {
         let bytes = include_bytes!("../../../data/music/jsb_chorales.json.gz");
         let file = Path::new("bundled jsb_chorales.json.gz");
-        let songs = songs(bytes, file)?;
-        Ok(corpus(Music::JsbChorales.name(), songs, Origin::Bundled))
+        let songs = songs(bytes, file, Limits::default().room(bytes.len()))?;
+        let name = Music::JsbChorales.name();
+        Ok(corpus(name, songs, Origin::Bundled, Vec::new()))
     }
 
     /// A standard set, from a file in `directory` or in its folder `music`.
     ///
     /// # Errors
     /// The folder or the file is missing, unreadable or damaged, a note is out of range, a song is
-    /// empty.
-    pub fn open_set(music: Music, directory: &Path) -> Result<Corpus, Error> {
+    /// empty, or the file exceeds the limits.
+    pub fn open_set(music: Music, directory: &Path, limits: Limits) -> Result<Corpus, Error> {
         let files = music.files();
         let wanted = || format!("one of {}", files.join(", "));
         check_folder(directory, wanted)?;
         match find_file(music, directory) {
             Some(path) => {
-                let parts = read_file(&path)?;
-                Ok(corpus(music.name(), parts, Origin::Folder(path)))
+                let parts = read_file(&path, &Files::new(limits))?;
+                let origin = Origin::Folder(path);
+                Ok(corpus(music.name(), parts, origin, Vec::new()))
             }
             None => Err(unusable(
                 directory,
@@ -208,17 +212,18 @@ impl PianoRolls {
     ///
     /// # Errors
     /// As [`PianoRolls::open_set`], and where a set that is not bundled is nowhere.
-    pub fn find(music: Music, data: Option<&Path>) -> Result<Corpus, Error> {
-        PianoRolls::find_with(music, data, env::var_os(DATA_VARIABLE))
+    pub fn find(music: Music, data: Option<&Path>, limits: Limits) -> Result<Corpus, Error> {
+        PianoRolls::find_with(music, data, env::var_os(DATA_VARIABLE), limits)
     }
 
     fn find_with(
         music: Music,
         data: Option<&Path>,
         variable: Option<OsString>,
+        limits: Limits,
     ) -> Result<Corpus, Error> {
         if let Some(directory) = data {
-            return PianoRolls::open_set(music, directory);
+            return PianoRolls::open_set(music, directory, limits);
         }
         let bundled = music == Music::JsbChorales;
         let variable = variable
@@ -232,7 +237,8 @@ impl PianoRolls {
                 PianoRolls::bundled()
             }
             Some(directory) => {
-                PianoRolls::open_set(music, &directory).map_err(|cause| Error::FromEnvironment {
+                let read = PianoRolls::open_set(music, &directory, limits);
+                read.map_err(|cause| Error::FromEnvironment {
                     variable: DATA_VARIABLE,
                     cause: Box::new(cause),
                 })
@@ -252,48 +258,50 @@ impl PianoRolls {
     /// divide the songs of a folder; otherwise a tenth is for validation and a tenth for the test.
     ///
     /// # Errors
-    /// A file is missing, unreadable or damaged, a note is out of range, a song is empty.
-    pub fn open(path: &Path, settings: MidiSettings) -> Result<Corpus, Error> {
+    /// A file is missing, unreadable or damaged, a note is out of range, a song is empty, or the files
+    /// exceed the limits.
+    pub fn open(path: &Path, settings: MidiSettings, limits: Limits) -> Result<Corpus, Error> {
+        let files = Files::new(limits);
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         let origin = Origin::Folder(path.to_owned());
-        if path.is_file() && !has_extension(path, &["mid", "midi"]) {
-            return Ok(corpus(&name, read_file(path)?, origin));
+        if is_named(path) && !has_extension(path, &["mid", "midi"]) {
+            return Ok(corpus(&name, read_file(path, &files)?, origin, Vec::new()));
         }
-        if path.is_file() {
+        if is_named(path) {
+            let roll = Roll::open_midi(path, settings, &files)?;
             let parts = Parts {
-                test: vec![(path.display().to_string(), Roll::read_midi(path, settings)?)],
+                test: vec![(path.display().to_string(), roll)],
                 ..Parts::default()
             };
-            return Ok(corpus(&name, parts, origin));
+            return Ok(corpus(&name, parts, origin, Vec::new()));
         }
         check_folder(path, || "MIDI files (.mid, .midi)".to_owned())?;
-        let files = folder::files(path, &["mid", "midi"])?;
-        if files.is_empty() {
+        let found = files.list(path, &["mid", "midi"])?;
+        if found.is_empty() {
             return Err(unusable(path, "holds no MIDI files (.mid, .midi)"));
         }
-        let named = files
+        let named = found
             .into_iter()
             .map(|file| (folder::within(path, &file), file));
-        let parts = folder::parts(path, named.collect())?;
-        let songs = parts.try_map(|files| {
-            files
+        let parts = folder::parts(path, named.collect(), &files)?;
+        let songs = parts.try_map(|songs| {
+            songs
                 .into_iter()
                 .map(|file| {
-                    Ok((
-                        folder::within(path, &file),
-                        Roll::read_midi(&file, settings)?,
-                    ))
+                    let roll = Roll::open_midi(&file, settings, &files)?;
+                    files.keep(&file, size_of_val(roll.steps()))?;
+                    Ok((folder::within(path, &file), roll))
                 })
                 .collect::<Result<Vec<_>, Error>>()
         })?;
-        Ok(corpus(&name, songs, origin))
+        Ok(corpus(&name, songs, origin, files.notes()))
     }
 }
 
 /// Songs with their names.
 type Songs = Parts<Vec<(String, Roll)>>;
 
-fn corpus(name: &str, songs: Songs, origin: Origin) -> Corpus {
+fn corpus(name: &str, songs: Songs, origin: Origin, notes: Vec<String>) -> Corpus {
     let recordings = |songs: Vec<(String, Roll)>| {
         songs
             .into_iter()
@@ -308,14 +316,14 @@ fn corpus(name: &str, songs: Songs, origin: Origin) -> Corpus {
         valid: recordings(songs.valid),
         test: recordings(songs.test),
     };
-    Corpus::new(name, PianoRolls::FRAME, parts, origin, Vec::new())
+    Corpus::new(name, PianoRolls::FRAME, parts, origin, notes)
 }
 
 fn find_file(music: Music, directory: &Path) -> Option<PathBuf> {
     [directory.to_owned(), directory.join("music")]
         .iter()
         .flat_map(|folder| music.files().map(|file| folder.join(file)))
-        .find(|path| path.is_file())
+        .find(|path| is_named(path))
 }
 
 #[cfg(test)]
@@ -371,8 +379,8 @@ mod tests {
             let (Some(json), Some(mat)) = (shared(json), shared(mat)) else {
                 continue;
             };
-            let json = PianoRolls::open(&json, MidiSettings::default()).unwrap();
-            let mat = PianoRolls::open(&mat, MidiSettings::default()).unwrap();
+            let json = PianoRolls::open(&json, MidiSettings::default(), Limits::default()).unwrap();
+            let mat = PianoRolls::open(&mat, MidiSettings::default(), Limits::default()).unwrap();
             assert_eq!(Part::ALL.map(|part| mat.recordings(part).len()), counts);
             assert_eq!(Part::ALL.map(|part| mat.total_steps(part)), steps);
             for part in Part::ALL {
@@ -381,7 +389,12 @@ mod tests {
                     "{music:?} {part}"
                 );
             }
-            let found = PianoRolls::find(music, Some(Path::new("../../../shared/data"))).unwrap();
+            let found = PianoRolls::find(
+                music,
+                Some(Path::new("../../../shared/data")),
+                Limits::default(),
+            )
+            .unwrap();
             assert_eq!(found.fingerprint(), mat.fingerprint());
             assert_eq!(found.name(), music.name());
         }
@@ -391,7 +404,7 @@ mod tests {
     fn a_set_is_found_by_argument_variable_or_bundle() {
         let empty = tempfile::tempdir().unwrap();
         let find = |music, data, variable: Option<&Path>| {
-            PianoRolls::find_with(music, data, variable.map(OsString::from))
+            PianoRolls::find_with(music, data, variable.map(OsString::from), Limits::default())
         };
         let bundled = find(Music::JsbChorales, None, Some(empty.path())).unwrap();
         assert_eq!(bundled.origin(), &Origin::Bundled);

@@ -6,6 +6,8 @@ use zune_core::colorspace::ColorSpace;
 use zune_core::options::DecoderOptions;
 use zune_jpeg::JpegDecoder;
 
+use crate::files::Room;
+
 /// Most rows or columns of a picture.
 const LARGEST: usize = 16_384;
 
@@ -67,10 +69,10 @@ impl FrameSettings {
 impl Picture {
     /// Decodes PNG or JPEG, told apart by their first bytes; transparency is left out. The error is
     /// one line without the name of the file.
-    pub fn decode(bytes: &[u8]) -> Result<Picture, String> {
+    pub fn decode(bytes: &[u8], room: Room) -> Result<Picture, String> {
         match bytes {
-            [0x89, b'P', b'N', b'G', ..] => png(bytes),
-            [0xff, 0xd8, ..] => jpeg(bytes),
+            [0x89, b'P', b'N', b'G', ..] => png(bytes, room),
+            [0xff, 0xd8, ..] => jpeg(bytes, room),
             [] => Err("an empty file".to_owned()),
             _ => Err("neither a PNG nor a JPEG picture".to_owned()),
         }
@@ -166,22 +168,29 @@ impl Areas {
     }
 }
 
-fn check_size(height: usize, width: usize) -> Result<(), String> {
+/// Refuses what would take too much memory before it is decoded: `bytes` are those of a pixel meanwhile.
+pub(crate) fn check_size(
+    height: usize,
+    width: usize,
+    bytes: usize,
+    room: Room,
+) -> Result<(), String> {
     if (1..=LARGEST).contains(&height) && (1..=LARGEST).contains(&width) {
-        return Ok(());
+        return room.check(height * width * bytes);
     }
     Err(format!(
         "a picture of {height} x {width} pixels; from 1 to {LARGEST} a side are read"
     ))
 }
 
-fn png(bytes: &[u8]) -> Result<Picture, String> {
+fn png(bytes: &[u8], room: Room) -> Result<Picture, String> {
     let damaged = |cause: png::DecodingError| format!("damaged PNG picture ({cause})");
     let mut decoder = png::Decoder::new(Cursor::new(bytes));
     decoder.set_transformations(png::Transformations::normalize_to_color8());
     let mut reader = decoder.read_info().map_err(damaged)?;
     let (width, height) = (reader.info().width as usize, reader.info().height as usize);
-    check_size(height, width)?;
+    let samples = reader.output_color_type().0.samples();
+    check_size(height, width, samples, room)?;
     let size = reader
         .output_buffer_size()
         .ok_or("a PNG picture that is too large")?;
@@ -205,7 +214,10 @@ fn png(bytes: &[u8]) -> Result<Picture, String> {
     })
 }
 
-fn jpeg(bytes: &[u8]) -> Result<Picture, String> {
+fn jpeg(bytes: &[u8], room: Room) -> Result<Picture, String> {
+    /// Bytes that the decoder takes for a pixel: three for the colours, and twice as many for the
+    /// coefficients of a picture that comes in several scans.
+    const DECODING: usize = 9;
     let damaged = |cause: &dyn std::fmt::Display| {
         let cause = cause.to_string();
         let line = cause.lines().find(|line| !line.trim().is_empty());
@@ -225,10 +237,11 @@ fn jpeg(bytes: &[u8]) -> Result<Picture, String> {
         .set_max_height(LARGEST)
         .jpeg_set_out_colorspace(ColorSpace::RGB);
     let mut decoder = JpegDecoder::new_with_options(Cursor::new(bytes), options);
-    let pixels = decoder.decode().map_err(|cause| damaged(&cause))?;
+    decoder.decode_headers().map_err(|cause| damaged(&cause))?;
     let size = decoder.dimensions();
     let (width, height) = size.ok_or_else(|| damaged(&"it has no size"))?;
-    check_size(height, width)?;
+    check_size(height, width, DECODING, room)?;
+    let pixels = decoder.decode().map_err(|cause| damaged(&cause))?;
     if pixels.len() != height * width * 3 {
         return Err(damaged(&format!(
             "{} bytes for {height} x {width} pixels",
@@ -248,6 +261,7 @@ pub(crate) mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::Limits;
 
     pub(crate) fn encode_png(picture: &Picture) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -271,6 +285,10 @@ pub(crate) mod tests {
             channels: 1,
             pixels: vec![grey; height * width],
         }
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Picture, String> {
+        Picture::decode(bytes, Limits::default().room(bytes.len()))
     }
 
     fn settings(side: usize, colour: bool, fit: Fit) -> FrameSettings {
@@ -321,7 +339,7 @@ pub(crate) mod tests {
             let mean = |pixels: &[u8]| pixels.iter().map(|&pixel| f64::from(pixel)).sum::<f64>() / pixels.len() as f64;
             let frame = picture.frame(&settings(side, false, fit));
             prop_assert!((mean(&frame) - mean(&picture.pixels)).abs() <= 0.51);
-            let png = Picture::decode(&encode_png(&picture)).unwrap();
+            let png = decode(&encode_png(&picture)).unwrap();
             prop_assert_eq!(png, picture);
         }
     }
@@ -330,25 +348,58 @@ pub(crate) mod tests {
     fn damaged_pictures_are_refused() {
         let png = encode_png(&uniform(8, 8, 3));
         for length in 0..png.len() - 12 {
-            let error = Picture::decode(&png[..length]).unwrap_err();
+            let error = decode(&png[..length]).unwrap_err();
             assert!(!error.contains('\n'), "{error}");
         }
-        assert!(Picture::decode(b"GIF89a").unwrap_err().contains("neither"));
+        assert!(decode(b"GIF89a").unwrap_err().contains("neither"));
         for length in 2..JPEG.len() - 2 {
-            let error = Picture::decode(&JPEG[..length]).unwrap_err();
+            let error = decode(&JPEG[..length]).unwrap_err();
             assert!(!error.contains('\n'), "{length}: {error}");
         }
     }
 
     #[test]
     fn jpeg_is_read() {
-        let picture = Picture::decode(JPEG).unwrap();
+        let picture = decode(JPEG).unwrap();
         assert_eq!((picture.height, picture.width, picture.channels), (8, 8, 3));
         assert!(
             picture.pixels.iter().all(|&pixel| pixel.abs_diff(200) <= 4),
             "{:?}",
             &picture.pixels[..3]
         );
+    }
+
+    /// 120 bytes of PNG would be a gigabyte of pixels.
+    #[test]
+    fn sizes_are_looked_at_before_pixels_are_made() {
+        let mut huge = encode_png(&uniform(8, 8, 3));
+        huge[16..24].copy_from_slice(&[0, 0, 0x40, 0, 0, 0, 0x40, 0]);
+        let checksum = crc(&huge[12..29]);
+        huge[29..33].copy_from_slice(&checksum.to_be_bytes());
+        let room = Limits {
+            unpacked_bytes: 1 << 20,
+            ..Limits::default()
+        }
+        .room(huge.len());
+        let error = Picture::decode(&huge, room).unwrap_err();
+        assert!(error.contains("raise data.max_unpacked_bytes"), "{error}");
+        let mut huge = JPEG.to_vec();
+        let frame = huge
+            .windows(2)
+            .position(|pair| pair == [0xff, 0xc0])
+            .unwrap();
+        huge[frame + 5..frame + 9].copy_from_slice(&[0x40, 0, 0x40, 0]);
+        let error = Picture::decode(&huge, room).unwrap_err();
+        assert!(error.contains("raise data.max_unpacked_bytes"), "{error}");
+    }
+
+    /// The checksum of a chunk of PNG (its annex D).
+    fn crc(bytes: &[u8]) -> u32 {
+        let step = |crc: u32| (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg());
+        let sum = bytes.iter().fold(u32::MAX, |crc, &byte| {
+            (0..8).fold(crc ^ u32::from(byte), |crc, _| step(crc))
+        });
+        !sum
     }
 
     /// 8 x 8 grey pixels of about 200.

@@ -19,9 +19,10 @@ use std::path::{Path, PathBuf};
 use self::reader::Reader;
 pub use self::timit::SaSentences;
 use crate::corpus::{Corpus, Part, Parts};
+use crate::files::{Files, is_named};
 use crate::folder::{self, unusable};
 use crate::images::{DATA_VARIABLE, check_folder};
-use crate::{Error, FrameShape, Origin};
+use crate::{Error, FrameShape, Limits, Origin};
 
 /// Extensions of recordings.
 const EXTENSIONS: [&str; 3] = ["wav", "sph", "nist"];
@@ -92,7 +93,7 @@ impl Speech {
     /// # Errors
     /// Only where the program was built from damaged files.
     pub fn bundled() -> Result<Corpus, Error> {
-        let mut reader = Reader::default();
+        let mut reader = Reader::new(Limits::default());
         let mut parts = Parts::default();
         for &(name, bytes) in BUNDLED {
             let part = name.split_once('/').and_then(|(part, _)| Part::named(part));
@@ -108,7 +109,7 @@ impl Speech {
     ///
     /// # Errors
     /// The set is not there or not laid out as it should be, or as [`Speech::open`].
-    pub fn open_set(set: SpeechSet, directory: &Path) -> Result<Corpus, Error> {
+    pub fn open_set(set: SpeechSet, directory: &Path, limits: Limits) -> Result<Corpus, Error> {
         check_folder(directory, || format!("recordings of {}", set.name()))?;
         let named = set.folders().iter();
         let within =
@@ -117,11 +118,11 @@ impl Speech {
         let chosen = candidates.find(|folder| folder.is_dir());
         let folder = chosen.as_deref().unwrap_or(directory);
         match set {
-            SpeechSet::LibriSpeech => Speech::open_named(folder, set.name()),
-            SpeechSet::SpokenDigits => {
-                Speech::open_files(set.name(), spoken_digits::files(folder)?)
-            }
-            SpeechSet::Timit => Speech::timit(folder, SaSentences::Keep),
+            SpeechSet::LibriSpeech => Speech::open_named(folder, set.name(), limits),
+            SpeechSet::SpokenDigits => Speech::open_files(set.name(), limits, |files| {
+                spoken_digits::files(folder, files)
+            }),
+            SpeechSet::Timit => Speech::timit(folder, SaSentences::Keep, limits),
         }
     }
 
@@ -130,19 +131,20 @@ impl Speech {
     ///
     /// # Errors
     /// As [`Speech::open_set`], and where a set that is not bundled is nowhere.
-    pub fn find(set: SpeechSet, data: Option<&Path>) -> Result<Corpus, Error> {
-        Speech::find_with(set, data, env::var_os(DATA_VARIABLE))
+    pub fn find(set: SpeechSet, data: Option<&Path>, limits: Limits) -> Result<Corpus, Error> {
+        Speech::find_with(set, data, env::var_os(DATA_VARIABLE), limits)
     }
 
     fn find_with(
         set: SpeechSet,
         data: Option<&Path>,
         variable: Option<OsString>,
+        limits: Limits,
     ) -> Result<Corpus, Error> {
         match (data, variable.filter(|value| !value.is_empty())) {
-            (Some(directory), _) => Speech::open_set(set, directory),
+            (Some(directory), _) => Speech::open_set(set, directory, limits),
             (None, Some(directory)) => {
-                let read = Speech::open_set(set, Path::new(&directory));
+                let read = Speech::open_set(set, Path::new(&directory), limits);
                 read.map_err(|cause| Error::FromEnvironment {
                     variable: DATA_VARIABLE,
                     cause: Box::new(cause),
@@ -163,16 +165,16 @@ impl Speech {
     /// divide them; otherwise a tenth is for validation and a tenth for the test.
     ///
     /// # Errors
-    /// A file is missing, unreadable, damaged, or shorter than a frame.
-    pub fn open(path: &Path) -> Result<Corpus, Error> {
+    /// A file is missing, unreadable, damaged, or shorter than a frame, or the files exceed the limits.
+    pub fn open(path: &Path, limits: Limits) -> Result<Corpus, Error> {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        Speech::open_named(path, &name)
+        Speech::open_named(path, &name, limits)
     }
 
-    fn open_named(path: &Path, name: &str) -> Result<Corpus, Error> {
-        let mut reader = Reader::default();
+    fn open_named(path: &Path, name: &str, limits: Limits) -> Result<Corpus, Error> {
+        let mut reader = Reader::new(limits);
         let origin = Origin::Folder(path.to_owned());
-        if path.is_file() {
+        if is_named(path) {
             let parts = Parts {
                 test: vec![reader.read(path, path.display().to_string())?],
                 ..Parts::default()
@@ -180,9 +182,10 @@ impl Speech {
             return Ok(reader.corpus(name, parts, origin));
         }
         check_folder(path, || "recordings (.wav, .sph)".to_owned())?;
-        let files = folder::files(path, &EXTENSIONS)?;
+        let files = reader.files.list(path, &EXTENSIONS)?;
         if files.is_empty() {
-            let others = folder::files(path, &["flac", "mp3", "ogg", "m4a", "aif", "aiff"])?;
+            let others = ["flac", "mp3", "ogg", "m4a", "aif", "aiff"];
+            let others = reader.files.list(path, &others)?;
             return Err(match others.first() {
                 Some(other) => unusable(other, "not read; convert the recordings to WAV"),
                 None => unusable(path, "holds no recordings (.wav, .sph)"),
@@ -191,7 +194,7 @@ impl Speech {
         let named = files
             .into_iter()
             .map(|file| (folder::within(path, &file), file));
-        let parts = folder::parts(path, named.collect())?;
+        let parts = folder::parts(path, named.collect(), &reader.files)?;
         let parts = reader.read_all(path, parts)?;
         Ok(reader.corpus(name, parts, origin))
     }
@@ -205,18 +208,25 @@ impl Speech {
     ///
     /// # Errors
     /// The folders are not there, or as [`Speech::open`].
-    pub fn timit(directory: &Path, sa_sentences: SaSentences) -> Result<Corpus, Error> {
-        let files = timit::files(directory, sa_sentences)?;
-        Speech::open_files(SpeechSet::Timit.name(), files)
+    pub fn timit(
+        directory: &Path,
+        sa_sentences: SaSentences,
+        limits: Limits,
+    ) -> Result<Corpus, Error> {
+        Speech::open_files(SpeechSet::Timit.name(), limits, |files| {
+            timit::files(directory, sa_sentences, files)
+        })
     }
 
-    /// Recordings of each part, which lie in the folder.
+    /// Recordings of each part, which lie in the folder that `find` names.
     fn open_files(
         name: &str,
-        (folder, files): (PathBuf, Parts<Vec<PathBuf>>),
+        limits: Limits,
+        find: impl FnOnce(&Files) -> Result<(PathBuf, Parts<Vec<PathBuf>>), Error>,
     ) -> Result<Corpus, Error> {
-        let mut reader = Reader::default();
-        let parts = reader.read_all(&folder, files)?;
+        let mut reader = Reader::new(limits);
+        let (folder, found) = find(&reader.files)?;
+        let parts = reader.read_all(&folder, found)?;
         Ok(reader.corpus(name, parts, Origin::Folder(folder)))
     }
 }
@@ -317,7 +327,8 @@ mod tests {
     fn the_free_sets_are_read() {
         if shared("librispeech_subset").is_some() {
             let data = Path::new("../../../shared/data");
-            let speech = Speech::find(SpeechSet::LibriSpeech, Some(data)).unwrap();
+            let speech =
+                Speech::find(SpeechSet::LibriSpeech, Some(data), Limits::default()).unwrap();
             assert_eq!(counts(&speech), [114, 50, 50]);
             let bundled = Speech::bundled().unwrap();
             for part in Part::ALL {
@@ -331,7 +342,8 @@ mod tests {
             }
         }
         if let Some(folder) = shared("fsdd") {
-            let digits = Speech::open_set(SpeechSet::SpokenDigits, &folder).unwrap();
+            let digits =
+                Speech::open_set(SpeechSet::SpokenDigits, &folder, Limits::default()).unwrap();
             assert_eq!(counts(&digits), [2565, 135, 300]);
             let resampled =
                 "3000 recordings resampled from 8000 to 16000 Hz (first 0_george_5.wav)";
@@ -356,7 +368,7 @@ mod tests {
             fs::write(folder.path().join(name), Sound::wav_bytes(rate, &hum(2000))).unwrap();
         }
         fs::write(folder.path().join("read me.txt"), "no recording").unwrap();
-        let speech = Speech::open(folder.path()).unwrap();
+        let speech = Speech::open(folder.path(), Limits::default()).unwrap();
         assert_eq!(counts(&speech), [1, 1, 1]);
         let [note] = speech.notes() else {
             panic!("{:?}", speech.notes());
@@ -365,7 +377,7 @@ mod tests {
             note.starts_with("2 recordings resampled from 8000 to 16000 Hz (first "),
             "{note}"
         );
-        let single = Speech::open(&folder.path().join("b.wav")).unwrap();
+        let single = Speech::open(&folder.path().join("b.wav"), Limits::default()).unwrap();
         assert_eq!(single.total_steps(Part::Test), 20);
         assert_eq!(single.notes().len(), 1);
     }
@@ -373,7 +385,11 @@ mod tests {
     #[test]
     fn bad_recordings_are_refused_by_name() {
         let folder = tempfile::tempdir().unwrap();
-        let refused = |path: &Path| Speech::open(path).unwrap_err().to_string();
+        let refused = |path: &Path| {
+            Speech::open(path, Limits::default())
+                .unwrap_err()
+                .to_string()
+        };
         assert!(refused(folder.path()).ends_with("holds no recordings (.wav, .sph)"));
         let flac = folder.path().join("x.FLAC");
         fs::write(&flac, b"fLaC").unwrap();
@@ -390,9 +406,10 @@ mod tests {
         fs::write(&path, b"RIFF").unwrap();
         assert!(refused(folder.path()).contains("short.wav: truncated WAV file"));
         assert!(refused(&folder.path().join("none")).contains("does not exist"));
-        let digits = Speech::open_set(SpeechSet::SpokenDigits, folder.path()).unwrap_err();
+        let digits = Speech::open_set(SpeechSet::SpokenDigits, folder.path(), Limits::default())
+            .unwrap_err();
         assert!(digits.to_string().contains("must be named"), "{digits}");
-        let error = Speech::find_with(SpeechSet::Timit, None, None).unwrap_err();
+        let error = Speech::find_with(SpeechSet::Timit, None, None, Limits::default()).unwrap_err();
         assert!(
             error
                 .to_string()

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use crate::Error;
-use crate::folder::{self, unusable};
+use crate::files::{Files, Room};
+use crate::folder::unusable;
 
 /// A header and rows of as many fields each, blank lines left out.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,17 +16,17 @@ pub(crate) struct Table {
 
 impl Table {
     /// Reads a table.
-    pub fn read(path: &Path) -> Result<Table, Error> {
-        let bytes = folder::read(path)?;
+    pub fn read(path: &Path, files: &Files) -> Result<Table, Error> {
+        let bytes = files.read(path)?;
         let text = std::str::from_utf8(&bytes)
             .map_err(|cause| unusable(path, format!("not a text in UTF-8: {cause}")))?;
-        Table::parse(text).map_err(|problem| unusable(path, problem))
+        Table::parse(text, files.room(bytes.len())).map_err(|problem| unusable(path, problem))
     }
 
     /// The error is one line without the name of the file.
-    pub fn parse(text: &str) -> Result<Table, String> {
+    pub fn parse(text: &str, room: Room) -> Result<Table, String> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let mut rows = rows(text)?.into_iter();
+        let mut rows = rows(text, room)?.into_iter();
         let (_, header) = rows.next().ok_or("an empty table, a header is needed")?;
         let rows: Vec<_> = rows.collect();
         for (line, fields) in &rows {
@@ -48,13 +49,17 @@ impl Table {
 }
 
 /// All rows but blank lines, each with the number of the line it begins in.
-fn rows(text: &str) -> Result<Vec<(usize, Vec<String>)>, String> {
-    let mut rows = Vec::new();
+fn rows(text: &str, room: Room) -> Result<Vec<(usize, Vec<String>)>, String> {
+    /// Bytes that an allocation takes beside what it holds.
+    const ALLOCATION: usize = 16;
+    let mut taken = 0;
+    let mut rows: Vec<(usize, Vec<String>)> = Vec::new();
     let mut rest = text;
     let mut line = 1;
     while !rest.is_empty() {
         let begun = line;
-        let mut fields = Vec::new();
+        let width = rows.first().map_or(0, |(_, header)| header.len());
+        let mut fields = Vec::with_capacity(width);
         loop {
             let (field, after) = match rest.trim_start_matches([' ', '\t']).strip_prefix('"') {
                 Some(quoted) => quoted_field(quoted)
@@ -65,6 +70,8 @@ fn rows(text: &str) -> Result<Vec<(usize, Vec<String>)>, String> {
                 }
             };
             line += field.matches('\n').count();
+            taken += size_of::<String>() + field.len() + ALLOCATION;
+            room.check(taken)?;
             fields.push(field);
             let after = after.trim_start_matches([' ', '\t', '\r']);
             if let Some(next) = after.strip_prefix(',') {
@@ -80,6 +87,7 @@ fn rows(text: &str) -> Result<Vec<(usize, Vec<String>)>, String> {
             break;
         }
         if fields.iter().any(|field| !field.is_empty()) || fields.len() > 1 {
+            taken += size_of::<(usize, Vec<String>)>() + ALLOCATION;
             rows.push((begun, fields));
         }
     }
@@ -107,11 +115,12 @@ fn quoted_field(text: &str) -> Option<(String, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Limits;
 
     #[test]
     fn fields_lines_and_marks() {
         let text = "\u{feff}a, b,c\r\n1,\"x, \"\"y\"\"\nz\" ,3\r\n\r\n ,,\n4,5,6";
-        let table = Table::parse(text).unwrap();
+        let table = Table::parse(text, Limits::default().room(text.len())).unwrap();
         assert_eq!(table.header, ["a", "b", "c"]);
         assert_eq!(table.column(&["c", "b"]), Some(1));
         let rows = [
@@ -126,7 +135,8 @@ mod tests {
 
     #[test]
     fn bad_tables_are_refused() {
-        let refused = |text: &str| Table::parse(text).unwrap_err();
+        let refused =
+            |text: &str| Table::parse(text, Limits::default().room(text.len())).unwrap_err();
         assert_eq!(
             refused("a,b\n1,2\n3\n"),
             "line 3: 1 fields, but the header has 2"

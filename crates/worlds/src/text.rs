@@ -34,10 +34,11 @@ pub use self::vocabulary::{Frequency, Vocabulary};
 use self::words::Interner;
 pub use self::words::WordStyle;
 use crate::corpus::Parts;
+use crate::files::{Files, is_named};
 use crate::folder::{self, unusable};
 use crate::images::{DATA_VARIABLE, check_folder, hexadecimal};
 use crate::sequence::check;
-use crate::{Error, Origin, Part};
+use crate::{Error, Limits, Origin, Part};
 
 /// A text known by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -135,11 +136,12 @@ impl Text {
             include_bytes!("../../../data/text/pg1342.txt.gz"),
             include_bytes!("../../../data/text/pg1661.txt.gz"),
         ];
-        let mut read = Reading::default();
+        let mut read = Reading::new(Limits::default());
         for book in books {
+            let room = read.files.room(book.len());
             let words = read
                 .interner
-                .read(book, "bundled book", WordStyle::Running)?;
+                .read(book, "bundled book", WordStyle::Running, room)?;
             read.divide(words);
         }
         read.finish(TextSet::Books.name(), Origin::Bundled, settings)
@@ -152,11 +154,13 @@ impl Text {
     /// The training part of WikiText may be missing if the settings have a vocabulary or placeholders.
     ///
     /// # Errors
-    /// A folder or file is missing, unreadable, not UTF-8, or empty; the settings are impossible.
+    /// A folder or file is missing, unreadable, not UTF-8, or empty; the files exceed the limits; the
+    /// settings are impossible.
     pub fn open_set(
         set: TextSet,
         directory: &Path,
         settings: &TextSettings,
+        limits: Limits,
     ) -> Result<Text, Error> {
         check_folder(directory, || match set {
             TextSet::Books => "texts (.txt or .txt.gz)".to_owned(),
@@ -165,8 +169,8 @@ impl Text {
         let folder = set.folder_in(directory);
         let folder = folder.as_deref().unwrap_or(directory);
         match set {
-            TextSet::Books => open_folder(folder, WordStyle::Running, set.name(), settings),
-            _ => open_splits(folder, WordStyle::Spaced, set.name(), settings),
+            TextSet::Books => open_folder(folder, WordStyle::Running, set.name(), settings, limits),
+            _ => open_splits(folder, WordStyle::Spaced, set.name(), settings, limits),
         }
     }
 
@@ -176,8 +180,13 @@ impl Text {
     ///
     /// # Errors
     /// As [`Text::open_set`], and where a text that is not bundled is nowhere.
-    pub fn find(set: TextSet, data: Option<&Path>, settings: &TextSettings) -> Result<Text, Error> {
-        Text::find_with(set, data, env::var_os(DATA_VARIABLE), settings)
+    pub fn find(
+        set: TextSet,
+        data: Option<&Path>,
+        settings: &TextSettings,
+        limits: Limits,
+    ) -> Result<Text, Error> {
+        Text::find_with(set, data, env::var_os(DATA_VARIABLE), settings, limits)
     }
 
     fn find_with(
@@ -185,9 +194,10 @@ impl Text {
         data: Option<&Path>,
         variable: Option<OsString>,
         settings: &TextSettings,
+        limits: Limits,
     ) -> Result<Text, Error> {
         if let Some(directory) = data {
-            return Text::open_set(set, directory, settings);
+            return Text::open_set(set, directory, settings, limits);
         }
         let bundled = set == TextSet::Books;
         let variable = variable
@@ -201,7 +211,8 @@ impl Text {
                 Text::bundled(settings)
             }
             Some(directory) => {
-                Text::open_set(set, &directory, settings).map_err(|cause| Error::FromEnvironment {
+                let read = Text::open_set(set, &directory, settings, limits);
+                read.map_err(|cause| Error::FromEnvironment {
                     variable: DATA_VARIABLE,
                     cause: Box::new(cause),
                 })
@@ -222,22 +233,27 @@ impl Text {
     /// validation and a tenth for the test; of fewer, the last tenth of each is, half of it each.
     ///
     /// # Errors
-    /// A file is missing, unreadable, not UTF-8, or empty; the folder has no files; the settings are
-    /// impossible.
-    pub fn open(path: &Path, style: WordStyle, settings: &TextSettings) -> Result<Text, Error> {
+    /// A file is missing, unreadable, not UTF-8, or empty; the folder has no files; the files exceed the
+    /// limits; the settings are impossible.
+    pub fn open(
+        path: &Path,
+        style: WordStyle,
+        settings: &TextSettings,
+        limits: Limits,
+    ) -> Result<Text, Error> {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         if path.is_dir() {
             let split = Part::ALL
                 .iter()
                 .all(|&part| split_file(path, part).is_some());
             return if split {
-                open_splits(path, style, &name, settings)
+                open_splits(path, style, &name, settings, limits)
             } else {
-                open_folder(path, style, &name, settings)
+                open_folder(path, style, &name, settings, limits)
             };
         }
-        let mut read = Reading::default();
-        let words = read.interner.read_file(path, style)?;
+        let mut read = Reading::new(limits);
+        let words = read.interner.read_file(path, style, &read.files)?;
         read.divide(words);
         read.finish(&name, Origin::Folder(path.to_owned()), settings)
     }
@@ -280,13 +296,21 @@ impl Text {
 }
 
 /// A text on its way: words as the interner numbers them.
-#[derive(Default)]
 struct Reading {
+    files: Files,
     interner: Interner,
     parts: Parts<Vec<u32>>,
 }
 
 impl Reading {
+    fn new(limits: Limits) -> Reading {
+        Reading {
+            files: Files::new(limits),
+            interner: Interner::default(),
+            parts: Parts::default(),
+        }
+    }
+
     fn add(&mut self, part: Part, words: Vec<u32>) {
         let there = self.parts.get_mut(part);
         if there.is_empty() {
@@ -316,6 +340,7 @@ impl Reading {
         let Reading {
             interner,
             mut parts,
+            ..
         } = self;
         if let Some(largest) = settings.largest {
             check(
@@ -389,7 +414,7 @@ fn split_file(folder: &Path, part: Part) -> Option<PathBuf> {
         format!("{part}.txt.gz"),
     ];
     let mut paths = names.into_iter().map(|name| folder.join(name));
-    paths.find(|path| path.is_file())
+    paths.find(|path| is_named(path))
 }
 
 /// A folder with a file for each part.
@@ -398,11 +423,12 @@ fn open_splits(
     style: WordStyle,
     name: &str,
     settings: &TextSettings,
+    limits: Limits,
 ) -> Result<Text, Error> {
-    let mut read = Reading::default();
+    let mut read = Reading::new(limits);
     for part in Part::ALL {
         if let Some(file) = split_file(folder, part) {
-            let words = read.interner.read_file(&file, style)?;
+            let words = read.interner.read_file(&file, style, &read.files)?;
             if words.is_empty() {
                 return Err(unusable(
                     &file,
@@ -438,8 +464,10 @@ fn open_folder(
     style: WordStyle,
     name: &str,
     settings: &TextSettings,
+    limits: Limits,
 ) -> Result<Text, Error> {
-    let mut files = folder::files(folder, &["txt", "tokens", "gz"])?;
+    let mut read = Reading::new(limits);
+    let mut files = read.files.list(folder, &["txt", "tokens", "gz"])?;
     files.retain(|file| {
         let name = file.to_string_lossy().to_ascii_lowercase();
         let plain = name.strip_suffix(".gz").unwrap_or(&name);
@@ -459,19 +487,18 @@ fn open_folder(
         let outer = name.split_once('/');
         outer.is_some_and(|(outer, _)| Part::named(outer).is_some())
     };
-    let told = folder.join("index.csv").is_file() || named.iter().any(in_part);
-    let mut read = Reading::default();
+    let told = is_named(&folder.join("index.csv")) || named.iter().any(in_part);
     if told || named.len() >= MANY_FILES {
-        let parts = folder::parts(folder, named)?;
+        let parts = folder::parts(folder, named, &read.files)?;
         for part in Part::ALL {
             for file in parts.get(part) {
-                let words = read.interner.read_file(file, style)?;
+                let words = read.interner.read_file(file, style, &read.files)?;
                 read.add(part, words);
             }
         }
     } else {
         for (_, file) in named {
-            let words = read.interner.read_file(&file, style)?;
+            let words = read.interner.read_file(&file, style, &read.files)?;
             read.divide(words);
         }
     }

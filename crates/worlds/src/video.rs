@@ -15,11 +15,12 @@ use std::path::{Path, PathBuf};
 use self::arrays::{array_clip, array_parts};
 pub use self::kth::KthSplit;
 use crate::corpus::{Corpus, Part, Parts, Recording, Values};
+use crate::files::{Files, Room, is_named};
 use crate::folder::{self, has_extension, unusable};
 use crate::images::{DATA_VARIABLE, check_folder};
 use crate::npy;
 use crate::picture::{FrameSettings, Picture};
-use crate::{Error, FrameShape, Origin};
+use crate::{Error, FrameShape, Limits, Origin};
 
 /// Extensions of pictures.
 const PICTURES: [&str; 3] = ["png", "jpg", "jpeg"];
@@ -61,7 +62,8 @@ impl Video {
                 .get_mut(part)
                 .push(array_clip(file, name, array, &settings)?);
         }
-        Ok(corpus("gestures", parts, &settings, Origin::Bundled))
+        let origin = Origin::Bundled;
+        Ok(corpus("gestures", parts, &settings, origin, Vec::new()))
     }
 
     /// The clips that a user means: those in the folder `data` if given, else those in the folder
@@ -70,19 +72,25 @@ impl Video {
     ///
     /// # Errors
     /// As [`Video::open`].
-    pub fn find(data: Option<&Path>, settings: FrameSettings) -> Result<Corpus, Error> {
-        Video::find_with(data, env::var_os(DATA_VARIABLE), settings)
+    pub fn find(
+        data: Option<&Path>,
+        settings: FrameSettings,
+        limits: Limits,
+    ) -> Result<Corpus, Error> {
+        Video::find_with(data, env::var_os(DATA_VARIABLE), settings, limits)
     }
 
     fn find_with(
         data: Option<&Path>,
         variable: Option<OsString>,
         settings: FrameSettings,
+        limits: Limits,
     ) -> Result<Corpus, Error> {
         let open = |directory: &Path| {
             let inner = ["video/sample_videos", "sample_videos"].map(|name| directory.join(name));
             let chosen = inner.iter().find(|folder| folder.is_dir());
-            Video::open(chosen.map_or(directory, PathBuf::as_path), settings)
+            let chosen = chosen.map_or(directory, PathBuf::as_path);
+            Video::open(chosen, settings, limits)
         };
         match (data, variable.filter(|value| !value.is_empty())) {
             (Some(directory), _) => open(directory),
@@ -129,16 +137,23 @@ impl Video {
     ///
     /// # Errors
     /// A file is missing, unreadable or damaged, frames of a clip differ in size, there are no clips,
-    /// or a video file needs ffmpeg and it is not installed.
-    pub fn open(path: &Path, settings: FrameSettings) -> Result<Corpus, Error> {
+    /// a video file needs ffmpeg and it is not installed, or the files exceed the limits.
+    pub fn open(path: &Path, settings: FrameSettings, limits: Limits) -> Result<Corpus, Error> {
         settings.check()?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        let parts = open_parts(path, &settings, OsStr::new(FFMPEG))?;
+        let reader = Reader {
+            settings: &settings,
+            ffmpeg: OsStr::new(FFMPEG),
+            files: Files::new(limits),
+        };
+        let parts = reader.parts(path)?;
+        let origin = Origin::Folder(path.to_owned());
         Ok(corpus(
             &name,
             parts,
             &settings,
-            Origin::Folder(path.to_owned()),
+            origin,
+            reader.files.notes(),
         ))
     }
 
@@ -148,100 +163,135 @@ impl Video {
     /// of `side` pixels, as the sources do.
     ///
     /// # Errors
-    /// The list or the videos are missing or damaged, or ffmpeg is not installed.
-    pub fn kth(directory: &Path, split: KthSplit, side: usize) -> Result<Corpus, Error> {
-        kth::open(directory, split, side, OsStr::new(FFMPEG))
+    /// The list or the videos are missing or damaged or exceed the limits, or ffmpeg is not installed.
+    pub fn kth(
+        directory: &Path,
+        split: KthSplit,
+        side: usize,
+        limits: Limits,
+    ) -> Result<Corpus, Error> {
+        kth::open(directory, split, side, limits, OsStr::new(FFMPEG))
     }
 }
 
 type Clips = Parts<Vec<Recording>>;
 
-fn corpus(name: &str, parts: Clips, settings: &FrameSettings, origin: Origin) -> Corpus {
+fn corpus(
+    name: &str,
+    parts: Clips,
+    settings: &FrameSettings,
+    origin: Origin,
+    notes: Vec<String>,
+) -> Corpus {
     let frame = FrameShape {
         channels: settings.channels(),
         height: settings.side,
         width: settings.side,
     };
-    Corpus::new(name, frame, parts, origin, Vec::new())
+    Corpus::new(name, frame, parts, origin, notes)
 }
 
-fn open_parts(path: &Path, settings: &FrameSettings, ffmpeg: &OsStr) -> Result<Clips, Error> {
-    if path.is_file() && has_extension(path, &["npz", "npy"]) {
-        let folder = path.parent().unwrap_or(Path::new(""));
-        return array_parts(folder, vec![path.to_owned()], settings);
+/// How clips are read, and from which files.
+struct Reader<'a> {
+    settings: &'a FrameSettings,
+    ffmpeg: &'a OsStr,
+    files: Files,
+}
+
+impl Reader<'_> {
+    fn parts(&self, path: &Path) -> Result<Clips, Error> {
+        if is_named(path) && has_extension(path, &["npz", "npy"]) {
+            let folder = path.parent().unwrap_or(Path::new(""));
+            return array_parts(folder, vec![path.to_owned()], self);
+        }
+        if is_named(path) {
+            let test = vec![self.file_clip(path)?];
+            return Ok(Parts {
+                test,
+                ..Parts::default()
+            });
+        }
+        check_folder(path, || {
+            "clips: arrays (.npz), folders of pictures (.png, .jpg), video files".to_owned()
+        })?;
+        let arrays = folder::entries(path)?
+            .into_iter()
+            .filter(|entry| is_named(entry) && has_extension(entry, &["npz", "npy"]));
+        let arrays: Vec<PathBuf> = arrays.collect();
+        if !arrays.is_empty() {
+            return array_parts(path, arrays, self);
+        }
+        let sources = self.sources(path)?;
+        match sources.as_slice() {
+            [] => Err(unusable(
+                path,
+                "holds no clips: arrays (.npz), folders of pictures (.png, .jpg) or video files",
+            )),
+            [only] if only == path => Ok(Parts {
+                test: vec![self.picture_clip(path)?],
+                ..Parts::default()
+            }),
+            _ => {
+                let named = sources
+                    .into_iter()
+                    .map(|source| (folder::within(path, &source), source));
+                folder::parts(path, named.collect(), &self.files)?.try_map(|sources| {
+                    let sources = sources.iter();
+                    sources
+                        .map(|source| {
+                            let clip = self.clip(source)?;
+                            let name = folder::within(path, source);
+                            Ok(Recording { name, ..clip })
+                        })
+                        .collect()
+                })
+            }
+        }
     }
-    if path.is_file() {
-        let test = vec![files::read_clip(path, settings, ffmpeg)?];
-        return Ok(Parts {
-            test,
-            ..Parts::default()
+
+    /// All video files and folders of pictures in a folder.
+    fn sources(&self, folder: &Path) -> Result<Vec<PathBuf>, Error> {
+        let mut found = self.files.list(folder, &VIDEOS)?;
+        for picture in self.files.list(folder, &PICTURES)? {
+            let parent = picture.parent().unwrap_or(folder).to_owned();
+            if found.last() != Some(&parent) {
+                found.push(parent);
+            }
+        }
+        // Folders within a folder of pictures part its pictures.
+        found.sort_by(|left, right| {
+            folder::natural_order(&left.to_string_lossy(), &right.to_string_lossy())
         });
+        found.dedup();
+        Ok(found)
     }
-    check_folder(path, || {
-        "clips: arrays (.npz), folders of pictures (.png, .jpg), video files".to_owned()
-    })?;
-    let arrays = folder::entries(path)?
-        .into_iter()
-        .filter(|entry| entry.is_file() && has_extension(entry, &["npz", "npy"]));
-    let arrays: Vec<PathBuf> = arrays.collect();
-    if !arrays.is_empty() {
-        return array_parts(path, arrays, settings);
-    }
-    let sources = sources(path)?;
-    match sources.as_slice() {
-        [] => Err(unusable(
-            path,
-            "holds no clips: arrays (.npz), folders of pictures (.png, .jpg) or video files",
-        )),
-        [only] if only == path => Ok(Parts {
-            test: vec![picture_clip(path, settings)?],
-            ..Parts::default()
-        }),
-        _ => {
-            let named = sources
-                .into_iter()
-                .map(|source| (folder::within(path, &source), source));
-            folder::parts(path, named.collect())?.try_map(|sources| {
-                let sources = sources.iter();
-                sources
-                    .map(|source| {
-                        let clip = source_clip(source, settings, ffmpeg)?;
-                        let name = folder::within(path, source);
-                        Ok(Recording { name, ..clip })
-                    })
-                    .collect()
-            })
+
+    /// The clip of a video file or a folder of pictures.
+    fn clip(&self, source: &Path) -> Result<Recording, Error> {
+        if source.is_dir() {
+            self.picture_clip(source)
+        } else {
+            self.file_clip(source)
         }
     }
-}
 
-/// All video files and folders of pictures in a folder.
-fn sources(folder: &Path) -> Result<Vec<PathBuf>, Error> {
-    let mut found = folder::files(folder, &VIDEOS)?;
-    for picture in folder::files(folder, &PICTURES)? {
-        let parent = picture.parent().unwrap_or(folder).to_owned();
-        if found.last() != Some(&parent) {
-            found.push(parent);
+    fn picture_clip(&self, folder: &Path) -> Result<Recording, Error> {
+        let mut frames = Frames::new(self.settings);
+        for file in folder::entries(folder)? {
+            if file.is_dir() || !has_extension(&file, &PICTURES) {
+                continue;
+            }
+            let bytes = self.files.read(&file)?;
+            let picture = Picture::decode(&bytes, self.files.room(bytes.len()));
+            let before = frames.pixels.len();
+            let pushed = picture.and_then(|picture| frames.push(&picture));
+            pushed.map_err(|problem| unusable(&file, problem))?;
+            self.files.keep(&file, frames.pixels.len() - before)?;
         }
-    }
-    // Folders within a folder of pictures part its pictures.
-    found.sort_by(|left, right| {
-        folder::natural_order(&left.to_string_lossy(), &right.to_string_lossy())
-    });
-    found.dedup();
-    Ok(found)
-}
-
-/// The clip of a video file or a folder of pictures.
-fn source_clip(
-    source: &Path,
-    settings: &FrameSettings,
-    ffmpeg: &OsStr,
-) -> Result<Recording, Error> {
-    if source.is_dir() {
-        picture_clip(source, settings)
-    } else {
-        files::read_clip(source, settings, ffmpeg)
+        let name = folder.display().to_string();
+        frames
+            .clip(name)
+            .map_err(|problem| unusable(folder, problem))
     }
 }
 
@@ -250,6 +300,8 @@ struct Frames<'a> {
     settings: &'a FrameSettings,
     size: Option<(usize, usize)>,
     pixels: Vec<u8>,
+    /// What the pixels may take, for a file that holds all of them.
+    room: Option<Room>,
 }
 
 impl Frames<'_> {
@@ -258,6 +310,15 @@ impl Frames<'_> {
             settings,
             size: None,
             pixels: Vec::new(),
+            room: None,
+        }
+    }
+
+    /// Frames of a file that may unpack to so much.
+    fn within(settings: &FrameSettings, room: Room) -> Frames<'_> {
+        Frames {
+            room: Some(room),
+            ..Frames::new(settings)
         }
     }
 
@@ -271,7 +332,8 @@ impl Frames<'_> {
             ));
         }
         self.pixels.extend(picture.frame(self.settings));
-        Ok(())
+        self.room
+            .map_or(Ok(()), |room| room.check(self.pixels.len()))
     }
 
     fn clip(self, name: String) -> Result<Recording, String> {
@@ -281,22 +343,6 @@ impl Frames<'_> {
         let values = Values::Pixels(self.pixels);
         Ok(Recording { name, values })
     }
-}
-
-fn picture_clip(folder: &Path, settings: &FrameSettings) -> Result<Recording, Error> {
-    let mut frames = Frames::new(settings);
-    for file in folder::entries(folder)? {
-        if !file.is_file() || !has_extension(&file, &PICTURES) {
-            continue;
-        }
-        let picture = Picture::decode(&folder::read(&file)?);
-        let pushed = picture.and_then(|picture| frames.push(&picture));
-        pushed.map_err(|problem| unusable(&file, problem))?;
-    }
-    let name = folder.display().to_string();
-    frames
-        .clip(name)
-        .map_err(|problem| unusable(folder, problem))
 }
 
 #[cfg(test)]
@@ -357,7 +403,7 @@ pub(super) mod tests {
             println!("skipped: no clips in {}", data.display());
             return;
         }
-        let clips = Video::find(Some(data), FrameSettings::default()).unwrap();
+        let clips = Video::find(Some(data), FrameSettings::default(), Limits::default()).unwrap();
         assert_eq!(counts(&clips), [27, 0, 6]);
         assert_eq!(
             Part::ALL
@@ -379,30 +425,34 @@ pub(super) mod tests {
             }
             fs::write(clip.join("notes.txt"), "no picture").unwrap();
         }
-        let clips = Video::open(folder.path(), side(4)).unwrap();
+        let clips = Video::open(folder.path(), side(4), Limits::default()).unwrap();
         assert_eq!(counts(&clips), [1, 1, 1]);
         for part in Part::ALL {
             assert_eq!(greys(&clips.recordings(part)[0], 16), [10, 20, 30]);
         }
-        let single = Video::open(&folder.path().join("b"), side(2)).unwrap();
+        let single = Video::open(&folder.path().join("b"), side(2), Limits::default()).unwrap();
         assert_eq!(counts(&single), [0, 0, 1]);
         fs::write(
             folder.path().join("index.csv"),
             "clip,split\na/inner,train\nb,train\n",
         )
         .unwrap();
-        let clips = Video::open(folder.path(), side(4)).unwrap();
+        let clips = Video::open(folder.path(), side(4), Limits::default()).unwrap();
         assert_eq!(counts(&clips), [2, 0, 0]);
 
         let odd = folder.path().join("b/f11.png");
         fs::write(&odd, encode_png(&uniform(9, 6, 0))).unwrap();
-        let error = Video::open(folder.path(), side(4)).unwrap_err().to_string();
+        let error = Video::open(folder.path(), side(4), Limits::default())
+            .unwrap_err()
+            .to_string();
         assert!(
             error.ends_with("b/f11.png: a frame of 9 x 6 pixels in a clip that begins with 6 x 9; all frames of a clip must have one size"),
             "{error}"
         );
         fs::write(&odd, b"text").unwrap();
-        let error = Video::open(folder.path(), side(4)).unwrap_err().to_string();
+        let error = Video::open(folder.path(), side(4), Limits::default())
+            .unwrap_err()
+            .to_string();
         assert!(
             error.ends_with("b/f11.png: neither a PNG nor a JPEG picture"),
             "{error}"
@@ -412,12 +462,22 @@ pub(super) mod tests {
     #[test]
     fn nothing_is_no_video() {
         let folder = tempfile::tempdir().unwrap();
-        let error = Video::open(folder.path(), side(4)).unwrap_err().to_string();
+        let error = Video::open(folder.path(), side(4), Limits::default())
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("holds no clips: "), "{error}");
-        assert!(Video::open(&folder.path().join("none"), side(4)).is_err());
-        assert!(Video::open(folder.path(), side(0)).is_err());
-        let found = Video::find_with(None, None, side(64)).unwrap();
+        assert!(Video::open(&folder.path().join("none"), side(4), Limits::default()).is_err());
+        assert!(Video::open(folder.path(), side(0), Limits::default()).is_err());
+        let found = Video::find_with(None, None, side(64), Limits::default()).unwrap();
         assert_eq!(found.name(), "gestures");
-        assert!(Video::find_with(None, Some(folder.path().into()), side(64)).is_err());
+        assert!(
+            Video::find_with(
+                None,
+                Some(folder.path().into()),
+                side(64),
+                Limits::default()
+            )
+            .is_err()
+        );
     }
 }

@@ -4,7 +4,7 @@ use std::env;
 use std::path::PathBuf;
 
 use mnemora_worlds::{
-    DATA_VARIABLE, Frequency, Origin, Part, Text, TextSet, TextSettings, Vocabulary,
+    DATA_VARIABLE, Frequency, Limits, Origin, Part, Text, TextSet, TextSettings, Vocabulary,
 };
 
 #[test]
@@ -38,7 +38,7 @@ fn wikitext_has_its_published_sizes() {
         return;
     };
     let settings = TextSettings::default();
-    match Text::open_set(TextSet::WikiText2, &folder, &settings) {
+    match Text::open_set(TextSet::WikiText2, &folder, &settings, Limits::default()) {
         Ok(text) => {
             let words = Part::ALL.map(|part| text.words(part).len());
             assert_eq!(words, [2_088_628, 217_646, 245_569]);
@@ -54,7 +54,7 @@ fn wikitext_has_its_published_sizes() {
         placeholders: Some(267_735),
         ..settings
     };
-    match Text::open_set(TextSet::WikiText103, &folder, &filled) {
+    match Text::open_set(TextSet::WikiText103, &folder, &filled, Limits::default()) {
         Ok(text) => {
             let [train, valid, test] = Part::ALL.map(|part| text.words(part).len());
             assert!(

@@ -3,7 +3,7 @@
 use std::env;
 use std::path::PathBuf;
 
-use mnemora_worlds::{DATA_VARIABLE, DataSet, Mnist, Origin, Split};
+use mnemora_worlds::{DATA_VARIABLE, DataSet, Limits, Mnist, Origin, Split};
 
 fn bundled() -> DataSet {
     Mnist::bundled().expect("the bundled digits are sound")
@@ -64,7 +64,7 @@ fn equals_the_first_records_of_the_full_set() {
         );
         return;
     }
-    let full = Mnist::open(&folder).expect("the full set can be read");
+    let full = Mnist::open(&folder, Limits::default()).expect("the full set can be read");
     let bundled = bundled();
     for (split, count) in [(Split::Train, 60_000), (Split::Test, 10_000)] {
         let (whole, part) = (full.split(split), bundled.split(split));

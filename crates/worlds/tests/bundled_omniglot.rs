@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{BufReader, Read};
 use std::path::Path;
 
-use mnemora_worlds::{DataSet, Omniglot, Origin, Split};
+use mnemora_worlds::{DataSet, Limits, Omniglot, Origin, Split};
 use tempfile::TempDir;
 use zip::ZipArchive;
 
@@ -100,7 +100,7 @@ fn published_png_images_are_found_in_the_bundle() {
         .into_iter()
         .flat_map(|images| (0..images.len()).filter_map(|index| images.image(index)))
         .collect();
-    let published = Omniglot::open(data.path()).expect("the images are sound");
+    let published = Omniglot::open(data.path(), Limits::default()).expect("the images are sound");
     let mut compared = 0;
     for images in [Split::Train, Split::Test].map(|split| published.split(split)) {
         for index in 0..images.len() {

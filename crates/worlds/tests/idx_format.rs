@@ -4,10 +4,10 @@ use std::io::Write;
 use std::path::Path;
 
 use flate2::{Compression, GzBuilder};
-use mnemora_worlds::Error;
 use mnemora_worlds::idx::{
     Images, decode_images, decode_labels, encode_images, encode_labels, read_images, read_labels,
 };
+use mnemora_worlds::{Error, Limits};
 use proptest::prelude::*;
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -219,12 +219,12 @@ fn shape_must_fit_the_pixels_written() {
 
 #[test]
 fn unreadable_files_are_named() {
-    let error = read_labels(Path::new("no-such-file"))
+    let error = read_labels(Path::new("no-such-file"), Limits::default())
         .unwrap_err()
         .to_string();
     assert!(error.starts_with("cannot read no-such-file: "), "{error}");
     assert!(matches!(
-        read_images(&std::env::temp_dir()),
+        read_images(&std::env::temp_dir(), Limits::default()),
         Err(Error::Read { .. })
     ));
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use flate2::{Compression, GzBuilder};
 use mnemora_worlds::idx::{Images, encode_images, encode_labels};
-use mnemora_worlds::{Error, Mnist, Origin, Split};
+use mnemora_worlds::{Error, Limits, Mnist, Origin, Split};
 use tempfile::TempDir;
 
 const TRAIN_IMAGES: &str = "train-images-idx3-ubyte";
@@ -62,7 +62,8 @@ fn error_with(name: &str, bytes: &[u8]) -> Error {
     let folder = TempDir::new().expect("a temporary folder can be made");
     write_sound_set(folder.path());
     fs::write(folder.path().join(name), bytes).expect("the folder can be written");
-    let error = Mnist::open(folder.path()).expect_err("a wrong file must be refused");
+    let error =
+        Mnist::open(folder.path(), Limits::default()).expect_err("a wrong file must be refused");
     let message = error.to_string();
     assert!(message.contains(name), "{message} does not name {name}");
     assert!(!message.contains('\n'), "{message} is more than one line");
@@ -88,7 +89,8 @@ fn every_spelling_gives_the_same_digits() {
                     fs::write(folder.join(name.replace("-idx", joint) + end), bytes)
                         .expect("the folder can be written");
                 }
-                let mnist = Mnist::open(data.path()).expect("a sound set is accepted");
+                let mnist =
+                    Mnist::open(data.path(), Limits::default()).expect("a sound set is accepted");
                 assert_eq!(mnist.origin(), &Origin::Folder(folder));
                 assert_eq!(mnist.split(Split::Train).labels(), [3, 1, 9]);
                 assert_eq!(mnist.split(Split::Test).labels(), [0, 7]);
@@ -108,7 +110,7 @@ fn a_complete_subfolder_comes_before_an_incomplete_folder() {
     write_sound_set(&folder);
     fs::write(data.path().join(TEST_LABELS), b"stray").expect("the folder can be written");
     assert_eq!(
-        Mnist::open(data.path())
+        Mnist::open(data.path(), Limits::default())
             .expect("the subfolder is sound")
             .origin(),
         &Origin::Folder(folder)
@@ -119,14 +121,18 @@ fn a_complete_subfolder_comes_before_an_incomplete_folder() {
 fn missing_folders_and_files_are_named() {
     let data = TempDir::new().expect("a temporary folder can be made");
     let nowhere = data.path().join("nowhere");
-    let error = Mnist::open(&nowhere).unwrap_err().to_string();
+    let error = Mnist::open(&nowhere, Limits::default())
+        .unwrap_err()
+        .to_string();
     assert!(
         error.contains(&format!("{} does not exist", nowhere.display())),
         "{error}"
     );
     assert!(FILES.iter().all(|name| error.contains(name)), "{error}");
 
-    let error = Mnist::open(data.path()).unwrap_err().to_string();
+    let error = Mnist::open(data.path(), Limits::default())
+        .unwrap_err()
+        .to_string();
     assert!(
         error.contains(&format!(
             "{} or {}",
@@ -139,7 +145,7 @@ fn missing_folders_and_files_are_named() {
     for name in FILES {
         write_sound_set(data.path());
         fs::remove_file(data.path().join(name)).expect("the file can be removed");
-        let error = Mnist::open(data.path()).unwrap_err();
+        let error = Mnist::open(data.path(), Limits::default()).unwrap_err();
         assert!(matches!(error, Error::NoFile { .. }), "{error}");
         assert!(
             error
@@ -150,7 +156,9 @@ fn missing_folders_and_files_are_named() {
     }
 
     let file = data.path().join(TRAIN_IMAGES);
-    let error = Mnist::open(&file).unwrap_err().to_string();
+    let error = Mnist::open(&file, Limits::default())
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("is not a folder"), "{error}");
 }
 

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use mnemora_worlds::{Error, Omniglot, Origin, Split};
+use mnemora_worlds::{Error, Limits, Omniglot, Origin, Split};
 use tempfile::TempDir;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
@@ -123,7 +123,8 @@ fn errors_with(change: impl Fn(&mut Vec<Entry>)) -> [Error; 2] {
         write_archive(archived.path(), &entries, part, CompressionMethod::Deflated);
     }
     [extracted, archived].map(|folder| {
-        let error = Omniglot::open(folder.path()).expect_err("a wrong set must be refused");
+        let error = Omniglot::open(folder.path(), Limits::default())
+            .expect_err("a wrong set must be refused");
         let message = error.to_string();
         let path = folder.path().display().to_string();
         assert!(message.contains(&path), "{message} does not name {path}");
@@ -169,7 +170,8 @@ fn every_layout_gives_the_same_drawings() {
                     _ => write_archive(&folder, &entries, part, CompressionMethod::Deflated),
                 }
             }
-            let found = Omniglot::open(data.path()).expect("a sound set is accepted");
+            let found =
+                Omniglot::open(data.path(), Limits::default()).expect("a sound set is accepted");
             assert_eq!(found.origin(), &Origin::Folder(folder));
             let (train, test) = (found.split(Split::Train), found.split(Split::Test));
             assert_eq!((train.len(), test.len()), (2 * (1 + 2 + 1), 2 * 9));
@@ -216,7 +218,7 @@ fn a_drawing_is_reduced_with_ink_as_255() {
     for part in PARTS {
         write_folder(data.path(), &entries, part);
     }
-    let found = Omniglot::open(data.path()).expect("a sound set is accepted");
+    let found = Omniglot::open(data.path(), Limits::default()).expect("a sound set is accepted");
     let images = [Split::Train, Split::Test]
         .map(|split| found.split(split))
         .into_iter()
@@ -239,7 +241,9 @@ fn a_drawing_is_reduced_with_ink_as_255() {
 fn missing_folders_and_parts_are_named() {
     let data = temporary();
     let nowhere = data.path().join("nowhere");
-    let error = Omniglot::open(&nowhere).unwrap_err().to_string();
+    let error = Omniglot::open(&nowhere, Limits::default())
+        .unwrap_err()
+        .to_string();
     assert_eq!(
         error,
         format!(
@@ -249,7 +253,9 @@ fn missing_folders_and_parts_are_named() {
         )
     );
 
-    let error = Omniglot::open(data.path()).unwrap_err().to_string();
+    let error = Omniglot::open(data.path(), Limits::default())
+        .unwrap_err()
+        .to_string();
     assert_eq!(
         error,
         format!(
@@ -268,7 +274,9 @@ fn missing_folders_and_parts_are_named() {
             PARTS[there],
             CompressionMethod::Stored,
         );
-        let error = Omniglot::open(data.path()).unwrap_err().to_string();
+        let error = Omniglot::open(data.path(), Limits::default())
+            .unwrap_err()
+            .to_string();
         let start = format!(
             "no {0}.zip and no folder {0} in {1};",
             PARTS[missing],
@@ -304,7 +312,8 @@ fn every_archive_must_be_whole() {
             &altered,
         ] {
             fs::write(&path, damaged).expect("the folder can be written");
-            let error = Omniglot::open(sound.path()).expect_err("a damaged archive is refused");
+            let error = Omniglot::open(sound.path(), Limits::default())
+                .expect_err("a damaged archive is refused");
             assert!(
                 matches!(
                     error,
@@ -321,7 +330,7 @@ fn every_archive_must_be_whole() {
         }
         fs::write(&path, whole).expect("the folder can be written");
     }
-    Omniglot::open(sound.path()).expect("sound again");
+    Omniglot::open(sound.path(), Limits::default()).expect("sound again");
 }
 
 #[test]

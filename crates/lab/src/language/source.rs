@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 pub(crate) fn find(experiment: &mut Experiment, data: Option<&Path>) -> Result<Text, LabError> {
     let configured = experiment.data.directory.clone();
     let path = data.or((!configured.is_empty()).then(|| Path::new(&configured)));
+    let limits = experiment.data.limits();
     let language = &experiment.language;
     let task = experiment.task.name;
     let some = |size: usize| (size > 0).then_some(size);
@@ -24,9 +25,9 @@ pub(crate) fn find(experiment: &mut Experiment, data: Option<&Path>) -> Result<T
         vocabulary: None,
     };
     let text = match task {
-        TaskName::Books => Text::find(TextSet::Books, path, &settings)?,
-        TaskName::WikiText2 => Text::find(TextSet::WikiText2, path, &settings)?,
-        TaskName::WikiText103 => match Text::find(TextSet::WikiText103, path, &settings) {
+        TaskName::Books => Text::find(TextSet::Books, path, &settings, limits)?,
+        TaskName::WikiText2 => Text::find(TextSet::WikiText2, path, &settings, limits)?,
+        TaskName::WikiText103 => match Text::find(TextSet::WikiText103, path, &settings, limits) {
             Err(Error::NotBundled { .. }) if settings.placeholders.is_some() => {
                 Text::missing(TextSet::WikiText103, &settings)?
             }
@@ -44,7 +45,7 @@ pub(crate) fn find(experiment: &mut Experiment, data: Option<&Path>) -> Result<T
                 WordStyleName::Running => WordStyle::Running,
                 WordStyleName::Spaced => WordStyle::Spaced,
             };
-            Text::open(path, style, &settings)?
+            Text::open(path, style, &settings, limits)?
         }
     };
     let text = match settings.placeholders {

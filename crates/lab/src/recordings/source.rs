@@ -73,23 +73,30 @@ impl Source {
             })
         };
         refuse_unread(task)?;
-        let music = |music| PianoRolls::find(music, path);
-        let speech = |set| Speech::find(set, path);
+        let limits = experiment.data.limits();
+        let music = |music| PianoRolls::find(music, path, limits);
+        let speech = |set| Speech::find(set, path, limits);
         let source = match task.name {
             TaskName::JsbChorales => Self::Corpus(music(Music::JsbChorales)?),
             TaskName::Nottingham => Self::Corpus(music(Music::Nottingham)?),
             TaskName::MuseData => Self::Corpus(music(Music::MuseData)?),
             TaskName::PianoMidi => Self::Corpus(music(Music::PianoMidi)?),
-            TaskName::Midi => Self::Corpus(PianoRolls::open(own()?, MidiSettings::default())?),
+            TaskName::Midi => {
+                let settings = MidiSettings::default();
+                Self::Corpus(PianoRolls::open(own()?, settings, limits)?)
+            }
             TaskName::Speech => Self::Corpus(speech(SpeechSet::LibriSpeech)?),
             TaskName::SpokenDigits => Self::Corpus(speech(SpeechSet::SpokenDigits)?),
             TaskName::Timit => Self::Corpus(speech(SpeechSet::Timit)?),
-            TaskName::Recordings => Self::Corpus(Speech::open(own()?)?),
-            TaskName::Video => Self::Corpus(Video::find(path, frames)?),
-            TaskName::Kth => Self::Corpus(Video::kth(own()?, KthSplit::Standard, task.side)?),
-            TaskName::Own => Self::Corpus(Own::open(own()?, frames)?),
+            TaskName::Recordings => Self::Corpus(Speech::open(own()?, limits)?),
+            TaskName::Video => Self::Corpus(Video::find(path, frames, limits)?),
+            TaskName::Kth => {
+                let split = KthSplit::Standard;
+                Self::Corpus(Video::kth(own()?, split, task.side, limits)?)
+            }
+            TaskName::Own => Self::Corpus(Own::open(own()?, frames, limits)?),
             TaskName::MovingDigits => Self::MovingDigits {
-                data: Arc::new(Mnist::find(path)?),
+                data: Arc::new(Mnist::find(path, limits)?),
                 digits: task.digits,
             },
             other => {

@@ -21,8 +21,11 @@ pub(crate) struct Resampler {
     /// Rates without their common divisor.
     from: usize,
     to: usize,
-    /// `[to, 2 * reach]`: weights of the inputs around each position.
-    weights: Vec<f32>,
+    /// `[to]`, each `[2 * reach]`: weights of the inputs around a position, once it was needed. Rates with a
+    /// small common divisor have so many positions that a short recording needs few of them.
+    weights: Vec<Option<Box<[f32]>>>,
+    cutoff: f64,
+    half_width: f64,
     /// Inputs on each side.
     reach: usize,
 }
@@ -36,29 +39,39 @@ impl Resampler {
         let cutoff = ROLL_OFF * ratio;
         let half_width = CROSSINGS / ratio;
         let reach = half_width.ceil() as usize;
-        let mut weights = Vec::with_capacity(to * 2 * reach);
-        for position in 0..to {
-            let fraction = position as f64 / to as f64;
-            let row: Vec<f64> = (0..2 * reach)
-                .map(|tap| {
-                    let distance = fraction + reach as f64 - 1.0 - tap as f64;
-                    sinc(cutoff * distance) * kaiser(distance / half_width)
-                })
-                .collect();
-            let sum: f64 = row.iter().sum();
-            weights.extend(row.into_iter().map(|weight| (weight / sum) as f32));
-        }
         Resampler {
             from,
             to,
-            weights,
+            weights: vec![None; to],
+            cutoff,
+            half_width,
             reach,
         }
     }
 
+    /// Weights of the inputs around output positions `position / to`.
+    fn weights_at(&self, position: usize) -> Box<[f32]> {
+        let fraction = position as f64 / self.to as f64;
+        let row: Vec<f64> = (0..2 * self.reach)
+            .map(|tap| {
+                let distance = fraction + self.reach as f64 - 1.0 - tap as f64;
+                sinc(self.cutoff * distance) * kaiser(distance / self.half_width)
+            })
+            .collect();
+        let sum: f64 = row.iter().sum();
+        row.into_iter()
+            .map(|weight| (weight / sum) as f32)
+            .collect()
+    }
+
+    /// How many samples [`Resampler::run`] makes of so many.
+    pub fn length(&self, samples: usize) -> usize {
+        (samples * self.to).div_ceil(self.from)
+    }
+
     /// `samples` at the new rate; silence is assumed before and after them.
-    pub fn run(&self, samples: &[f32]) -> Vec<f32> {
-        let length = (samples.len() * self.to).div_ceil(self.from);
+    pub fn run(&mut self, samples: &[f32]) -> Vec<f32> {
+        let length = self.length(samples.len());
         let taps = 2 * self.reach;
         let mut padded = vec![0.0; self.reach - 1];
         padded.extend(samples);
@@ -66,7 +79,10 @@ impl Resampler {
         (0..length)
             .map(|place| {
                 let (whole, position) = (place * self.from / self.to, place * self.from % self.to);
-                let weights = &self.weights[position * taps..][..taps];
+                if self.weights[position].is_none() {
+                    self.weights[position] = Some(self.weights_at(position));
+                }
+                let weights = self.weights[position].as_deref().unwrap_or_default();
                 let inputs = &padded[whole..][..taps];
                 weights
                     .iter()
@@ -139,7 +155,7 @@ mod tests {
     #[test]
     fn tones_below_the_cutoff_stay_as_they_are() {
         for rate in [8_000, 11_025, 22_050, 44_100, 48_000] {
-            let resampler = Resampler::new(rate, 16_000);
+            let mut resampler = Resampler::new(rate, 16_000);
             let highest = 0.9 * f64::from(rate.min(16_000)) / 2.0;
             for frequency in [100.0, 1_000.0, highest] {
                 let found = resampler.run(&tone(frequency, rate, rate as usize));
@@ -151,7 +167,7 @@ mod tests {
 
     #[test]
     fn tones_that_the_new_rate_cannot_carry_vanish() {
-        let resampler = Resampler::new(44_100, 16_000);
+        let mut resampler = Resampler::new(44_100, 16_000);
         for frequency in [8_000.0, 10_000.0, 20_000.0] {
             let found = resampler.run(&tone(frequency, 44_100, 44_100));
             let error = difference(&found, &vec![0.0; found.len()]);

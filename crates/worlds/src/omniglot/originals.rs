@@ -2,19 +2,21 @@
 //! are read.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 
 use zip::ZipArchive;
 
 use super::{Alphabet, Character, Drawing, Omniglot, PACKED};
+use crate::files::Files;
+use crate::folder::unusable;
 use crate::{Error, Images};
 
 /// Pixel rows and columns of an original drawing.
 const SIDE: usize = 105;
 /// Most bytes accepted of a file with one drawing; the originals have some 300.
-const LONGEST_FILE: u64 = 1 << 20;
+const LONGEST_FILE: u64 = 1 << 16;
 
 /// A folder of drawings: the number of the character they show, and each drawing by its drawer.
 #[derive(Default)]
@@ -30,7 +32,7 @@ pub(super) struct Found(BTreeMap<String, BTreeMap<String, FoundCharacter>>);
 
 impl Found {
     /// Adds the extracted part in the folder `part`.
-    pub(super) fn read_folder(&mut self, part: &Path) -> Result<(), Error> {
+    pub(super) fn read_folder(&mut self, part: &Path, files: &Files) -> Result<(), Error> {
         let alphabets = subfolders(part)?;
         if alphabets.is_empty() {
             return Err(Error::NoAlphabets {
@@ -46,9 +48,8 @@ impl Found {
                     let file = path.display().to_string();
                     let name = path.file_name().unwrap_or_default().to_string_lossy();
                     if is_drawing(&name) {
-                        let source = File::open(&path);
-                        let content = source.and_then(up_to_limit);
-                        let content = content.map_err(|cause| Error::Read {
+                        let (source, _) = files.open(&path)?;
+                        let content = up_to_limit(source).map_err(|cause| Error::Read {
                             file: file.clone(),
                             cause,
                         })?;
@@ -61,12 +62,16 @@ impl Found {
     }
 
     /// Adds the archived part `part` in the file `path`.
-    pub(super) fn read_archive(&mut self, path: &Path, part: &str) -> Result<(), Error> {
+    pub(super) fn read_archive(
+        &mut self,
+        path: &Path,
+        part: &str,
+        files: &Files,
+    ) -> Result<(), Error> {
         let file = path.display().to_string();
-        let opened = File::open(path).map_err(|cause| Error::Read {
-            file: file.clone(),
-            cause,
-        })?;
+        let (opened, size) = files.open(path)?;
+        let room = files.room(size);
+        let mut unpacked = 0;
         let damaged = |cause: String| Error::DamagedArchive {
             file: file.clone(),
             cause,
@@ -103,6 +108,10 @@ impl Found {
             {
                 let content = up_to_limit(entry)
                     .map_err(|cause| damaged(format!("{entry_name}: {cause}")))?;
+                // Entries may share their bytes, so that few of them unpack to many files.
+                unpacked += content.len();
+                let within = room.check(unpacked);
+                within.map_err(|problem| unusable(path, problem))?;
                 found.add(name, &content, format!("{file}: {entry_name}"))?;
             }
         }
@@ -348,7 +357,7 @@ mod tests {
         let characters = Omniglot::bundled().expect("the bundled drawings are sound");
         let mut class = 0;
         for path in arrays {
-            let opened = BufReader::new(File::open(path).expect("the file can be read"));
+            let opened = BufReader::new(fs::File::open(path).expect("the file can be read"));
             let mut archive = ZipArchive::new(opened).expect("npz is zip");
             let mut array = archive.by_name("images.npy").expect("it holds the images");
             // Version 1 of the format: ten bytes, of which the last two give the header's length.

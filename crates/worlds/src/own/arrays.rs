@@ -3,11 +3,18 @@
 use super::Sequences;
 use crate::FrameShape;
 use crate::corpus::{Part, Parts, Recording, Values};
+use crate::files::Room;
 use crate::folder;
 use crate::npy::{Array, Numbers};
 
 /// The error is one line without the name of the file.
-pub(super) fn sequences(arrays: Vec<(String, Array)>) -> Result<(FrameShape, Sequences), String> {
+pub(super) fn sequences(
+    arrays: Vec<(String, Array)>,
+    room: Room,
+) -> Result<(FrameShape, Sequences), String> {
+    /// Bytes that a sequence takes beside its numbers: its name, and what two allocations take.
+    const SEQUENCE: usize = size_of::<Recording>() + 64;
+    let mut taken = 0;
     let divided = !arrays.is_empty()
         && arrays
             .iter()
@@ -53,6 +60,8 @@ pub(super) fn sequences(arrays: Vec<(String, Array)>) -> Result<(FrameShape, Seq
                 array.shape
             ));
         }
+        taken += count * SEQUENCE + size_of::<f32>() * count * time * step.size();
+        room.check(taken)?;
         let values: Vec<Values> = match array.numbers {
             Numbers::Bytes(bytes) if picture.is_some() => {
                 let sequences = bytes.chunks_exact(time * step.size());

@@ -1,138 +1,101 @@
 //! Files of songs: JSON, plain or compressed, and the original `.mat`.
 
-use std::io::Read;
+use std::io::BufReader;
 use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 
-use super::{Roll, Songs, mat};
+use super::{Roll, Songs, json, mat};
 use crate::Error;
 use crate::corpus::{Part, Parts};
-use crate::folder::{self, has_extension, unusable};
+use crate::files::{Files, Room, beyond};
+use crate::folder::{has_extension, unusable};
 
-/// Bytes that a compressed file may unpack to.
-const LIMIT: u64 = 1 << 30;
+/// Bytes that a song takes beside its steps: its name, and what two allocations take.
+pub(super) const SONG: usize = size_of::<(String, Roll)>() + 64;
 
 /// The songs of a file of either layout.
-pub(super) fn read_file(path: &Path) -> Result<Songs, Error> {
-    let bytes = folder::read(path)?;
+pub(super) fn read_file(path: &Path, files: &Files) -> Result<Songs, Error> {
+    let bytes = files.read(path)?;
+    let room = files.room(bytes.len());
     if has_extension(path, &["mat"]) {
-        mat_songs(&bytes, path)
+        mat_songs(&bytes, path, room)
     } else {
-        songs(&bytes, path)
+        songs(&bytes, path, room)
     }
 }
 
 /// The songs of a `.mat` file.
-fn mat_songs(bytes: &[u8], file: &Path) -> Result<Songs, Error> {
+fn mat_songs(bytes: &[u8], file: &Path, room: Room) -> Result<Songs, Error> {
     let mut songs = Parts::default();
-    for (name, cells) in mat::cells(bytes).map_err(|problem| unusable(file, problem))? {
-        let part = match name.as_str() {
+    let mut taken = 0;
+    let read = mat::each_cell(bytes, room, |name, number, cell| {
+        let part = match name {
             "traindata" => Part::Train,
             "validdata" => Part::Valid,
             "testdata" => Part::Test,
-            _ => continue,
+            _ => return Ok(()),
         };
-        for (number, cell) in cells.into_iter().enumerate() {
-            let refuse =
-                |problem: String| unusable(file, format!("{name}, song {number}: {problem}"));
-            let roll = mat_roll(&cell).map_err(refuse)?;
-            songs.get_mut(part).push((format!("{part} {number}"), roll));
-        }
-    }
+        let refuse = |problem: String| format!("{name}, song {number}: {problem}");
+        let roll = mat_roll(&cell).map_err(refuse)?;
+        taken += SONG + size_of_val(roll.steps());
+        room.check(taken)?;
+        songs.get_mut(part).push((format!("{part} {number}"), roll));
+        Ok(())
+    });
+    read.map_err(|problem| unusable(file, problem))?;
     check_parts(&songs, file, "traindata, validdata and testdata")?;
     Ok(songs)
 }
 
 /// A song of `(steps, 88)` values, column after column.
 fn mat_roll(cell: &mat::Array) -> Result<Roll, String> {
-    let mat::Array {
-        rows,
-        columns,
-        values,
-    } = cell;
-    if *columns != Roll::NOTES {
+    let (rows, columns) = (cell.rows, cell.columns);
+    if columns != Roll::NOTES {
         return Err(format!(
             "an array of {rows} x {columns}, but a song has {} columns, one a note",
             Roll::NOTES
         ));
     }
-    if *rows == 0 {
+    if rows == 0 {
         return Err("an empty song, at least one step is needed".to_owned());
     }
-    let mut steps = vec![0u128; *rows];
-    for (note, column) in values.chunks(*rows).enumerate() {
-        for (step, &value) in column.iter().enumerate() {
-            if value == 1.0 {
-                steps[step] |= 1 << note;
-            } else if value != 0.0 {
-                let note = note + usize::from(Roll::LOWEST);
-                return Err(format!(
-                    "step {step}, note {note}: the value {value}; it must be 0 or 1"
-                ));
-            }
+    let mut steps = vec![0u128; rows];
+    for (place, value) in cell.values().enumerate() {
+        let (note, step) = (place / rows, place % rows);
+        if value == 1.0 {
+            steps[step] |= 1 << note;
+        } else if value != 0.0 {
+            let note = note + usize::from(Roll::LOWEST);
+            return Err(format!(
+                "step {step}, note {note}: the value {value}; it must be 0 or 1"
+            ));
         }
     }
     Ok(Roll { steps })
 }
 
 /// The songs of a JSON file, plain or compressed.
-pub(super) fn songs(bytes: &[u8], file: &Path) -> Result<Songs, Error> {
-    let mut text = Vec::new();
+pub(super) fn songs(bytes: &[u8], file: &Path, room: Room) -> Result<Songs, Error> {
     if bytes.starts_with(&[0x1f, 0x8b]) {
-        MultiGzDecoder::new(bytes)
-            .take(LIMIT)
-            .read_to_end(&mut text)
-            .map_err(|cause| Error::DamagedGzip {
+        json::songs(BufReader::new(room.bound(MultiGzDecoder::new(bytes))), room)
+    } else {
+        json::songs(bytes, room)
+    }
+    .map_err(|problem| match problem {
+        json::Problem::Content(problem) => unusable(file, problem),
+        json::Problem::Source(cause) => match beyond(&cause) {
+            Some(problem) => unusable(file, problem),
+            None => Error::DamagedGzip {
                 file: file.display().to_string(),
                 cause,
-            })?;
-    } else {
-        text.extend(bytes);
-    }
-    let value: serde_json::Value = serde_json::from_slice(&text)
-        .map_err(|cause| unusable(file, format!("not sound JSON: {cause}")))?;
-    let mut songs = Parts::default();
-    for part in Part::ALL {
-        let Some(list) = value.get(part.to_string()).and_then(|part| part.as_array()) else {
-            return Err(unusable(
-                file,
-                format!(
-                    "has no list {part:?}; it should be {{\"train\": [song, ...], \"valid\": ..., \"test\": ...}}",
-                    part = part.to_string()
-                ),
-            ));
-        };
-        for (number, song) in list.iter().enumerate() {
-            let refuse =
-                |problem: String| unusable(file, format!("{part} song {number}: {problem}"));
-            let notes = json_song(song).map_err(refuse)?;
-            let roll = Roll::from_midi_notes(&notes).map_err(refuse)?;
-            songs.get_mut(part).push((format!("{part} {number}"), roll));
-        }
-    }
-    check_parts(&songs, file, "train, valid and test")?;
-    Ok(songs)
-}
-
-fn json_song(song: &serde_json::Value) -> Result<Vec<Vec<i64>>, String> {
-    let steps = song.as_array().ok_or("not a list of steps")?.iter();
-    steps
-        .enumerate()
-        .map(|(step, notes)| {
-            let notes = notes.as_array();
-            let notes = notes.ok_or_else(|| format!("step {step}: not a list of notes"))?;
-            notes
-                .iter()
-                .map(|note| {
-                    // Whole numbers are at times written with a decimal point.
-                    let whole = note.as_f64().filter(|note| note.fract() == 0.0);
-                    let whole = whole.map(|note| note as i64);
-                    whole.ok_or_else(|| format!("step {step}: {note} is no MIDI number"))
-                })
-                .collect()
-        })
-        .collect()
+            },
+        },
+    })
+    .and_then(|songs| {
+        check_parts(&songs, file, "train, valid and test")?;
+        Ok(songs)
+    })
 }
 
 fn check_parts(songs: &Songs, file: &Path, wanted: &str) -> Result<(), Error> {
@@ -146,7 +109,11 @@ fn check_parts(songs: &Songs, file: &Path, wanted: &str) -> Result<(), Error> {
 mod tests {
     use std::fs;
 
-    use crate::{MidiSettings, PianoRolls};
+    use crate::{Corpus, Error, Limits, MidiSettings, PianoRolls};
+
+    fn open(path: &std::path::Path) -> Result<Corpus, Error> {
+        PianoRolls::open(path, MidiSettings::default(), Limits::default())
+    }
 
     #[test]
     fn bad_songs_are_refused_with_their_place() {
@@ -154,7 +121,7 @@ mod tests {
         let path = folder.path().join("songs.json");
         let refused = |text: &str| {
             fs::write(&path, text).unwrap();
-            let error = PianoRolls::open(&path, MidiSettings::default()).unwrap_err();
+            let error = open(&path).unwrap_err();
             let text = error.to_string();
             assert!(!text.contains('\n'), "{text}");
             text.split_once("songs.json: ")
@@ -182,7 +149,7 @@ mod tests {
         assert!(refused(r#"{"train": [], "valid": [], "test": []}"#).starts_with("holds no songs"));
         assert!(refused("{").starts_with("not sound JSON: "));
         fs::write(&path, [0x1f, 0x8b, 8, 0, 1]).unwrap();
-        let error = PianoRolls::open(&path, MidiSettings::default()).unwrap_err();
+        let error = open(&path).unwrap_err();
         assert!(error.to_string().contains("damaged gzip data"), "{error}");
     }
 }

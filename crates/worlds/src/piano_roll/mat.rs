@@ -7,17 +7,48 @@ use std::io::Read;
 
 use flate2::read::ZlibDecoder;
 
+use crate::files::{Room, beyond};
+
 /// A real matrix, column after column.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Array {
+#[derive(Clone, Debug)]
+pub(super) struct Array<'a> {
     pub rows: usize,
     pub columns: usize,
-    pub values: Vec<f64>,
+    numbers: Numbers<'a>,
+}
+
+/// Numbers as the file keeps them.
+#[derive(Clone, Debug)]
+struct Numbers<'a> {
+    bytes: &'a [u8],
+    width: usize,
+    /// A number from its bytes, the lowest first.
+    value: fn(&[u8]) -> f64,
+    big_endian: bool,
+}
+
+impl Array<'_> {
+    /// All values, column after column.
+    pub(super) fn values(&self) -> impl Iterator<Item = f64> {
+        let Numbers {
+            bytes,
+            width,
+            value,
+            big_endian,
+        } = self.numbers;
+        bytes.chunks_exact(width).map(move |bytes| {
+            let mut ordered = [0; 8];
+            let ordered = &mut ordered[..width];
+            ordered.copy_from_slice(bytes);
+            if big_endian {
+                ordered.reverse();
+            }
+            value(ordered)
+        })
+    }
 }
 
 const HEADER: usize = 128;
-/// Bytes that a compressed variable may unpack to.
-const LIMIT: u64 = 1 << 30;
 
 const INT8: u32 = 1;
 const UINT8: u32 = 2;
@@ -35,10 +66,15 @@ const CELL_CLASS: u8 = 1;
 const NUMERIC_CLASSES: std::ops::RangeInclusive<u8> = 6..=15;
 const COMPLEX_FLAG: u8 = 0x08;
 
-/// The cell arrays of a file by their names; what else the file holds is passed over.
+/// Calls `take` with each cell of the cell arrays of a file, with the name of the array and the number of
+/// the cell; what else the file holds is passed over.
 ///
 /// The error is what is wrong with the file, in one line.
-pub(super) fn cells(file: &[u8]) -> Result<Vec<(String, Vec<Array>)>, String> {
+pub(super) fn each_cell(
+    file: &[u8],
+    room: Room,
+    mut take: impl FnMut(&str, usize, Array<'_>) -> Result<(), String>,
+) -> Result<(), String> {
     let big_endian = match file.get(HEADER - 4..HEADER) {
         Some([_, 1, b'I', b'M']) => false,
         Some([1, _, b'M', b'I']) => true,
@@ -51,7 +87,7 @@ pub(super) fn cells(file: &[u8]) -> Result<Vec<(String, Vec<Array>)>, String> {
         bytes: &file[HEADER..],
         big_endian,
     };
-    let mut found = Vec::new();
+    let mut unpacked_bytes = 0;
     while let Some((kind, content)) = rest.next()? {
         let unpacked;
         let mut matrix = Elements {
@@ -60,10 +96,14 @@ pub(super) fn cells(file: &[u8]) -> Result<Vec<(String, Vec<Array>)>, String> {
         };
         if kind == COMPRESSED {
             let mut bytes = Vec::new();
-            ZlibDecoder::new(content)
-                .take(LIMIT)
+            room.bound(ZlibDecoder::new(content))
                 .read_to_end(&mut bytes)
-                .map_err(|cause| format!("damaged compressed variable ({cause})"))?;
+                .map_err(|cause| match beyond(&cause) {
+                    Some(problem) => problem,
+                    None => format!("damaged compressed variable ({cause})"),
+                })?;
+            unpacked_bytes += bytes.len();
+            room.check(unpacked_bytes)?;
             unpacked = bytes;
             let mut inner = Elements {
                 bytes: &unpacked,
@@ -78,16 +118,15 @@ pub(super) fn cells(file: &[u8]) -> Result<Vec<(String, Vec<Array>)>, String> {
         }
         let header = matrix.header()?;
         if header.class == CELL_CLASS {
-            let count = header.count()?;
-            let cell = |number| {
+            for number in 0..header.count()? {
                 let inner = matrix.matrix();
-                inner.map_err(|problem| format!("{}, cell {number}: {problem}", header.name))
-            };
-            let cells = (0..count).map(cell).collect::<Result<_, _>>()?;
-            found.push((header.name.clone(), cells));
+                let array = inner
+                    .map_err(|problem| format!("{}, cell {number}: {problem}", header.name))?;
+                take(&header.name, number, array)?;
+            }
         }
     }
-    Ok(found)
+    Ok(())
 }
 
 /// What a matrix begins with.
@@ -103,7 +142,7 @@ impl Header {
         let product = self.dimensions.iter().try_fold(1usize, |product, &size| {
             product
                 .checked_mul(size)
-                .filter(|&product| product as u64 <= LIMIT)
+                .filter(|&product| product <= isize::MAX as usize)
         });
         product.ok_or_else(|| format!("an array of {:?}, too large", self.dimensions))
     }
@@ -176,7 +215,7 @@ impl<'a> Elements<'a> {
     }
 
     /// The next element, which must be a real matrix.
-    fn matrix(&mut self) -> Result<Array, String> {
+    fn matrix(&mut self) -> Result<Array<'a>, String> {
         let (kind, content) = self.expect("an array")?;
         if kind != MATRIX {
             return Err("not an array".to_owned());
@@ -184,7 +223,7 @@ impl<'a> Elements<'a> {
         let empty = Array {
             rows: 0,
             columns: 0,
-            values: Vec::new(),
+            numbers: self.numbers(INT8, &[])?,
         };
         // MATLAB writes cells never set as elements of no bytes.
         if content.is_empty() {
@@ -213,48 +252,54 @@ impl<'a> Elements<'a> {
             });
         }
         let (kind, content) = inner.expect("the content of an array")?;
-        let values = inner.numbers(kind, content)?;
-        if values.len() != count {
-            return Err(format!(
-                "{} numbers in an array of {rows} x {columns}",
-                values.len()
-            ));
+        let numbers = inner.numbers(kind, content)?;
+        let found = content.len() / numbers.width;
+        if found != count {
+            return Err(format!("{found} numbers in an array of {rows} x {columns}"));
         }
         Ok(Array {
             rows,
             columns,
-            values,
+            numbers,
         })
     }
 
-    fn numbers(&self, kind: u32, bytes: &[u8]) -> Result<Vec<f64>, String> {
-        fn each<const N: usize>(
-            bytes: &[u8],
-            big_endian: bool,
-            value: impl Fn([u8; N]) -> f64,
-        ) -> Vec<f64> {
-            let chunks = bytes.as_chunks::<N>().0.iter();
-            chunks
-                .map(|&chunk| {
-                    let mut chunk = chunk;
-                    if big_endian {
-                        chunk.reverse();
-                    }
-                    value(chunk)
-                })
-                .collect()
+    fn numbers(&self, kind: u32, bytes: &'a [u8]) -> Result<Numbers<'a>, String> {
+        /// The number of `N` bytes, the lowest first.
+        fn from<const N: usize>(bytes: &[u8], value: fn([u8; N]) -> f64) -> f64 {
+            let bytes = bytes.first_chunk::<N>();
+            value(*bytes.expect("as many bytes as the type has"))
         }
-        let big = self.big_endian;
-        Ok(match kind {
-            INT8 => each(bytes, big, |byte| f64::from(i8::from_le_bytes(byte))),
-            UINT8 => each(bytes, big, |byte| f64::from(u8::from_le_bytes(byte))),
-            INT16 => each(bytes, big, |word| f64::from(i16::from_le_bytes(word))),
-            UINT16 => each(bytes, big, |word| f64::from(u16::from_le_bytes(word))),
-            INT32 => each(bytes, big, |word| f64::from(i32::from_le_bytes(word))),
-            UINT32 => each(bytes, big, |word| f64::from(u32::from_le_bytes(word))),
-            SINGLE => each(bytes, big, |word| f64::from(f32::from_le_bytes(word))),
-            DOUBLE => each(bytes, big, f64::from_le_bytes),
+        let (width, value): (usize, fn(&[u8]) -> f64) = match kind {
+            INT8 => (1, |bytes| {
+                from(bytes, |byte| i8::from_le_bytes(byte).into())
+            }),
+            UINT8 => (1, |bytes| {
+                from(bytes, |byte| u8::from_le_bytes(byte).into())
+            }),
+            INT16 => (2, |bytes| {
+                from(bytes, |word| i16::from_le_bytes(word).into())
+            }),
+            UINT16 => (2, |bytes| {
+                from(bytes, |word| u16::from_le_bytes(word).into())
+            }),
+            INT32 => (4, |bytes| {
+                from(bytes, |word| i32::from_le_bytes(word).into())
+            }),
+            UINT32 => (4, |bytes| {
+                from(bytes, |word| u32::from_le_bytes(word).into())
+            }),
+            SINGLE => (4, |bytes| {
+                from(bytes, |word| f32::from_le_bytes(word).into())
+            }),
+            DOUBLE => (8, |bytes| from(bytes, f64::from_le_bytes)),
             _ => return Err(format!("numbers of type {kind}, which is not read")),
+        };
+        Ok(Numbers {
+            bytes,
+            width,
+            value,
+            big_endian: self.big_endian,
         })
     }
 }
@@ -267,6 +312,25 @@ mod tests {
     use flate2::write::ZlibEncoder;
 
     use super::*;
+    use crate::Limits;
+
+    /// A cell: name of its array, rows, columns and values.
+    type Cell = (String, usize, usize, Vec<f64>);
+
+    fn cells(file: &[u8]) -> Result<Vec<Cell>, String> {
+        let mut found = Vec::new();
+        each_cell(
+            file,
+            Limits::default().room(file.len()),
+            |name, number, cell| {
+                assert_eq!(number, found.len());
+                let values = cell.values().collect();
+                found.push((name.to_owned(), cell.rows, cell.columns, values));
+                Ok(())
+            },
+        )?;
+        Ok(found)
+    }
 
     fn element(kind: u32, content: &[u8]) -> Vec<u8> {
         let mut bytes = kind.to_le_bytes().to_vec();
@@ -314,13 +378,12 @@ mod tests {
         let other = array(6, "unread", [0, 0], &[]);
         for variable in [example(), compressed] {
             let found = cells(&file(&[other.clone(), variable])).unwrap();
-            let [(name, arrays)] = found.as_slice() else {
-                panic!("{found:?}");
-            };
-            assert_eq!(name, "traindata");
-            assert_eq!((arrays[0].rows, arrays[0].columns), (3, 2));
-            assert_eq!(arrays[0].values, [1.0, 0.0, 1.0, 0.0, 0.0, 1.0]);
-            assert_eq!(arrays[1].values, [1.0, 0.5]);
+            let name = || "traindata".to_owned();
+            let wanted = [
+                (name(), 3, 2, vec![1.0, 0.0, 1.0, 0.0, 0.0, 1.0]),
+                (name(), 1, 2, vec![1.0, 0.5]),
+            ];
+            assert_eq!(found, wanted);
         }
     }
 

@@ -9,8 +9,9 @@ use midly::{
 };
 
 use super::{Roll, bit, out_of_range};
-use crate::Error;
-use crate::folder::{self, unusable};
+use crate::files::Files;
+use crate::folder::unusable;
+use crate::{Error, Limits};
 
 /// Most steps of a song: far beyond any, well within what memory can hold.
 const LONGEST: u64 = 1_000_000;
@@ -61,10 +62,19 @@ impl Roll {
     /// before the first note is dropped.
     ///
     /// # Errors
-    /// The file cannot be read, is no sound MIDI file, has a note outside of 21..=108, or no notes.
-    pub fn read_midi(path: &Path, settings: MidiSettings) -> Result<Roll, Error> {
+    /// The file cannot be read, is no sound MIDI file, has a note outside of 21..=108, or no notes, or
+    /// exceeds the limits.
+    pub fn read_midi(path: &Path, settings: MidiSettings, limits: Limits) -> Result<Roll, Error> {
+        Roll::open_midi(path, settings, &Files::new(limits))
+    }
+
+    pub(super) fn open_midi(
+        path: &Path,
+        settings: MidiSettings,
+        files: &Files,
+    ) -> Result<Roll, Error> {
         settings.check()?;
-        let bytes = folder::read(path)?;
+        let bytes = files.read(path)?;
         let steps_per_quarter = u64::from(settings.steps_per_quarter);
         roll(&bytes, steps_per_quarter).map_err(|problem| unusable(path, problem))
     }
@@ -183,6 +193,8 @@ fn roll(bytes: &[u8], steps_per_quarter: u64) -> Result<Roll, String> {
     notes.sort_by_key(|note| note.start);
     let end = notes.iter().map(|note| note.end).max().unwrap_or(first);
     let mut steps = vec![0u128; (end - first) as usize];
+    // Up to where each note sounds already: however many notes overlap, a step is set once for each.
+    let mut sounding = [0; Roll::NOTES];
     for Note {
         start,
         end,
@@ -194,7 +206,10 @@ fn roll(bytes: &[u8], steps_per_quarter: u64) -> Result<Roll, String> {
         let key = i64::from(key);
         let bit = bit(key)
             .ok_or_else(|| format!("track {track}, step {start}: {}", out_of_range(key)))?;
-        for chord in &mut steps[start as usize..end as usize] {
+        let until = &mut sounding[bit.trailing_zeros() as usize];
+        let from = start.max(*until).min(end);
+        *until = end.max(*until);
+        for chord in &mut steps[from as usize..end as usize] {
             *chord |= bit;
         }
     }
@@ -286,6 +301,10 @@ mod tests {
             .flat_map(|&(delta, status, first, second)| [delta, status, first, second])
             .collect();
         track.extend([0, 0xff, 0x2f, 0]);
+        file(ticks, &track)
+    }
+
+    fn file(ticks: u16, track: &[u8]) -> Vec<u8> {
         let mut bytes = b"MThd\0\0\0\x06\0\0\0\x01".to_vec();
         bytes.extend(ticks.to_be_bytes());
         bytes.extend(b"MTrk");
@@ -368,31 +387,43 @@ mod tests {
         );
     }
 
+    /// Without the mend each of these notes was drawn by itself over the whole song, for minutes.
+    #[test]
+    fn many_long_notes_take_no_longer_than_one() {
+        let mut track = [0, 0x90, 60, 64].repeat(20_000);
+        // The end, with which they stop, comes 130,000 quarter notes later.
+        track.extend([0x87, 0xf7, 0x50, 0xff, 0x2f, 0]);
+        let begun = std::time::Instant::now();
+        let song = roll(&file(1, &track), 2).unwrap();
+        assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
+        assert_eq!(song.steps(), [1 << (60 - 21); 260_000]);
+    }
+
     #[test]
     fn a_folder_of_songs_is_a_corpus() {
         let folder = tempfile::tempdir().unwrap();
-        let settings = MidiSettings::default();
+        let (settings, limits) = (MidiSettings::default(), Limits::default());
         for song in 0..12i64 {
             let roll = Roll::from_midi_notes(&vec![vec![40 + song]; 30]).unwrap();
             let path = folder.path().join(format!("song {song}.mid"));
             fs::write(&path, roll.to_midi(settings).unwrap()).unwrap();
         }
-        let corpus = PianoRolls::open(folder.path(), settings).unwrap();
+        let corpus = PianoRolls::open(folder.path(), settings, limits).unwrap();
         let counts = |corpus: &Corpus| Part::ALL.map(|part| corpus.recordings(part).len());
         assert_eq!(counts(&corpus), [10, 1, 1]);
         assert_eq!(corpus.total_steps(Part::Train), 300);
         assert_eq!(corpus.recordings(Part::Train)[0].name, "song 0.mid");
 
-        let single = PianoRolls::open(&folder.path().join("song 3.mid"), settings).unwrap();
+        let single = PianoRolls::open(&folder.path().join("song 3.mid"), settings, limits).unwrap();
         assert_eq!(counts(&single), [0, 0, 1]);
 
         fs::write(folder.path().join("song 4.mid"), b"MThd").unwrap();
-        let error = PianoRolls::open(folder.path(), settings)
+        let error = PianoRolls::open(folder.path(), settings, limits)
             .unwrap_err()
             .to_string();
         assert!(error.contains("song 4.mid: truncated MIDI file"), "{error}");
         let none = tempfile::tempdir().unwrap();
-        let error = PianoRolls::open(none.path(), settings)
+        let error = PianoRolls::open(none.path(), settings, limits)
             .unwrap_err()
             .to_string();
         assert!(
@@ -403,7 +434,7 @@ mod tests {
             steps_per_quarter: 0,
             ..settings
         };
-        assert!(PianoRolls::open(folder.path(), wrong).is_err());
+        assert!(PianoRolls::open(folder.path(), wrong, limits).is_err());
     }
 
     proptest! {

@@ -1,24 +1,35 @@
 //! Files of sound become recordings at the rate of [`Speech::RATE`].
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::path::{Path, PathBuf};
 
 use crate::audio::{Conversions, Resampler, Sound};
 use crate::corpus::{Corpus, Parts, Recording, Values};
+use crate::files::{Files, Room};
 use crate::folder::{self, unusable};
-use crate::{Encoding, Error, Origin, Speech};
+use crate::{Encoding, Error, Limits, Origin, Speech};
 
 /// Reads recordings and keeps count of what it converts.
-#[derive(Default)]
 pub(super) struct Reader {
+    pub files: Files,
     conversions: Conversions,
-    resamplers: HashMap<u32, Resampler>,
+    /// That of the last rate. Files of a folder have one rate or few of them.
+    resampler: Option<(u32, Resampler)>,
 }
 
 impl Reader {
+    pub fn new(limits: Limits) -> Reader {
+        Reader {
+            files: Files::new(limits),
+            conversions: Conversions::default(),
+            resampler: None,
+        }
+    }
+
     pub fn read(&mut self, path: &Path, name: String) -> Result<Recording, Error> {
-        self.decode(&folder::read(path)?, path, name)
+        let bytes = self.files.read(path)?;
+        let recording = self.decode(&bytes, path, name)?;
+        self.files.keep(path, recording.values.bytes())?;
+        Ok(recording)
     }
 
     pub fn read_all(
@@ -49,11 +60,8 @@ impl Reader {
         } else {
             let what = format!("resampled from {} to {} Hz", sound.rate, Speech::RATE);
             self.conversions.count(what, &name);
-            match self.resamplers.entry(sound.rate) {
-                Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(new) => new.insert(Resampler::new(sound.rate, Speech::RATE)),
-            }
-            .run(&sound.samples)
+            self.resampled(&sound, self.files.room(bytes.len()))
+                .map_err(|problem| unusable(path, problem))?
         };
         if samples.len() < Speech::FRAME_SAMPLES {
             return Err(unusable(
@@ -74,7 +82,20 @@ impl Reader {
         Ok(Recording { name, values })
     }
 
+    /// Its samples at the rate of [`Speech::RATE`]; the error is one line without the name of the file.
+    fn resampled(&mut self, sound: &Sound, room: Room) -> Result<Vec<f32>, String> {
+        let known = self.resampler.take();
+        let known = known.filter(|(rate, _)| *rate == sound.rate);
+        let (_, resampler) = self.resampler.insert(
+            known.unwrap_or_else(|| (sound.rate, Resampler::new(sound.rate, Speech::RATE))),
+        );
+        room.check(size_of::<f32>() * resampler.length(sound.samples.len()))?;
+        Ok(resampler.run(&sound.samples))
+    }
+
     pub fn corpus(self, name: &str, parts: Parts<Vec<Recording>>, origin: Origin) -> Corpus {
-        Corpus::new(name, Speech::FRAME, parts, origin, self.conversions.lines())
+        let mut notes = self.conversions.lines();
+        notes.extend(self.files.notes());
+        Corpus::new(name, Speech::FRAME, parts, origin, notes)
     }
 }

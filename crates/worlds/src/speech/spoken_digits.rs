@@ -5,16 +5,19 @@ use std::path::{Path, PathBuf};
 use super::keep_for_validation;
 use crate::Error;
 use crate::corpus::Parts;
+use crate::files::Files;
 use crate::folder::{self, unusable};
 
 /// The folder with the recordings, and those of each part: 0 to 4 of every digit and speaker are for
 /// the test, the data set's own rule, and of the others one in twenty for validation.
-pub(super) fn files(directory: &Path) -> Result<(PathBuf, Parts<Vec<PathBuf>>), Error> {
+pub(super) fn files(
+    directory: &Path,
+    files: &Files,
+) -> Result<(PathBuf, Parts<Vec<PathBuf>>), Error> {
     let within = directory.join("recordings");
     let folder = if within.is_dir() { &within } else { directory };
-    let files = folder::files(folder, &["wav"])?;
     let (mut train, mut test) = (Vec::new(), Vec::new());
-    for file in files {
+    for file in files.list(folder, &["wav"])? {
         let name = folder::within(folder, &file);
         let Some(index) = recording_index(&name) else {
             return Err(unusable(

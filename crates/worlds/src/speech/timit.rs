@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::keep_for_validation;
 use crate::Error;
 use crate::corpus::Parts;
+use crate::files::Files;
 use crate::folder::{self, unusable};
 use crate::images::check_folder;
 
@@ -22,6 +23,7 @@ pub enum SaSentences {
 pub(super) fn files(
     directory: &Path,
     sa_sentences: SaSentences,
+    files: &Files,
 ) -> Result<(PathBuf, Parts<Vec<PathBuf>>), Error> {
     const LAYOUT: &str =
         "TRAIN and TEST with DR1 to DR8, speakers and *.WAV in them, as on the disc";
@@ -43,7 +45,7 @@ pub(super) fn files(
     let recordings = |name: &str| -> Result<Vec<PathBuf>, Error> {
         let missing = || unusable(&folder, format!("holds no {name}; it should hold {LAYOUT}"));
         let part = part(&folder, name)?.ok_or_else(missing)?;
-        let mut found = folder::files(&part, &["wav"])?;
+        let mut found = files.list(&part, &["wav"])?;
         // Some copies keep a converted `SA1.WAV.wav` beside each `SA1.WAV`.
         let converted = |path: &Path| {
             let stem = Path::new(path.file_stem().unwrap_or_default());
@@ -103,7 +105,7 @@ mod tests {
 
     use super::*;
     use crate::audio::sphere_file;
-    use crate::{Part, Speech, SpeechSet, Values};
+    use crate::{Limits, Part, Speech, SpeechSet, Values};
 
     /// A small disc: speakers of 3 sentences, in the names and case of the original or in lower case.
     fn disc(folder: &Path, speakers: usize, lower: bool) {
@@ -140,7 +142,8 @@ mod tests {
         for (inner, lower) in [("", false), ("TIMIT", false), ("data", true)] {
             let folder = tempfile::tempdir().unwrap();
             disc(&folder.path().join(inner), 14, lower);
-            let timit = Speech::open_set(SpeechSet::Timit, folder.path()).unwrap();
+            let timit =
+                Speech::open_set(SpeechSet::Timit, folder.path(), Limits::default()).unwrap();
             let counts = Part::ALL.map(|part| timit.recordings(part).len());
             assert_eq!(counts, [40, 2, 6]);
             let test = timit.recordings(Part::Test);
@@ -149,7 +152,8 @@ mod tests {
             assert_eq!(test[0].name.to_lowercase(), "test/dr1/fabc0/sa1.wav");
             assert!(matches!(&test[1].values, Values::Samples(samples) if samples[199] == 199));
 
-            let without = Speech::timit(folder.path(), SaSentences::LeaveOut).unwrap();
+            let without =
+                Speech::timit(folder.path(), SaSentences::LeaveOut, Limits::default()).unwrap();
             let counts = Part::ALL.map(|part| without.recordings(part).len());
             assert_eq!(counts, [27, 1, 4]);
         }
@@ -159,7 +163,7 @@ mod tests {
     fn other_layouts_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let refused = || {
-            Speech::timit(folder.path(), SaSentences::Keep)
+            Speech::timit(folder.path(), SaSentences::Keep, Limits::default())
                 .unwrap_err()
                 .to_string()
         };

@@ -40,11 +40,16 @@ fn spelled(text: &Text, part: Part) -> String {
 
 /// Words 0, 1, 2, ... as the training part.
 fn counting(words: usize) -> Text {
-    let (mut read, mut line) = (Reading::default(), String::new());
+    let (mut read, mut line) = (Reading::new(Limits::default()), String::new());
     (0..words).for_each(|word| line += &format!("{word} "));
     let mut read_words = read
         .interner
-        .read(line.as_bytes(), "lines", SPACED)
+        .read(
+            line.as_bytes(),
+            "lines",
+            SPACED,
+            Limits::default().room(line.len()),
+        )
         .unwrap();
     read_words.truncate(words);
     read.add(Part::Train, read_words);
@@ -61,7 +66,13 @@ const WIKI: [(&str, &str); 3] = [
 #[test]
 fn wikitext_is_read_in_its_layout() {
     let files = folder(&WIKI);
-    let text = Text::open_set(TextSet::WikiText2, files.path(), &all_words()).unwrap();
+    let text = Text::open_set(
+        TextSet::WikiText2,
+        files.path(),
+        &all_words(),
+        Limits::default(),
+    )
+    .unwrap();
     assert_eq!(text.name(), "wikitext-2");
     assert_eq!(
         spelled(&text, Part::Train),
@@ -72,7 +83,7 @@ fn wikitext_is_read_in_its_layout() {
     assert_eq!(text.vocabulary().len(), 7);
 
     let rare = TextSettings::default();
-    let text = Text::open_set(TextSet::WikiText2, files.path(), &rare).unwrap();
+    let text = Text::open_set(TextSet::WikiText2, files.path(), &rare, Limits::default()).unwrap();
     assert_eq!(spelled(&text, Part::Test), "<unk> <unk> <unk> <eos>");
     assert_eq!(text.vocabulary().len(), 3);
     assert_eq!(text.vocabulary().count(text.vocabulary().unknown()), 7);
@@ -81,7 +92,7 @@ fn wikitext_is_read_in_its_layout() {
         largest: Some(4),
         ..all_words()
     };
-    let text = Text::open_set(TextSet::WikiText2, files.path(), &four).unwrap();
+    let text = Text::open_set(TextSet::WikiText2, files.path(), &four, Limits::default()).unwrap();
     assert_eq!(spelled(&text, Part::Test), "<unk> <unk> <unk> <eos>");
     assert_eq!(text.vocabulary().len(), 4);
 }
@@ -93,28 +104,55 @@ fn sets_are_found_in_folders_of_their_names() {
         let files: Vec<(&str, &str)> = plain.iter().map(|name| (&**name, "a b\n")).collect();
         let files = folder(&files);
         let set = TextSet::WikiText103;
-        assert!(Text::open_set(set, files.path(), &all_words()).is_ok());
+        assert!(Text::open_set(set, files.path(), &all_words(), Limits::default()).is_ok());
         let variable = Some(files.path().as_os_str().to_owned());
-        let found = Text::find_with(set, None, variable.clone(), &all_words()).unwrap();
+        let found =
+            Text::find_with(set, None, variable.clone(), &all_words(), Limits::default()).unwrap();
         assert_eq!(found.origin(), &Origin::Folder(files.path().join(inner)));
         // The folder is about another text.
-        let books = Text::find_with(TextSet::Books, None, variable, &all_words()).unwrap();
+        let books = Text::find_with(
+            TextSet::Books,
+            None,
+            variable,
+            &all_words(),
+            Limits::default(),
+        )
+        .unwrap();
         assert_eq!(books.origin(), &Origin::Bundled);
     }
-    let refused = Text::find_with(TextSet::WikiText2, None, None, &all_words()).unwrap_err();
+    let refused = Text::find_with(
+        TextSet::WikiText2,
+        None,
+        None,
+        &all_words(),
+        Limits::default(),
+    )
+    .unwrap_err();
     assert_eq!(
         refused.to_string(),
         "wikitext-2 does not come with the program; name a folder with wiki.train.tokens by --data or MNEMORA_DATA"
     );
     let nowhere = Some(OsString::from("/nowhere"));
-    let refused = Text::find_with(TextSet::Books, None, nowhere, &all_words()).unwrap_err();
+    let refused = Text::find_with(
+        TextSet::Books,
+        None,
+        nowhere,
+        &all_words(),
+        Limits::default(),
+    )
+    .unwrap_err();
     assert!(refused.to_string().contains("MNEMORA_DATA"), "{refused}");
 }
 
 #[test]
 fn a_missing_split_is_named() {
     let open = |files: &TempDir, settings: &TextSettings| {
-        Text::open_set(TextSet::WikiText103, files.path(), settings)
+        Text::open_set(
+            TextSet::WikiText103,
+            files.path(),
+            settings,
+            Limits::default(),
+        )
     };
     let untested = folder(&WIKI[..2]);
     assert_eq!(
@@ -162,7 +200,7 @@ fn a_missing_split_is_named() {
 
 #[test]
 fn folders_are_divided_as_they_say() {
-    let open = |files: &TempDir| Text::open(files.path(), SPACED, &all_words());
+    let open = |files: &TempDir| Text::open(files.path(), SPACED, &all_words(), Limits::default());
     let told = folder(&[
         ("train/b10.txt", "x"),
         ("train/b9.txt", "a b"),
@@ -187,14 +225,20 @@ fn folders_are_divided_as_they_say() {
     assert_eq!(Part::ALL.map(|part| text.words(part).len()), [32, 4, 4]);
 
     let alone = folder(&[("a.txt", &lines)]);
-    let text = Text::open(&alone.path().join("a.txt"), SPACED, &all_words()).unwrap();
+    let text = Text::open(
+        &alone.path().join("a.txt"),
+        SPACED,
+        &all_words(),
+        Limits::default(),
+    )
+    .unwrap();
     assert_eq!(text.name(), "a");
     assert_eq!(text.words(Part::Train).len(), 182);
 }
 
 #[test]
 fn texts_that_cannot_be_used_are_refused() {
-    let open = |files: &TempDir| Text::open(files.path(), SPACED, &all_words());
+    let open = |files: &TempDir| Text::open(files.path(), SPACED, &all_words(), Limits::default());
     let none = folder(&[("a.md", "x")]);
     assert_eq!(
         refusal(&none, open(&none)),
@@ -212,9 +256,19 @@ fn texts_that_cannot_be_used_are_refused() {
         refusal(&empty, open(&empty)),
         "FOLDER/train.txt: byte 6 is not UTF-8; convert the file to UTF-8 (iconv -t UTF-8)"
     );
-    let gone = Text::open(&none.path().join("gone"), SPACED, &all_words());
+    let gone = Text::open(
+        &none.path().join("gone"),
+        SPACED,
+        &all_words(),
+        Limits::default(),
+    );
     assert!(refusal(&none, gone).starts_with("cannot read FOLDER/gone: "));
-    let gone = Text::open_set(TextSet::Books, &none.path().join("gone"), &all_words());
+    let gone = Text::open_set(
+        TextSet::Books,
+        &none.path().join("gone"),
+        &all_words(),
+        Limits::default(),
+    );
     assert!(refusal(&none, gone).contains("FOLDER/gone does not exist"));
     let one = TextSettings {
         largest: Some(1),

@@ -7,8 +7,12 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use crate::Error;
-use crate::folder::{self, unusable};
+use crate::files::read_regular;
+use crate::folder::{self, refused, unusable};
 use crate::images::hexadecimal;
+
+/// Bytes that a file with a vocabulary may have.
+const LARGEST: u64 = 1 << 30;
 
 /// What stands for a word that is not in the vocabulary.
 pub(super) const UNKNOWN: &str = "<unk>";
@@ -227,7 +231,8 @@ impl Vocabulary {
     /// The file cannot be read, is not UTF-8, has a line that is no word, tab and count, names a word
     /// twice, or lacks `<unk>` or `<eos>`.
     pub fn load(file: &Path) -> Result<Vocabulary, Error> {
-        let text = String::from_utf8(folder::read(file)?).map_err(|error| Error::NotUtf8 {
+        let bytes = read_regular(file, LARGEST).map_err(|cause| refused(file, cause))?;
+        let text = String::from_utf8(bytes).map_err(|error| Error::NotUtf8 {
             file: file.display().to_string(),
             offset: error.utf8_error().valid_up_to() as u64,
         })?;

@@ -1,6 +1,5 @@
 //! Texts cut into words, and words into numbers while they are read.
 
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -9,7 +8,8 @@ use flate2::bufread::MultiGzDecoder;
 
 use super::vocabulary::END;
 use crate::Error;
-use crate::folder::refused;
+use crate::files::{Files, Room, beyond};
+use crate::folder::unusable;
 
 /// How a text is cut into words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,6 +26,8 @@ pub enum WordStyle {
 
 /// Bytes read at once.
 const BUFFER: usize = 1 << 18;
+/// Bytes that a different word takes in tables and vocabulary, about.
+const WORD: usize = 200;
 
 /// Numbers of words in the order in which they were first read.
 ///
@@ -101,9 +103,16 @@ impl Interner {
     }
 
     /// The words of a file, also one compressed by gzip.
-    pub(super) fn read_file(&mut self, file: &Path, style: WordStyle) -> Result<Vec<u32>, Error> {
-        let opened = File::open(file).map_err(|cause| refused(file, cause))?;
-        self.read(opened, &file.display().to_string(), style)
+    pub(super) fn read_file(
+        &mut self,
+        file: &Path,
+        style: WordStyle,
+        files: &Files,
+    ) -> Result<Vec<u32>, Error> {
+        let (opened, size) = files.open(file)?;
+        let words = self.read(opened, &file.display().to_string(), style, files.room(size))?;
+        files.keep(file, size_of_val(words.as_slice()))?;
+        Ok(words)
     }
 
     pub(super) fn read(
@@ -111,6 +120,7 @@ impl Interner {
         source: impl Read,
         file: &str,
         style: WordStyle,
+        room: Room,
     ) -> Result<Vec<u32>, Error> {
         let mut source = BufReader::with_capacity(BUFFER, source);
         let start = source.fill_buf().map_err(|cause| Error::Read {
@@ -118,14 +128,15 @@ impl Interner {
             cause,
         })?;
         if start.starts_with(&[0x1f, 0x8b]) {
-            let unpacked = MultiGzDecoder::new(source);
+            let unpacked = room.bound(MultiGzDecoder::new(source));
             let lines = BufReader::with_capacity(BUFFER, unpacked);
-            self.read_lines(lines, file, style, |file, cause| Error::DamagedGzip {
+            self.read_lines(lines, file, style, room, |file, cause| Error::DamagedGzip {
                 file,
                 cause,
             })
         } else {
-            self.read_lines(source, file, style, |file, cause| Error::Read {
+            let lines = BufReader::with_capacity(BUFFER, room.bound(source));
+            self.read_lines(lines, file, style, room, |file, cause| Error::Read {
                 file,
                 cause,
             })
@@ -137,9 +148,11 @@ impl Interner {
         mut lines: impl BufRead,
         file: &str,
         style: WordStyle,
+        room: Room,
         failed: fn(String, std::io::Error) -> Error,
     ) -> Result<Vec<u32>, Error> {
         let end = self.end();
+        let known = self.words.len();
         let mut words = Vec::new();
         let mut bytes = Vec::new();
         let mut offset = 0;
@@ -148,7 +161,10 @@ impl Interner {
         loop {
             bytes.clear();
             let read = lines.read_until(b'\n', &mut bytes);
-            let length = read.map_err(|cause| failed(file.to_owned(), cause))?;
+            let length = read.map_err(|cause| match beyond(&cause) {
+                Some(problem) => unusable(Path::new(file), problem),
+                None => failed(file.to_owned(), cause),
+            })?;
             if length == 0 {
                 break;
             }
@@ -161,6 +177,9 @@ impl Interner {
                 _ => line,
             };
             offset += length as u64;
+            let taken = size_of_val(words.as_slice()) + WORD * (self.words.len() - known);
+            room.check(taken)
+                .map_err(|problem| unusable(Path::new(file), problem))?;
             match style {
                 WordStyle::Spaced => {
                     words.extend(line.split_ascii_whitespace().map(|word| self.number(word)));
@@ -255,10 +274,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::Limits;
 
     fn words(text: &[u8], style: WordStyle) -> Result<Vec<String>, Error> {
         let mut interner = Interner::default();
-        let numbers = interner.read(text, "FILE", style)?;
+        let room = Limits::default().room(text.len());
+        let numbers = interner.read(text, "FILE", style, room)?;
         let words = interner.into_words();
         let named = numbers
             .into_iter()
@@ -304,6 +325,32 @@ mod tests {
             error.to_string().starts_with("FILE: damaged gzip data"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn what_a_packed_text_unpacks_to_is_bounded() {
+        let limits = Limits {
+            unpacked_bytes: 1 << 16,
+            ..Limits::default()
+        };
+        let read = |line: &[u8], times: usize| {
+            let mut packed = GzEncoder::new(Vec::new(), Compression::best());
+            packed.write_all(&line.repeat(times)).unwrap();
+            let packed = packed.finish().unwrap();
+            let room = limits.room(packed.len());
+            let read = Interner::default().read(&*packed, "FILE", WordStyle::Spaced, room);
+            read.map(|words| words.len())
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(read(b"one two three\n", 4000), Ok(16_000));
+        // One line without end, and many short words, which take more memory than their letters.
+        for (line, times) in [(&b"a"[..], 70_000), (b"a b c d e\n", 5000)] {
+            let error = read(line, times).unwrap_err();
+            assert!(
+                error.starts_with("FILE: unpacks to over 65536 bytes"),
+                "{error}"
+            );
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Clips;
+use super::{Clips, Reader};
 use crate::Error;
 use crate::corpus::{Recording, Values};
 use crate::folder::{self, unusable};
@@ -13,18 +13,33 @@ use crate::picture::{FrameSettings, Picture};
 pub(super) fn array_parts(
     folder: &Path,
     files: Vec<PathBuf>,
-    settings: &FrameSettings,
+    reader: &Reader,
 ) -> Result<Clips, Error> {
     let mut clips = Vec::new();
     for file in files {
-        for (name, array) in npy::read_arrays(&file)? {
-            clips.push((name.clone(), array_clip(&file, name, array, settings)?));
+        let (arrays, room) = npy::open_arrays(&file, &reader.files)?;
+        let mut taken = 0;
+        for (name, array) in arrays {
+            // Frames may be larger than what they are made from.
+            taken += clip_bytes(&array, reader.settings);
+            room.check(taken)
+                .map_err(|problem| unusable(&file, format!("{name}: {problem}")))?;
+            let clip = array_clip(&file, name.clone(), array, reader.settings)?;
+            reader.files.keep(&file, clip.values.bytes())?;
+            clips.push((name, clip));
         }
     }
     if clips.is_empty() {
         return Err(unusable(folder, "holds no arrays of clips"));
     }
-    folder::parts(folder, clips)
+    folder::parts(folder, clips, &reader.files)
+}
+
+/// Bytes of the frames that an array becomes.
+fn clip_bytes(array: &Array, settings: &FrameSettings) -> usize {
+    let frames = array.shape.first().copied().unwrap_or(0);
+    let size = settings.side.pow(2) * settings.channels();
+    frames.saturating_mul(size)
 }
 
 /// The clip that an array holds; `file` is the name used in errors.
@@ -84,7 +99,7 @@ mod tests {
 
     use crate::npy::tests::{floats, npy, npz};
     use crate::video::tests::{counts, greys, side};
-    use crate::{Fit, FrameSettings, Part, Video};
+    use crate::{Fit, FrameSettings, Limits, Part, Video};
 
     #[test]
     fn arrays_are_clips() {
@@ -92,7 +107,9 @@ mod tests {
         let path = folder.path().join("clips.npz");
         let refused = |arrays: &[(&str, Vec<u8>)]| {
             fs::write(&path, npz(arrays)).unwrap();
-            Video::open(&path, side(2)).unwrap_err().to_string()
+            Video::open(&path, side(2), Limits::default())
+                .unwrap_err()
+                .to_string()
         };
         assert!(
             refused(&[("a", floats(&[1, 2, 2], &[0.0; 4]))])
@@ -112,7 +129,7 @@ mod tests {
             ),
         ];
         fs::write(&path, npz(&arrays)).unwrap();
-        let clips = Video::open(folder.path(), side(2)).unwrap();
+        let clips = Video::open(folder.path(), side(2), Limits::default()).unwrap();
         assert_eq!(counts(&clips), [1, 0, 1]);
         let mut all: Vec<Vec<u8>> = [Part::Train, Part::Test]
             .map(|part| greys(&clips.recordings(part)[0], 1))
@@ -124,7 +141,7 @@ mod tests {
             colour: true,
             fit: Fit::Stretch,
         };
-        let clips = Video::open(&path, colours).unwrap();
+        let clips = Video::open(&path, colours, Limits::default()).unwrap();
         assert_eq!(clips.frame().size(), 12);
     }
 }

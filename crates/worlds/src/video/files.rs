@@ -8,29 +8,38 @@ use std::thread;
 
 use gif::{ColorOutput, DecodeOptions, DisposalMethod};
 
-use super::Frames;
+use super::{Frames, Reader};
 use crate::Error;
 use crate::corpus::Recording;
+use crate::files::Room;
 use crate::folder::{self, has_extension, unusable};
-use crate::picture::{FrameSettings, Picture};
+use crate::picture::{FrameSettings, Picture, check_size};
 
-/// The clip in a video file.
-pub(super) fn read_clip(
-    path: &Path,
-    settings: &FrameSettings,
-    ffmpeg: &OsStr,
-) -> Result<Recording, Error> {
-    let frames = if has_extension(path, &["gif"]) {
-        gif_frames(&folder::read(path)?, settings).map_err(|problem| unusable(path, problem))?
-    } else {
-        ffmpeg_frames(path, settings, ffmpeg)?
-    };
-    let clip = frames.clip(path.display().to_string());
-    clip.map_err(|problem| unusable(path, problem))
+impl Reader<'_> {
+    /// The clip in a video file.
+    pub(super) fn file_clip(&self, path: &Path) -> Result<Recording, Error> {
+        let frames = if has_extension(path, &["gif"]) {
+            let bytes = self.files.read(path)?;
+            let room = self.files.room(bytes.len());
+            gif_frames(&bytes, self.settings, room).map_err(|problem| unusable(path, problem))?
+        } else {
+            // Opened here first, for the message.
+            let (_, size) = self.files.open(path)?;
+            ffmpeg_frames(path, self.settings, self.ffmpeg, self.files.room(size))?
+        };
+        let clip = frames.clip(path.display().to_string());
+        let clip = clip.map_err(|problem| unusable(path, problem))?;
+        self.files.keep(path, clip.values.bytes())?;
+        Ok(clip)
+    }
 }
 
 /// Every frame as it is shown: drawn over what earlier frames left behind, on black.
-fn gif_frames<'a>(bytes: &[u8], settings: &'a FrameSettings) -> Result<Frames<'a>, String> {
+fn gif_frames<'a>(
+    bytes: &[u8],
+    settings: &'a FrameSettings,
+    room: Room,
+) -> Result<Frames<'a>, String> {
     let damaged = |cause: gif::DecodingError| format!("damaged GIF file ({cause})");
     let mut options = DecodeOptions::new();
     options.set_color_output(ColorOutput::RGBA);
@@ -40,14 +49,19 @@ fn gif_frames<'a>(bytes: &[u8], settings: &'a FrameSettings) -> Result<Frames<'a
     if height == 0 || width == 0 {
         return Err("a GIF file without pixels".to_owned());
     }
+    check_size(height, width, 3, room)?;
     let mut canvas = Picture {
         height,
         width,
         channels: 3,
         pixels: vec![0; height * width * 3],
     };
-    let mut frames = Frames::new(settings);
+    let mut frames = Frames::within(settings, room);
+    let mut drawn = 0;
     while let Some(frame) = decoder.read_next_frame().map_err(damaged)? {
+        // A frame of a few bytes may be a picture of any size.
+        drawn += canvas.pixels.len();
+        room.check(drawn)?;
         let before = (frame.dispose == DisposalMethod::Previous).then(|| canvas.pixels.clone());
         let (top, left) = (usize::from(frame.top), usize::from(frame.left));
         let columns = usize::from(frame.width);
@@ -76,9 +90,8 @@ fn ffmpeg_frames<'a>(
     path: &Path,
     settings: &'a FrameSettings,
     ffmpeg: &OsStr,
+    room: Room,
 ) -> Result<Frames<'a>, Error> {
-    // Opened here first, for the message.
-    std::fs::File::open(path).map_err(|cause| folder::refused(path, cause))?;
     // Without `file:` a name could be taken for an option or an address.
     let mut input = std::ffi::OsString::from("file:");
     input.push(path);
@@ -117,7 +130,7 @@ fn ffmpeg_frames<'a>(
         let _ = messages.read_to_end(&mut text);
         String::from_utf8_lossy(&text).into_owned()
     });
-    let mut frames = Frames::new(settings);
+    let mut frames = Frames::within(settings, room);
     let read = read_pictures(&mut BufReader::new(output), &mut frames);
     if read.is_err() {
         // It may have ended by itself.
@@ -188,7 +201,13 @@ pub(super) mod tests {
     use gif::{Encoder, Frame};
 
     use super::*;
+    use crate::Limits;
     use crate::corpus::Values;
+    use crate::files::Files;
+
+    fn room() -> Room {
+        Limits::default().room(0)
+    }
 
     fn pixels(frames: Frames) -> Vec<u8> {
         let clip = frames.clip(String::new()).unwrap();
@@ -235,7 +254,7 @@ pub(super) mod tests {
             frame(0, 1, &[2], DisposalMethod::Background),
             frame(0, 2, &[3, 3, 3, 2], DisposalMethod::Keep),
         ]);
-        let shown = pixels(gif_frames(&bytes, &SETTINGS).unwrap());
+        let shown = pixels(gif_frames(&bytes, &SETTINGS, room()).unwrap());
         assert_eq!(shown[..4], [100, 100, 100, 100]);
         assert_eq!(shown[4..8], [100, 200, 100, 100]);
         assert_eq!(shown[8..12], [200, 100, 100, 100]);
@@ -246,13 +265,30 @@ pub(super) mod tests {
     fn damaged_gifs_are_refused() {
         let whole = gif(&[frame(0, 2, &[1; 4], DisposalMethod::Keep)]);
         for length in 0..whole.len() - 1 {
-            let frames = gif_frames(&whole[..length], &SETTINGS);
+            let frames = gif_frames(&whole[..length], &SETTINGS, room());
             let clip = frames.and_then(|frames| frames.clip(String::new()));
             let error = clip.map(|_| length).unwrap_err();
             assert!(!error.contains('\n'), "{error}");
         }
         let outside = gif(&[frame(1, 2, &[1; 4], DisposalMethod::Keep)]);
-        assert!(gif_frames(&outside, &SETTINGS).is_err());
+        assert!(gif_frames(&outside, &SETTINGS, room()).is_err());
+    }
+
+    /// 65535 x 65535 pixels in a few bytes, and many frames of no pixels in a few more.
+    #[test]
+    fn sizes_and_counts_are_looked_at_before_pixels_are_made() {
+        let mut huge = gif(&[frame(0, 2, &[1; 4], DisposalMethod::Keep)]);
+        huge[6..10].fill(0xff);
+        let error = gif_frames(&huge, &SETTINGS, room())
+            .map(|_| ())
+            .unwrap_err();
+        assert!(error.contains("65535 x 65535 pixels; from 1 to"), "{error}");
+        let mut wide = gif(&vec![frame(0, 1, &[1], DisposalMethod::Keep); 400]);
+        wide[6..10].copy_from_slice(&[0, 8, 0, 8]);
+        let error = gif_frames(&wide, &SETTINGS, room())
+            .map(|_| ())
+            .unwrap_err();
+        assert!(error.contains("raise data.max_unpacked_bytes"), "{error}");
     }
 
     /// A program that stands in for ffmpeg: it prints what is given.
@@ -273,7 +309,7 @@ pub(super) mod tests {
         fs::write(&video, "no video").unwrap();
         let read = |commands: &str| {
             let program = fake_ffmpeg(folder.path(), commands);
-            let frames = ffmpeg_frames(&video, &SETTINGS, program.as_os_str());
+            let frames = ffmpeg_frames(&video, &SETTINGS, program.as_os_str(), room());
             frames.map(pixels).map_err(|error| error.to_string())
         };
         let two = r"printf 'P5\n2 2\n255\nabcdP5\n2 2\n255\nefgh'";
@@ -298,11 +334,13 @@ pub(super) mod tests {
     fn a_missing_ffmpeg_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let video = folder.path().join("x.mp4");
-        let missing = OsStr::new("no-such-ffmpeg");
         let refused = || {
-            read_clip(&video, &SETTINGS, missing)
-                .unwrap_err()
-                .to_string()
+            let reader = Reader {
+                settings: &SETTINGS,
+                ffmpeg: OsStr::new("no-such-ffmpeg"),
+                files: Files::new(Limits::default()),
+            };
+            reader.file_clip(&video).unwrap_err().to_string()
         };
         assert!(refused().starts_with("cannot read "), "{}", refused());
         fs::write(&video, "video").unwrap();
@@ -330,11 +368,12 @@ pub(super) mod tests {
             return;
         }
         let settings = FrameSettings::default();
-        let frames = ffmpeg_frames(video, &settings, OsStr::new(super::super::FFMPEG)).unwrap();
+        let frames =
+            ffmpeg_frames(video, &settings, OsStr::new(super::super::FFMPEG), room()).unwrap();
         let found = pixels(frames);
         // The array holds every third frame, by another program's crop, reduction and grey values.
         let arrays = video.with_file_name("clips_64x64_gray.npz");
-        let arrays = crate::npy::read_arrays(&arrays).unwrap();
+        let arrays = crate::npy::read_arrays(&arrays, Limits::default()).unwrap();
         let array = arrays.into_iter().find(|(name, _)| name == "bottle");
         let Some(crate::npy::Numbers::Bytes(wanted)) = array.map(|(_, array)| array.numbers) else {
             panic!("no array of bytes");

@@ -5,12 +5,13 @@ use std::ffi::OsStr;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use super::{Clips, corpus, source_clip, sources};
+use super::{Clips, Reader, corpus};
 use crate::corpus::{Corpus, Part, Parts, Recording, Values};
-use crate::folder::{self, unusable};
+use crate::files::Files;
+use crate::folder::unusable;
 use crate::images::check_folder;
 use crate::picture::{Fit, FrameSettings};
-use crate::{Error, Origin};
+use crate::{Error, Limits, Origin};
 
 /// Which people belong to which part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -46,6 +47,7 @@ pub(super) fn open(
     directory: &Path,
     split: KthSplit,
     side: usize,
+    limits: Limits,
     ffmpeg: &OsStr,
 ) -> Result<Corpus, Error> {
     let settings = FrameSettings {
@@ -56,7 +58,13 @@ pub(super) fn open(
     settings.check()?;
     let wanted = || format!("the KTH videos person01_boxing_d1_uncomp.avi, ... and {LIST}");
     check_folder(directory, wanted)?;
-    let videos: Vec<(String, PathBuf)> = sources(directory)?
+    let reader = Reader {
+        settings: &settings,
+        ffmpeg,
+        files: Files::new(limits),
+    };
+    let videos: Vec<(String, PathBuf)> = reader
+        .sources(directory)?
         .into_iter()
         .filter_map(|source| Some((video_name(&source)?, source)))
         .collect();
@@ -64,13 +72,13 @@ pub(super) fn open(
         let problem = format!("holds no KTH videos; it should hold {}", wanted());
         return Err(unusable(directory, problem));
     }
-    let mut texts = folder::files(directory, &["txt"])?.into_iter();
+    let mut texts = reader.files.list(directory, &["txt"])?.into_iter();
     let list = texts.find(|path| path.file_name() == Some(OsStr::new(LIST)));
     let list = list.ok_or_else(|| {
         let problem = format!("no {LIST}; fetch it from where the videos came from, it says where each action begins and ends");
         unusable(directory, problem)
     })?;
-    let text = String::from_utf8_lossy(&folder::read(&list)?).into_owned();
+    let text = String::from_utf8_lossy(&reader.files.read(&list)?).into_owned();
     let ranges = read_list(&text).map_err(|problem| unusable(&list, problem))?;
 
     let mut parts: Clips = Parts::default();
@@ -84,7 +92,7 @@ pub(super) fn open(
                 format!("has no line for {name}, which is {}", source.display()),
             )
         })?;
-        let Values::Pixels(pixels) = source_clip(&source, &settings, ffmpeg)?.values else {
+        let Values::Pixels(pixels) = reader.clip(&source)?.values else {
             continue;
         };
         let frames: Vec<&[u8]> = pixels.chunks_exact(side * side).collect();
@@ -105,6 +113,7 @@ pub(super) fn open(
         parts,
         &settings,
         Origin::Folder(directory.to_owned()),
+        reader.files.notes(),
     );
     if cut > 0 {
         kth.note(format!(
@@ -216,7 +225,15 @@ mod tests {
                 fs::write(video.join(format!("{frame}.png")), picture).unwrap();
             }
         };
-        let open = |split| super::open(folder.path(), split, 8, OsStr::new("no-ffmpeg"));
+        let open = |split| {
+            super::open(
+                folder.path(),
+                split,
+                8,
+                Limits::default(),
+                OsStr::new("no-ffmpeg"),
+            )
+        };
         let refused = || open(KthSplit::Standard).unwrap_err().to_string();
         assert!(refused().contains("holds no KTH videos"), "{}", refused());
         write("boxing/person11_boxing_d1_uncomp");
