@@ -972,7 +972,6 @@ impl Experiment {
         };
         Ok(GtmmConfig {
             frame,
-            latent: model.latent,
             memory,
             visual,
             prior_hidden: model.prior_hidden,

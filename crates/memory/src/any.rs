@@ -78,6 +78,12 @@ macro_rules! memories {
                 }
             }
 
+            fn latent_size(&self) -> usize {
+                match self {
+                    $(Self::$name(memory) => memory.latent_size(),)+
+                }
+            }
+
             fn context_size(&self) -> usize {
                 match self {
                     $(Self::$name(memory) => memory.context_size(),)+

@@ -176,6 +176,10 @@ impl<C: RecurrentCore> Memory for CoreMemory<C> {
         (context, CoreMemoryState { core, ..state })
     }
 
+    fn latent_size(&self) -> usize {
+        self.latent
+    }
+
     fn context_size(&self) -> usize {
         self.core.output_size()
     }

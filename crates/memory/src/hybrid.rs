@@ -279,6 +279,10 @@ impl Memory for Hybrid {
         (context, HybridState { controller, stored })
     }
 
+    fn latent_size(&self) -> usize {
+        self.latent
+    }
+
     fn context_size(&self) -> usize {
         self.reads * self.latent + self.lstm.hidden_size()
     }

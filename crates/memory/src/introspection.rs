@@ -157,6 +157,10 @@ impl Memory for Introspection {
         (context, IntrospectionState { controller, memory })
     }
 
+    fn latent_size(&self) -> usize {
+        self.latent
+    }
+
     fn context_size(&self) -> usize {
         self.reads * self.latent
     }

@@ -180,6 +180,9 @@ pub trait Memory: Module {
         state: Self::State,
     ) -> (MemoryContext, Self::State);
 
+    /// Size of `z`, which the memory takes in.
+    fn latent_size(&self) -> usize;
+
     /// Width of [`MemoryContext::psi`].
     fn context_size(&self) -> usize;
 }

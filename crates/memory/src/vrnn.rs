@@ -32,6 +32,7 @@ pub struct VrnnConfig {
 pub struct Vrnn {
     /// Input `[features; latent; condition]`.
     pub lstm: Lstm,
+    latent: usize,
 }
 
 impl VrnnConfig {
@@ -48,6 +49,7 @@ impl VrnnConfig {
         let inputs = self.features + self.latent + self.condition;
         Ok(Vrnn {
             lstm: Lstm::new(inputs, self.hidden, init),
+            latent: self.latent,
         })
     }
 }
@@ -78,6 +80,10 @@ impl Memory for Vrnn {
             attention: Vec::new(),
         };
         (context, state)
+    }
+
+    fn latent_size(&self) -> usize {
+        self.latent
     }
 
     fn context_size(&self) -> usize {

@@ -51,7 +51,6 @@ fn model(device: &Device) -> Result<Model, ModelError> {
             height: 1,
             width: SENSORS,
         },
-        latent: LATENT,
         memory: MemoryConfig::Introspection(IntrospectionConfig {
             latent: LATENT,
             condition: 0,

@@ -1,5 +1,6 @@
 //! Diagonal Gaussians over latents and likelihoods over frames.
 
+use crate::ModelError;
 use burn::tensor::{Tensor, activation};
 use mnemora_kernels::{bernoulli, bins, gaussian, split::halves};
 use mnemora_memory::{Bundle, TensorMapper};
@@ -85,6 +86,19 @@ impl LikelihoodConfig {
         match self {
             Self::Bernoulli | Self::Gaussian { .. } => 1,
             Self::Normal { .. } => 2,
+        }
+    }
+
+    /// Refuses a standard deviation that is not a positive number, and bins of a width that is none.
+    pub(crate) fn check(self) -> Result<(), ModelError> {
+        match self {
+            Self::Gaussian { std } if !(std.is_finite() && std > 0.0) => {
+                Err(ModelError::LikelihoodStd { std })
+            }
+            Self::Normal { bin, .. } if !(bin.is_finite() && bin >= 0.0) => {
+                Err(ModelError::LikelihoodBin { bin })
+            }
+            _ => Ok(()),
         }
     }
 }

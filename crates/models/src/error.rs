@@ -23,6 +23,14 @@ pub enum ModelError {
         /// Size of `z`.
         latent: usize,
     },
+    /// A memory that reads features of another size than the frames' network gives.
+    #[error("memory.vrnn.features is {memory}, it must be {visual}, the features of a frame")]
+    MemoryFeatures {
+        /// What the memory takes.
+        memory: usize,
+        /// What there is.
+        visual: usize,
+    },
     /// Frames that the visual network cannot take.
     #[error(
         "the inception network takes frames of at most 32x32 pixels, these have {height}x{width}; use model.visual = \"dense\""
@@ -53,6 +61,12 @@ pub enum ModelError {
     LikelihoodStd {
         /// The value found.
         std: f64,
+    },
+    /// Bins of a width that is none.
+    #[error("the width of the likelihood's bins is {bin}, it must be 0 or a positive number")]
+    LikelihoodBin {
+        /// The value found.
+        bin: f64,
     },
 }
 

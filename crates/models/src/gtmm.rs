@@ -20,9 +20,8 @@ use mnemora_memory::{
 pub struct GtmmConfig {
     /// Shape of a frame.
     pub frame: FrameShape,
-    /// Size of `z`.
-    pub latent: usize,
-    /// The memory, whose latent, feature and condition sizes must agree with this model's.
+    /// The memory, which says the size of `z` and of conditions. One that reads features must take those of
+    /// `visual`.
     pub memory: MemoryConfig,
     /// Networks for frames.
     pub visual: VisualConfig,
@@ -97,11 +96,21 @@ impl Bundle for GtmmFeatures {
 }
 
 impl GtmmConfig {
-    /// Builds the model with a memory chosen at run time.
+    /// Builds the model with a memory chosen at run time; refuses sizes of zero and sizes that do not fit
+    /// together.
     pub fn init(
         &self,
         init: &mut Initializer,
     ) -> Result<Gtmm<mnemora_memory::AnyMemory>, ModelError> {
+        if let MemoryConfig::Vrnn(memory) = &self.memory {
+            let features = self.visual.features(memory.latent);
+            if memory.features != features {
+                return Err(ModelError::MemoryFeatures {
+                    memory: memory.features,
+                    visual: features,
+                });
+            }
+        }
         let memory = self.memory.init(init)?;
         self.init_with(memory, init)
     }
@@ -112,40 +121,25 @@ impl GtmmConfig {
         memory: M,
         init: &mut Initializer,
     ) -> Result<Gtmm<M>, ModelError> {
-        if self.latent == 0 {
-            return Err(ModelError::ZeroSize { field: "latent" });
+        let (latent, context) = (memory.latent_size(), memory.context_size());
+        ModelError::require_positive(&[("latent", latent)])?;
+        self.likelihood.check()?;
+        let features = self.visual.features(latent);
+        if self.posterior_hidden == 0 && features != 2 * latent {
+            return Err(ModelError::PosteriorFeatures { features, latent });
         }
-        if let LikelihoodConfig::Gaussian { std } = self.likelihood
-            && !(std.is_finite() && std > 0.0)
-        {
-            return Err(ModelError::LikelihoodStd { std });
-        }
-        let features = self.visual.features(self.latent);
-        if self.posterior_hidden == 0 && features != 2 * self.latent {
-            return Err(ModelError::PosteriorFeatures {
-                features,
-                latent: self.latent,
-            });
-        }
-        let context = memory.context_size();
         Ok(Gtmm {
-            encoder: self.visual.encoder(self.frame, self.latent, init)?,
-            posterior: PosteriorMap::new(
-                features,
-                context,
-                self.posterior_hidden,
-                self.latent,
-                init,
-            ),
-            prior: PriorMap::new(context, self.prior_hidden, self.latent, init),
+            encoder: self.visual.encoder(self.frame, latent, init)?,
+            posterior: PosteriorMap::new(features, context, self.posterior_hidden, latent, init),
+            prior: PriorMap::new(context, self.prior_hidden, latent, init),
             decoder: self.visual.decoder(
                 self.frame,
-                self.latent + context,
+                latent + context,
                 self.likelihood.parameters(),
                 init,
             )?,
             memory,
-            latent: self.latent,
+            latent,
             likelihood: self.likelihood,
         })
     }

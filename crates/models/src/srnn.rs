@@ -117,7 +117,7 @@ impl Bundle for SrnnFeatures {
 }
 
 impl SrnnConfig {
-    /// Builds the model; refuses sizes of zero.
+    /// Builds the model; refuses sizes of zero and a likelihood of no spread.
     pub fn init(&self, init: &mut Initializer) -> Result<Srnn, ModelError> {
         ModelError::require_positive(&[
             ("observation", self.observation),
@@ -125,6 +125,7 @@ impl SrnnConfig {
             ("hidden", self.hidden),
             ("units", self.units),
         ])?;
+        self.likelihood.check()?;
         let activation = Activation::ClippedLeakyRelu;
         let (latent, hidden, units) = (self.latent, self.hidden, self.units);
         let mut head =

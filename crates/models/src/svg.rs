@@ -154,11 +154,7 @@ impl SvgConfig {
             ("posterior_layers", self.posterior_layers),
             ("prior_layers", self.prior_layers),
         ])?;
-        if let LikelihoodConfig::Gaussian { std } = self.likelihood
-            && !(std.is_finite() && std > 0.0)
-        {
-            return Err(ModelError::LikelihoodStd { std });
-        }
+        self.likelihood.check()?;
         let channels = self.channels()?;
         let (frame, features, latent) = (self.frame.channels, self.features, self.latent);
         let outputs = self.likelihood.parameters() * frame;

@@ -61,7 +61,7 @@ pub struct Vrnn {
 }
 
 impl VrnnConfig {
-    /// Builds the model; refuses sizes of zero.
+    /// Builds the model; refuses sizes of zero and a likelihood of no spread.
     pub fn init(&self, init: &mut Initializer) -> Result<Vrnn, ModelError> {
         ModelError::require_positive(&[
             ("observation", self.observation),
@@ -71,6 +71,7 @@ impl VrnnConfig {
             ("observation_units", self.observation_units),
             ("latent_units", self.latent_units),
         ])?;
+        self.likelihood.check()?;
         let (seen, own) = (self.observation_units, self.latent_units);
         let (latent, hidden, layers) = (self.latent, self.hidden, self.layers);
         let relu = Activation::Relu;

@@ -3,7 +3,10 @@
 
 use burn::{module::Module, tensor::Device};
 use mnemora_memory::{Initializer, IntrospectionConfig, MemoryConfig, VrnnConfig};
-use mnemora_models::{FrameShape, GtmmConfig, LikelihoodConfig, ModelError, VisualConfig};
+use mnemora_models::{
+    FilteringModel, FrameShape, GtmmConfig, LikelihoodConfig, ModelError, SrnnConfig, SvgConfig,
+    SvgNetwork, VisualConfig,
+};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
 /// Running statistics: mean and variance of 32 channels in each of six batch norms, and of the
@@ -17,7 +20,6 @@ fn config(memory: MemoryConfig) -> GtmmConfig {
             height: 28,
             width: 28,
         },
-        latent: 32,
         memory,
         visual: VisualConfig::Inception,
         prior_hidden: 0,
@@ -91,4 +93,94 @@ fn a_memory_without_heads_is_refused() {
         error.to_string(),
         "memory.introspection.reads is 0, it must be at least 1"
     );
+}
+
+/// A memory of the VRNN core that reads so many features.
+fn small(features: usize) -> GtmmConfig {
+    let memory = MemoryConfig::Vrnn(VrnnConfig {
+        latent: 3,
+        features,
+        condition: 0,
+        hidden: 8,
+    });
+    GtmmConfig {
+        visual: VisualConfig::Dense {
+            hidden: 8,
+            features: 6,
+        },
+        ..config(memory)
+    }
+}
+
+/// The size of a latent is said once, by the memory.
+#[test]
+fn latents_are_those_of_the_memory() {
+    let model = small(6).init(&mut init()).unwrap();
+    assert_eq!(model.latent_size(), 3);
+    let error = small(5).init(&mut init()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "memory.vrnn.features is 5, it must be 6, the features of a frame"
+    );
+}
+
+/// Whatever the model.
+#[test]
+fn a_likelihood_without_spread_is_refused() {
+    let srnn = |likelihood| SrnnConfig {
+        observation: 4,
+        latent: 2,
+        hidden: 3,
+        units: 3,
+        layers: 1,
+        decoder_layers: 1,
+        smoothing: false,
+        likelihood,
+    };
+    let vrnn = |likelihood| mnemora_models::VrnnConfig {
+        observation: 4,
+        latent: 2,
+        hidden: 3,
+        layers: 1,
+        observation_units: 3,
+        latent_units: 3,
+        likelihood,
+    };
+    let svg = |likelihood| SvgConfig {
+        likelihood,
+        width: 2,
+        ..SvgConfig::original(
+            FrameShape {
+                channels: 1,
+                height: 8,
+                width: 8,
+            },
+            SvgNetwork::Dcgan,
+        )
+    };
+    let gtmm = |likelihood| GtmmConfig {
+        likelihood,
+        ..small(6)
+    };
+    let refused = |likelihood| {
+        [
+            srnn(likelihood).init(&mut init()).map(drop),
+            vrnn(likelihood).init(&mut init()).map(drop),
+            svg(likelihood).init(&mut init()).map(drop),
+            gtmm(likelihood).init(&mut init()).map(drop),
+        ]
+        .map(|built| built.unwrap_err().to_string())
+    };
+    for std in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let expected = format!("model.likelihood_std is {std}, it must be a positive number");
+        for found in refused(LikelihoodConfig::Gaussian { std }) {
+            assert_eq!(found, expected);
+        }
+    }
+    for bin in [-1.0, f64::NAN, f64::INFINITY] {
+        let squashed = true;
+        for found in refused(LikelihoodConfig::Normal { bin, squashed }) {
+            assert!(found.contains(&format!("bins is {bin}")), "{found}");
+        }
+    }
 }

@@ -123,7 +123,6 @@ fn filtering_pass(file: &str) {
             height: 1,
             width: pixels,
         },
-        latent,
         memory,
         visual: VisualConfig::Dense {
             hidden: golden.shape("encoder.hidden.bias")[0],
