@@ -159,6 +159,7 @@ impl Strategy {
             inner: inner_noise(&self.inner, step, &self.settings, shape, &self.device),
             latent,
         };
+        // Frozen, its batch norm uses the running statistics and leaves them as they are.
         let frozen = model.clone().freeze();
         let inferred = match &mut self.amortizer {
             Some(amortizer) => {
@@ -415,12 +416,15 @@ impl<M: FilteringModel + Module> AtWork<M> {
 mod tests {
     use super::*;
     use crate::{load_experiment, weights::host};
-    use mnemora_models::{LikelihoodConfig, SrnnConfig, decoded_at};
+    use mnemora_memory::{MemoryConfig, VrnnConfig};
+    use mnemora_models::{
+        FrameShape, GtmmConfig, LikelihoodConfig, ModelError, SrnnConfig, SvgConfig, SvgNetwork,
+        VisualConfig, decoded_at,
+    };
 
     /// What is kept of each round changes no belief, and the last round is what filtering goes on with.
     #[test]
     fn rounds_lead_to_the_posterior() {
-        const LATENT: usize = 3;
         let device = Device::default().autodiff();
         for (strategy, count) in [("direct", 0), ("iterative", 3), ("gradient", 3)] {
             let overrides = [
@@ -464,6 +468,117 @@ mod tests {
             let pairs = values(&made.mean()).into_iter();
             for (found, expected) in pairs.zip(values(&filtered.likelihood.mean())) {
                 assert!((found - expected).abs() < 1e-5, "{found} {expected}");
+            }
+        }
+    }
+
+    const LATENT: usize = 3;
+    const SIDE: usize = 8;
+
+    /// In training: the search for beliefs uses running statistics, the newest ones, and changes none; the pass from
+    /// which the model learns uses those of the batch and updates the running ones.
+    fn check_batch_norm<M: FilteringModel + Module>(
+        name: &str,
+        strategy: &str,
+        build: impl Fn(&mut Initializer) -> Result<M, ModelError>,
+    ) {
+        let name = format!("{name}, {strategy}");
+        let device = Device::default().autodiff();
+        let overrides = [
+            format!("filtering.strategy={strategy}"),
+            "filtering.iterations=2".into(),
+            "filtering.hidden=5".into(),
+            "filtering.observe=true".into(),
+        ];
+        let experiment = load_experiment("jsb-chorales-small", &overrides).unwrap();
+        let fresh = || {
+            let stream = Stream::new(1, "parameters").at(0);
+            build(&mut Initializer::new(stream, device.clone())).unwrap()
+        };
+        let pixels = SIDE * SIDE;
+        let frames = noise(&Stream::new(2, "frames"), 0, [2, 4, pixels], &device);
+        let frames = frames.tanh().mul_scalar(0.5).add_scalar(0.5);
+        let learn = |model: &M, frames: &Tensor<3>| {
+            let mut strategy = Strategy::new(&experiment, LATENT, pixels, &device).unwrap();
+            let filtered = strategy.learn(&experiment, model, frames.clone(), None, 1, 1.0);
+            filtered.unwrap()
+        };
+        let values = |tensor: &Tensor<2>| host(tensor.clone().into_data());
+        let (model, again) = (fresh(), fresh());
+        let found = learn(&model, &frames);
+        let statistics = collect(&model);
+
+        // Not those of the batch: another second sequence changes nothing in the beliefs about the first.
+        let [first, second] = [0, 1].map(|row| frames.clone().narrow(0, row, 1));
+        let other = Tensor::cat(vec![first, second.neg().add_scalar(1.0)], 0);
+        let with_other = values(&learn(&fresh(), &other).posteriors.mean);
+        let means = values(&found.posteriors.mean);
+        let rows = means.chunks(LATENT).zip(with_other.chunks(LATENT));
+        for (row, (one, other)) in rows.enumerate() {
+            let furthest = one.iter().zip(other).map(|(a, b)| (a - b).abs());
+            let furthest = furthest.fold(0.0, f32::max);
+            match row % 2 {
+                0 => assert!(furthest < 1e-5, "{name}: {one:?} {other:?}"),
+                _ => assert!(furthest > 1e-5, "{name}: {one:?} {other:?}"),
+            }
+        }
+
+        // None changed but by the pass that learns.
+        assert_ne!(statistics, collect(&fresh()), "{name}");
+        let given = Inferred {
+            posteriors: found.posteriors.clone(),
+            latents: found.latents.clone(),
+            energies: Vec::new(),
+            state: (),
+        };
+        filter_given(&again, frames.clone(), None, &given, None);
+        assert_eq!(statistics, collect(&again), "{name}");
+
+        // The newest ones, whether or not somebody looked at them meanwhile.
+        let unseen = fresh();
+        learn(&unseen, &frames);
+        let [next, expected] = [&unseen, &model].map(|model| learn(model, &frames));
+        assert_eq!(
+            values(&next.posteriors.mean),
+            values(&expected.posteriors.mean),
+            "{name}"
+        );
+        assert_ne!(means, values(&next.posteriors.mean), "{name}");
+    }
+
+    #[test]
+    fn batch_norm_uses_running_statistics_while_beliefs_are_found() {
+        let frame = FrameShape {
+            channels: 1,
+            height: SIDE,
+            width: SIDE,
+        };
+        let gtmm = GtmmConfig {
+            frame,
+            memory: MemoryConfig::Vrnn(VrnnConfig {
+                latent: LATENT,
+                features: 2 * LATENT,
+                condition: 0,
+                hidden: 5,
+            }),
+            visual: VisualConfig::Inception,
+            prior_hidden: 0,
+            posterior_hidden: 0,
+            likelihood: LikelihoodConfig::Bernoulli,
+        };
+        let svg = |network| SvgConfig {
+            width: 2,
+            features: 5,
+            latent: LATENT,
+            hidden: 6,
+            ..SvgConfig::original(frame, network)
+        };
+        for strategy in ["iterative", "gradient"] {
+            check_batch_norm("gtmm", strategy, |init| gtmm.init(init));
+            for network in [SvgNetwork::Dcgan, SvgNetwork::Vgg] {
+                check_batch_norm(&format!("{network:?}"), strategy, |init| {
+                    svg(network).init(init)
+                });
             }
         }
     }

@@ -17,8 +17,9 @@
 //! - Frames enter less 1/2, as with Marino et al.; the decoder's sigmoid is the mean.
 //! - The maps give log standard deviations, as everywhere here, not log variances.
 //! - Batch norm takes its statistics over all frames of a call, so over batch and time; the original
-//!   calls its networks once a step. Where beliefs are improved by gradients, each step is decoded by
-//!   itself, and in training its statistics are those of its batch.
+//!   calls its networks once a step. Where beliefs are improved by gradients, the search for them uses the
+//!   running statistics and changes none; the pass from which the model learns takes those of all frames,
+//!   as always.
 
 use crate::{
     DiagonalGaussian, FilteringModel, FrameShape, Likelihood, LikelihoodConfig, ModelError,
@@ -792,7 +793,7 @@ mod tests {
     fn gradient_steps_lower_the_free_energy() {
         let device = Device::default().autodiff();
         let learner = build(&config(SvgNetwork::Dcgan, 1, 8), &device);
-        let model = learner.clone().no_grad();
+        let model = learner.clone().freeze();
         let frames: Tensor<3> = numbers([BATCH, 3, 64], 1.0, &device);
         let noise = InferenceNoise {
             inner: vec![noise(3, &device).unsqueeze_dim(0)],

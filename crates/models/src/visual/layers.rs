@@ -17,10 +17,14 @@ pub(crate) const WEIGHT_STD: f64 = 0.02;
 /// Slope of the ReLUs below zero.
 const SLOPE: f64 = 0.2;
 
-/// Batch norm and a ReLU with a slope below zero, with the statistics of the batch in training, running ones
-/// otherwise.
+/// Batch norm and a ReLU with a slope below zero: with the statistics of the batch in training, where the
+/// running ones follow them; with the running ones in a model that is frozen or out of training mode.
 pub(super) fn normalise(norm: &BatchNorm, maps: Tensor<4>, slope: f64) -> Tensor<4> {
     if !(maps.device().is_autodiff() && norm.training.is_enabled()) {
+        // A running value alone is one update behind until somebody asks for the newest, so that numbers
+        // would depend on when a checkpoint was last written.
+        norm.running_mean.value_sync();
+        norm.running_var.value_sync();
         return leaky_relu(norm.forward(maps), slope);
     }
     let (gamma, beta) = (norm.gamma.val(), norm.beta.val());
