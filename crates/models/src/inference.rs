@@ -1,7 +1,7 @@
 //! Variational filtering: beliefs that are improved step by step (Marino et al. 2018, avf).
 //!
-//! At each step the belief `q(z_t) = N(m, exp(l))` starts at the prior and is improved by gradients
-//! of the step's free energy
+//! At each step the belief `q(z_t) = N(m, exp(l))` starts at the prior, `l` within [`LOG_VARIANCE`], and is
+//! improved by gradients of the step's free energy
 //!
 //! `F_t(m, l) = -(1/S) sum_s log p(x_t | z_s, ..) + KL(q || p(z_t | ..))`, `z_s = m + exp(l / 2) e_s`
 //!
@@ -16,7 +16,7 @@ use crate::{
 use burn::tensor::Tensor;
 use mnemora_memory::{Bundle, TensorMapper};
 
-/// Bounds of a log-variance.
+/// Bounds of a belief's log-variance.
 pub const LOG_VARIANCE: [f64; 2] = [-15.0, 5.0];
 
 /// A diagonal Gaussian by mean and log-variance, both `[batch, latent]`; or the gradient for one.
@@ -29,10 +29,15 @@ pub struct Belief {
 }
 
 impl Belief {
-    fn of(gaussian: &DiagonalGaussian) -> Self {
+    /// The prior as a first belief, its log-variance within [`LOG_VARIANCE`] as every later one's: a prior may
+    /// be narrower or wider.
+    fn first(prior: &DiagonalGaussian) -> Self {
+        let log_variance = prior.log_std.clone().mul_scalar(2.0);
         Self {
-            mean: gaussian.mean.clone().detach(),
-            log_variance: gaussian.log_std.clone().mul_scalar(2.0).detach(),
+            mean: prior.mean.clone().detach(),
+            log_variance: log_variance
+                .clamp(LOG_VARIANCE[0], LOG_VARIANCE[1])
+                .detach(),
         }
     }
 
@@ -172,8 +177,8 @@ pub struct InferenceNoise {
 
 /// The beliefs of a sequence, each improved in turn.
 ///
-/// `model` is on an autodiff device, but tracks none of its parameters
-/// ([`Module::freeze`](burn::module::Module::freeze)).
+/// `model` is on an autodiff device, but frozen ([`Module::freeze`](burn::module::Module::freeze)): it tracks
+/// none of its parameters, and its batch norm uses running statistics and changes none.
 ///
 /// # Shapes
 /// - `observations`: `[batch, time, pixels]`, in `[0, 1]`
@@ -272,7 +277,7 @@ pub fn infer_step<M: FilteringModel>(
         q.kl(prior.clone()).mul_scalar(kl_weight) - reconstruction.div_scalar(samples as f64)
     };
     improver.begin();
-    let mut belief = Belief::of(&prior);
+    let mut belief = Belief::first(&prior);
     let mut energies = Vec::with_capacity(improver.rounds() + 1);
     for round in 0..=improver.rounds() {
         // The gradient for the belief is that for zeros added to it.

@@ -7,7 +7,7 @@ mod model;
 use burn::tensor::{Device, Tensor, TensorData};
 use mnemora_models::{
     FilteringModel, Improver, InferenceNoise, Resampling, infer,
-    inference::{Belief, GradientSteps},
+    inference::{Belief, GradientSteps, LOG_VARIANCE},
     particle_bound,
 };
 use model::{LinearGaussian, inner, normal, tensor, values};
@@ -117,6 +117,32 @@ fn every_belief_is_the_exact_posterior_given_the_sample_before() {
         }
         state = Some(rows(&found.latents));
     }
+}
+
+/// As every later one, whatever the prior: it has the bounds before the first round.
+#[test]
+fn a_first_belief_is_within_its_bounds() {
+    let device = Device::default().autodiff();
+    let mut model = LinearGaussian::example(1, &device);
+    // A wide first step, narrow ones after it.
+    model.variances = [1e-8, 0.5, 3e3];
+    let noise = InferenceNoise {
+        inner: vec![inner(X.len(), 2, 1, &device)],
+        latent: tensor(normal(X.len() * 2, 7), [X.len(), 2, 1], &device),
+    };
+    let found = infer(
+        &model,
+        &mut GradientSteps::new(0, 0.05),
+        observations(2, 1, &device),
+        Some(conditions(2, &device)),
+        noise,
+        1.0,
+        None,
+    );
+    let log_variances = found.posteriors.log_std.mul_scalar(2.0);
+    let [narrowest, widest] = LOG_VARIANCE.map(|bound| bound as f32);
+    let expected = [[widest; 2].as_slice(), &[narrowest; 8]].concat();
+    assert_eq!(values(log_variances), expected);
 }
 
 /// Goes along each axis of the belief in turn and back, and keeps what it is told.
