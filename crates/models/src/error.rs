@@ -31,6 +31,11 @@ pub enum ModelError {
         /// What there is.
         visual: usize,
     },
+    /// Means of one number that are to be normalised: every one would be 0.
+    #[error(
+        "filtering.normalise_mean is true, it must be false where model.latent is 1: a single number has no spread"
+    )]
+    NormalisedNumber,
     /// Frames that the visual network cannot take.
     #[error(
         "the inception network takes frames of at most 32x32 pixels, these have {height}x{width}; use model.visual = \"dense\""

@@ -25,7 +25,7 @@ pub struct IterativeConfig {
     pub hidden: usize,
     /// Pixels of the observation where the network sees it, too; 0 where it does not.
     pub observation: usize,
-    /// Whether new means are normalised.
+    /// Whether new means are normalised; only of two latents or more.
     pub normalise_mean: bool,
 }
 
@@ -35,7 +35,8 @@ pub struct IterativeConfig {
 /// `h1 = g1 A e + (1 - g1) elu(W1 e)`, `h2 = g2 h1 + (1 - g2) elu(W2 h1)`,
 /// `m' = u m + (1 - u) M h2`, gates `sigmoid` of linear maps of a layer's input; the same with heads
 /// of its own for `l'` (avf, section 4.1; output gates after Marino et al. 2018, iterative amortized
-/// inference).
+/// inference). Each part of the input, `m`, `l` and their gradients, is normalised over the latents; of a single
+/// latent it is `asinh` of the number.
 #[derive(Module, Debug)]
 pub struct IterativeNet {
     /// `A`, `W1` and the gate `g1`, side by side.
@@ -50,9 +51,12 @@ pub struct IterativeNet {
 }
 
 impl IterativeConfig {
-    /// Builds the network; refuses sizes of zero.
+    /// Builds the network; refuses sizes of zero, and to normalise means of one latent.
     pub fn init(&self, init: &mut Initializer) -> Result<IterativeNet, ModelError> {
         ModelError::require_positive(&[("latent", self.latent), ("hidden", self.hidden)])?;
+        if self.normalise_mean && self.latent == 1 {
+            return Err(ModelError::NormalisedNumber);
+        }
         let (latent, hidden) = (self.latent, self.hidden);
         let inputs = 4 * latent + self.observation;
         Ok(IterativeNet {
@@ -76,7 +80,7 @@ impl IterativeNet {
             &belief.mean,
             &belief.log_variance,
         ];
-        let mut e: Vec<Tensor<2>> = parts.map(|part| normalised(part.clone())).into();
+        let mut e: Vec<Tensor<2>> = parts.map(|part| scaled(part.clone())).into();
         if self.observes {
             e.push(x.clone());
         }
@@ -100,11 +104,20 @@ impl IterativeNet {
     }
 }
 
+/// Each row as the network reads it: normalised, or, where it is a single number, of which nothing would be left,
+/// `asinh` of it: as it is where small, its logarithm where large.
+fn scaled(u: Tensor<2>) -> Tensor<2> {
+    match u.dims()[1] {
+        1 => u.asinh(),
+        _ => normalised(u),
+    }
+}
+
 /// Each row less its mean, over its spread (of a sample: divided by the count less one).
 fn normalised(u: Tensor<2>) -> Tensor<2> {
     let count = u.dims()[1];
     let centred = u.clone() - u.mean_dim(1);
-    let variance = centred.clone().square().sum_dim(1) / (count.max(2) - 1) as f64;
+    let variance = centred.clone().square().sum_dim(1) / (count - 1) as f64;
     // The root of a zero has no slope.
     centred / ((variance + SPREAD_FLOOR * SPREAD_FLOOR).sqrt() + SPREAD_FLOOR)
 }
@@ -125,5 +138,59 @@ impl Improver for Amortized<'_> {
 
     fn improve(&mut self, belief: &Belief, gradient: &Belief, x: &Tensor<2>) -> Belief {
         self.net.forward(belief, gradient, x)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use burn::tensor::Device;
+    use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+
+    fn net(latent: usize, normalise_mean: bool) -> Result<IterativeNet, ModelError> {
+        let config = IterativeConfig {
+            latent,
+            hidden: 8,
+            observation: 0,
+            normalise_mean,
+        };
+        let stream = ChaCha8Rng::seed_from_u64(1);
+        config.init(&mut Initializer::new(stream, Device::default()))
+    }
+
+    /// Layer norm of one number is 0, whatever the number.
+    #[test]
+    fn a_single_latent_is_seen() {
+        let device = Device::default();
+        let net = net(1, false).unwrap();
+        let one = |number: f32| Tensor::<2>::from_floats([[number]], &device);
+        let pair = |[mean, log_variance]: [f32; 2]| Belief {
+            mean: one(mean),
+            log_variance: one(log_variance),
+        };
+        let numbers = |belief: [f32; 2], gradient: [f32; 2]| {
+            let found = net.forward(&pair(belief), &pair(gradient), &one(0.0));
+            [found.mean, found.log_variance].map(|part| part.into_scalar::<f32>())
+        };
+        let all = [[0.5, -1.0], [2.0, -3.0]];
+        for part in 0..4 {
+            // A new mean has the old one in it, whatever the network sees.
+            let looked_at = usize::from(part == 0);
+            // Large gradients are told apart, too.
+            let mut found = [0.0, 0.5, 1e3, 1e5].map(|step| {
+                let mut moved = all;
+                moved[part / 2][part % 2] += step;
+                numbers(moved[0], moved[1])[looked_at]
+            });
+            assert!(found.iter().all(|number| number.is_finite()), "{found:?}");
+            found.sort_by(f32::total_cmp);
+            assert!(found.is_sorted_by(|a, b| a < b), "part {part}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn means_of_a_single_latent_are_not_normalised() {
+        assert_eq!(net(1, true).unwrap_err(), ModelError::NormalisedNumber);
+        assert!(net(2, true).is_ok());
     }
 }
