@@ -6,6 +6,7 @@ mod filter;
 mod signals;
 
 use clap::Parser;
+use mnemora_lab::{CHECKS_VARIABLE, set_range_checks};
 use std::process::ExitCode;
 
 // Training allocates and frees the same large buffers at every step; the system's allocator gives
@@ -22,8 +23,15 @@ fn keep_freed_memory() {
     unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, -1) };
 }
 
+/// Has memories check ranges only where this is asked of the program itself: what cargo runs in the
+/// repository finds `tests` in the variable.
+fn check_ranges_if_asked() {
+    set_range_checks(std::env::var_os(CHECKS_VARIABLE).is_some_and(|value| value == "ranges"));
+}
+
 fn main() -> ExitCode {
     keep_freed_memory();
+    check_ranges_if_asked();
     let arguments = arguments::Arguments::parse();
     match commands::run(arguments.command) {
         Ok(code) => ExitCode::from(code),

@@ -25,6 +25,7 @@ fn run_with_file_limit(command: Command, bytes: u64) -> Ended {
         ])
         .arg(command.get_program())
         .args(command.get_args())
+        .env("MNEMORA_CHECKS", "ranges")
         .env_remove("MNEMORA_DATA")
         .env_remove("RAYON_NUM_THREADS");
     run(limited)

@@ -56,6 +56,30 @@ fn tiny(out: &Path, memory: &str, settings: &[&str]) -> Command {
     with_settings(command, &[&format!("model.memory={memory}")])
 }
 
+/// Weights that overflow make attention NaN, which range checks name before the guard of the update
+/// sees it. The variable as cargo sets it for tests does not reach the program.
+#[test]
+fn the_program_checks_ranges_only_where_it_is_asked_to() {
+    let folder = tempdir().expect("a temporary folder is made");
+    for (asked, noticed) in [
+        (Some("ranges"), true),
+        (Some("tests"), false),
+        (None, false),
+    ] {
+        let run = folder.path().join(asked.unwrap_or("no"));
+        let overflow = ["training.learning_rate=1e38", "training.clip=0"];
+        let mut command = tiny(&run, "introspection", &overflow);
+        match asked {
+            Some(value) => command.env("MNEMORA_CHECKS", value),
+            None => command.env_remove("MNEMORA_CHECKS"),
+        };
+        let ended = common::run(command);
+        let named = "introspection: read weights out of range";
+        assert_eq!(ended.stderr.contains(named), noticed, "{}", ended.stderr);
+        assert_ne!(ended.status, Some(0), "{}", ended.stderr);
+    }
+}
+
 #[test]
 fn every_memory_trains_on_every_task() {
     let folder = tempdir().expect("a temporary folder is made");

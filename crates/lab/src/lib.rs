@@ -76,6 +76,7 @@ pub use export::export;
 pub use language::{FrequencyScore, TextScore, UnrollScore};
 pub use learner::FilteredSequence;
 pub use mnemora_kernels::KERNELS_VARIABLE;
+pub use mnemora_memory::{CHECKS_VARIABLE, set_range_checks};
 pub use mnemora_worlds::{DATA_VARIABLE, npy};
 pub use online::{Belief, Numbers, Observed, OnlineFilter, load_filter_state, save_filter_state};
 pub use open::{Plan, THREADS_VARIABLE, Trained, Which, open, open_to_filter, plan};

@@ -17,6 +17,7 @@
 //! - [`any`]: any of them, and any core, behind one type, chosen by name at run time.
 //! - [`core`], [`lstm`], [`controller`], [`init`]: recurrent cores, the LSTM, what drives a DNC, how
 //!   parameters start.
+//! - [`range_checks`]: memories that stop where their weights leave their range, for tests.
 
 pub mod any;
 pub mod bundle;
@@ -41,6 +42,7 @@ pub mod vrnn;
 pub use crate::core::{CoreMemory, CoreMemoryState, CoreOutput, RecurrentCore};
 pub use any::{AnyCore, AnyCoreState, AnyMemory, AnyMemoryState, CoreConfig, MemoryConfig};
 pub use bundle::{Bundle, BundleGradients, TensorMapper};
+pub use checks::{CHECKS_VARIABLE, range_checks, set_range_checks};
 pub use controller::{Controller, ControllerKind, ControllerState, FeedForward};
 pub use conv_lstm::{ConvLstm, ConvLstmConfig, ConvLstmState};
 pub use dnc::{Dnc, DncConfig, DncState};

@@ -122,11 +122,12 @@ impl burn::module::ModuleMapper for Scale {
     }
 }
 
-/// With the feature `range-checks` a state that is out of range stops with the memory's name.
-#[cfg(feature = "range-checks")]
+/// A state that is out of range stops with the memory's name.
 mod range_checks {
     use super::*;
-    use mnemora_memory::{AnyCoreState, AnyMemoryState, lru::ReadWeights};
+    use mnemora_memory::{
+        AnyCoreState, AnyMemoryState, lru::ReadWeights, range_checks, set_range_checks,
+    };
 
     fn step_from(name: &str, spoil: impl Fn(&mut AnyMemoryState)) -> String {
         let device = Device::default();
@@ -148,6 +149,14 @@ mod range_checks {
             unreachable!()
         };
         &mut state.core
+    }
+
+    /// `.cargo/config.toml` switches them on; a decision made later is refused.
+    #[test]
+    fn checks_are_on_in_tests_and_stay_so() {
+        assert!(range_checks(), "run the tests by cargo, in the repository");
+        assert!(!set_range_checks(false), "the first decision stays");
+        assert!(set_range_checks(true) && range_checks());
     }
 
     #[test]

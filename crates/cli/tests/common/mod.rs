@@ -68,11 +68,12 @@ pub const TINY_COPY: [&str; 21] = [
 pub const TINY_TIME: usize = 5;
 
 /// The program with these words, whatever data, device and threads the person at this machine has
-/// set.
+/// set. Its memories check ranges.
 pub fn mnemora<S: AsRef<OsStr>>(words: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mnemora"));
     command
         .args(words)
+        .env("MNEMORA_CHECKS", "ranges")
         .env_remove("MNEMORA_DATA")
         .env_remove("BURN_DEVICE")
         .env_remove("RAYON_NUM_THREADS");
