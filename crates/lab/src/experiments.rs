@@ -15,7 +15,7 @@ macro_rules! shipped {
     ($($name:literal),* $(,)?) => {
         &[$(Shipped {
             name: $name,
-            text: include_str!(concat!("../../../experiments/", $name, ".toml")),
+            text: include_str!(concat!("../experiments/", $name, ".toml")),
         }),*]
     };
 }

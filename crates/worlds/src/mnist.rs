@@ -121,7 +121,7 @@ impl Mnist {
         macro_rules! bundled {
             ($name:literal) => {
                 (
-                    include_bytes!(concat!("../../../data/mnist/", $name)),
+                    include_bytes!(concat!("../data/mnist/", $name)),
                     concat!("bundled ", $name),
                 )
             };

@@ -50,8 +50,8 @@ impl Omniglot {
     /// # Errors
     /// Only where the program was built from damaged files.
     pub fn bundled() -> Result<DataSet, Error> {
-        let bits = include_bytes!("../../../data/omniglot/omniglot-28.bits.gz");
-        let table = include_str!("../../../data/omniglot/alphabets.csv");
+        let bits = include_bytes!("../data/omniglot/omniglot-28.bits.gz");
+        let table = include_str!("../data/omniglot/alphabets.csv");
         let alphabets = bundled_alphabets(bits, table)?;
         Ok(data_set(alphabets, Origin::Bundled))
     }
@@ -348,7 +348,7 @@ mod tests {
     /// Pins which characters no model may be trained on.
     #[test]
     fn three_of_every_alphabet_are_withheld() {
-        let table = include_str!("../../../data/omniglot/alphabets.csv");
+        let table = include_str!("../data/omniglot/alphabets.csv");
         let (train, test) = (
             CHARACTERS.split(Split::Train),
             CHARACTERS.split(Split::Test),
@@ -418,8 +418,8 @@ mod tests {
     #[test]
     fn damaged_bundles_are_refused() {
         use flate2::{Compression, read::GzEncoder};
-        let bits = include_bytes!("../../../data/omniglot/omniglot-28.bits.gz");
-        let table = include_str!("../../../data/omniglot/alphabets.csv");
+        let bits = include_bytes!("../data/omniglot/omniglot-28.bits.gz");
+        let table = include_str!("../data/omniglot/alphabets.csv");
         let message = |bits: &[u8], table: &str| {
             bundled_alphabets(bits, table)
                 .expect_err("damaged")

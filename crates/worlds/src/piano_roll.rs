@@ -174,7 +174,7 @@ impl PianoRolls {
     /// # Errors
     /// Only where the program was built from a damaged file.
     pub fn bundled() -> Result<Corpus, Error> {
-        let bytes = include_bytes!("../../../data/music/jsb_chorales.json.gz");
+        let bytes = include_bytes!("../data/music/jsb_chorales.json.gz");
         let file = Path::new("bundled jsb_chorales.json.gz");
         let songs = songs(bytes, file, Limits::default().room(bytes.len()))?;
         let name = Music::JsbChorales.name();

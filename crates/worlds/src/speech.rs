@@ -239,7 +239,7 @@ fn keep_for_validation<T>(train: Vec<T>) -> (Vec<T>, Vec<T>) {
 
 macro_rules! bundled {
     ($($name:literal),* $(,)?) => {
-        &[$(($name, include_bytes!(concat!("../../../data/speech/", $name)))),*]
+        &[$(($name, include_bytes!(concat!("../data/speech/", $name)))),*]
     };
 }
 

@@ -130,11 +130,11 @@ impl Text {
     /// The settings are impossible.
     pub fn bundled(settings: &TextSettings) -> Result<Text, Error> {
         let books = [
-            &include_bytes!("../../../data/text/pg11.txt.gz")[..],
-            include_bytes!("../../../data/text/pg98.txt.gz"),
-            include_bytes!("../../../data/text/pg345.txt.gz"),
-            include_bytes!("../../../data/text/pg1342.txt.gz"),
-            include_bytes!("../../../data/text/pg1661.txt.gz"),
+            &include_bytes!("../data/text/pg11.txt.gz")[..],
+            include_bytes!("../data/text/pg98.txt.gz"),
+            include_bytes!("../data/text/pg345.txt.gz"),
+            include_bytes!("../data/text/pg1342.txt.gz"),
+            include_bytes!("../data/text/pg1661.txt.gz"),
         ];
         let mut read = Reading::new(Limits::default());
         for book in books {

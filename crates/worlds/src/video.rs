@@ -42,9 +42,9 @@ impl Video {
     /// # Errors
     /// Only where the program was built from damaged files.
     pub fn bundled() -> Result<Corpus, Error> {
-        let archive = include_bytes!("../../../data/video/gestures_64x64.npz");
+        let archive = include_bytes!("../data/video/gestures_64x64.npz");
         let file = Path::new("bundled gestures_64x64.npz");
-        let table = include_str!("../../../data/video/index.csv");
+        let table = include_str!("../data/video/index.csv");
         let settings = FrameSettings::default();
         let clips = npy::decode_archive(archive, file)?;
         let mut parts = Parts::default();

@@ -1,7 +1,7 @@
 //! PyTorch as a child process that measures the same works when it is asked.
 //!
-//! Its sources lie in `bench/` and are written to a temporary folder. It is asked and answers in
-//! lines of JSON (`bench/peer.py`), and answers once its threads sleep.
+//! Its sources lie in `crates/lab/bench` and are written to a temporary folder. It is asked and answers in
+//! lines of JSON (`peer.py`), and answers once its threads sleep.
 
 use crate::LabError;
 use serde::{Deserialize, Serialize};
@@ -16,39 +16,39 @@ use tempfile::TempDir;
 
 /// Name and text of its files.
 const SOURCES: [(&str, &str); 10] = [
-    ("peer.py", include_str!("../../../../bench/peer.py")),
-    ("work.py", include_str!("../../../../bench/work.py")),
+    ("peer.py", include_str!("../../bench/peer.py")),
+    ("work.py", include_str!("../../bench/work.py")),
     (
         "pytorch_gtmm.py",
-        include_str!("../../../../bench/pytorch_gtmm.py"),
+        include_str!("../../bench/pytorch_gtmm.py"),
     ),
     (
         "pytorch_lstm.py",
-        include_str!("../../../../bench/pytorch_lstm.py"),
+        include_str!("../../bench/pytorch_lstm.py"),
     ),
     (
         "pytorch_kernels.py",
-        include_str!("../../../../bench/pytorch_kernels.py"),
+        include_str!("../../bench/pytorch_kernels.py"),
     ),
     (
         "pytorch_sequences.py",
-        include_str!("../../../../bench/pytorch_sequences.py"),
+        include_str!("../../bench/pytorch_sequences.py"),
     ),
     (
         "pytorch_video.py",
-        include_str!("../../../../bench/pytorch_video.py"),
+        include_str!("../../bench/pytorch_video.py"),
     ),
     (
         "pytorch_relational.py",
-        include_str!("../../../../bench/pytorch_relational.py"),
+        include_str!("../../bench/pytorch_relational.py"),
     ),
     (
         "pytorch_language.py",
-        include_str!("../../../../bench/pytorch_language.py"),
+        include_str!("../../bench/pytorch_language.py"),
     ),
     (
         "pytorch_limits.py",
-        include_str!("../../../../bench/pytorch_limits.py"),
+        include_str!("../../bench/pytorch_limits.py"),
     ),
 ];
 

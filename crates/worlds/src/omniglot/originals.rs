@@ -339,7 +339,7 @@ mod tests {
         }
     }
 
-    /// The bundle was reduced by `data/make_omniglot.py`; here are the originals, reduced again.
+    /// The bundle was reduced by `make_omniglot.py`; here are the originals, reduced again.
     #[test]
     fn the_bundle_is_the_reduction_of_the_originals() {
         let folder = Path::new("../../../shared/data/omniglot");

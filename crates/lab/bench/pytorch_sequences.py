@@ -94,7 +94,7 @@ def log_bins(x: Tensor, parameters: Tensor, bin: float = BIN, squashed: bool = F
 
 
 def log_normal(x: Tensor, parameters: Tensor) -> Tensor:
-    """The density itself: for the check beside `../reference`."""
+    """The density itself: for the check beside `reference/`."""
     mean, log_std = parameters.chunk(2, dim=-1)
     log_std = log_std.clamp(*OBSERVED_LOG_STD)
     return (-0.5 * ((x - mean) * (-log_std).exp()).square() - log_std - HALF_LOG_TWO_PI).sum(dim=-1)

@@ -1,4 +1,4 @@
-"""Checks that the peer's memories are those of `../reference`, and so are its stochastic recurrent networks and the inference network: the same
+"""Checks that the peer's memories are those of `reference/`, and so are its stochastic recurrent networks and the inference network: the same
 parameters (and noise) give the same contexts, bounds and beliefs. Needs PyTorch and NumPy."""
 
 import sys
@@ -10,7 +10,7 @@ import torch
 import pytorch_sequences as sequences
 from pytorch_gtmm import Dnc, Introspection, Lstm, Vrnn
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "reference"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "reference"))
 
 import avf
 import dnc
