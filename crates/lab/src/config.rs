@@ -501,7 +501,7 @@ pub struct DataSettings {
     /// Most bytes that a single file may unpack to, or take in memory once it is decoded. A file may always
     /// unpack to sixteen times its own size.
     pub max_unpacked_bytes: u64,
-    /// SHA-256 of the data that were used; filled in when a run starts.
+    /// Fingerprint of the data that were used, a SHA-256 that `crates/worlds/data/README.md` defines; filled in when a run starts.
     pub fingerprint: String,
     /// What a step of recorded data is; filled in when a run starts. With it a model filters where its data
     /// are not at hand.

@@ -91,7 +91,7 @@ pub fn export(run: &Path, which: Which, data: Option<&Path>, out: &Path) -> Resu
 /// The fingerprint of the data, where there is one.
 fn fingerprint(experiment: &Experiment) -> String {
     match experiment.data.fingerprint.get(..12) {
-        Some(short) => format!(" (SHA-256 of the data {short})"),
+        Some(short) => format!(" (fingerprint of the data {short})"),
         None => String::new(),
     }
 }

@@ -274,8 +274,9 @@ impl Corpus {
         recordings.map(|recording| self.steps(recording)).sum()
     }
 
-    /// SHA-256 of all values and their division into recordings and parts, 64 hexadecimal
-    /// characters: equal for equal data, however named or compressed.
+    /// SHA-256 over a prefix, the shape of a step, and all values in their division into parts and
+    /// recordings, 64 hexadecimal characters: equal for equal data, however compressed.
+    /// `data/README.md` of this crate says byte by byte what is hashed.
     pub fn fingerprint(&self) -> String {
         let mut hash = Sha256::new_with_prefix(b"mnemora corpus 1");
         let FrameShape {

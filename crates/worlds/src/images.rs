@@ -139,8 +139,9 @@ impl DataSet {
         }
     }
 
-    /// SHA-256 of the decoded images and labels, 64 hexadecimal characters: equal for equal images,
-    /// however compressed or named.
+    /// SHA-256 over a prefix, sizes, decoded images and labels of both splits, 64 hexadecimal
+    /// characters: equal for equal images and labels, however compressed or named. `data/README.md`
+    /// of this crate says byte by byte what is hashed, `data/fingerprint.py` computes it anew.
     pub fn fingerprint(&self) -> &str {
         &self.fingerprint
     }

@@ -225,7 +225,8 @@ fn folder_with_digits(directory: &Path) -> Result<PathBuf, Error> {
     })
 }
 
-/// A label takes one byte, as in its file.
+/// Of both splits: count, rows and columns as u64, little-endian; pixels; labels. A label takes one
+/// byte, as in its file.
 fn fingerprint(train: &Images, test: &Images) -> String {
     let mut hash = Sha256::new_with_prefix(b"mnemora mnist 1");
     for digits in [train, test] {

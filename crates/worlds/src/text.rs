@@ -278,7 +278,8 @@ impl Text {
         &self.origin
     }
 
-    /// SHA-256 of the vocabulary and of all words of the parts, 64 hexadecimal characters.
+    /// SHA-256 over a prefix, the vocabulary's fingerprint and the words of all parts, 64
+    /// hexadecimal characters; `data/README.md` of this crate says byte by byte what is hashed.
     pub fn fingerprint(&self) -> String {
         let mut hash = Sha256::new_with_prefix(b"mnemora text 1");
         hash.update(self.vocabulary.fingerprint());

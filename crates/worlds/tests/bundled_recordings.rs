@@ -1,6 +1,24 @@
 //! The bundled recordings are what they are said to be.
 
-use mnemora_worlds::{Origin, Part, PianoRolls, Recording, Speech, Values, Video};
+use mnemora_worlds::{Mnist, Omniglot, Origin, Part, PianoRolls, Recording, Speech, Values, Video};
+
+#[test]
+fn the_data_readme_has_all_fingerprints() {
+    let readme = include_str!("../data/README.md");
+    for (set, fingerprint) in [
+        ("digits", Mnist::bundled().unwrap().fingerprint().to_owned()),
+        ("chorales", PianoRolls::bundled().unwrap().fingerprint()),
+        ("utterances", Speech::bundled().unwrap().fingerprint()),
+        ("clips", Video::bundled().unwrap().fingerprint()),
+        (
+            "characters",
+            Omniglot::bundled().unwrap().fingerprint().to_owned(),
+        ),
+    ] {
+        let row = format!("| {set} | `{fingerprint}` |");
+        assert!(readme.contains(&row), "{row}");
+    }
+}
 
 #[test]
 fn chorales_have_notes_in_nearly_every_step() {

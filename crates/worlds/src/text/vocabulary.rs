@@ -186,7 +186,8 @@ impl Vocabulary {
         Frequency::of(self.count(number))
     }
 
-    /// SHA-256 of all words and counts in their order, 64 hexadecimal characters.
+    /// SHA-256 over a prefix and all words and counts in their order, 64 hexadecimal characters;
+    /// `data/README.md` of this crate says byte by byte what is hashed.
     pub fn fingerprint(&self) -> String {
         let mut hash = Sha256::new_with_prefix(b"mnemora vocabulary 1");
         for (word, count) in self.words.iter().zip(&self.counts) {
