@@ -6,8 +6,11 @@ mod filter;
 mod signals;
 
 use clap::Parser;
-use mnemora_lab::{CHECKS_VARIABLE, set_range_checks};
-use std::process::ExitCode;
+use mnemora_lab::{CHECKS_VARIABLE, note, set_range_checks};
+use std::{
+    io::{ErrorKind, Write},
+    process::ExitCode,
+};
 
 // Training allocates and frees the same large buffers at every step; the system's allocator gives
 // them back to the kernel each time and pays for the page faults.
@@ -32,12 +35,29 @@ fn check_ranges_if_asked() {
 fn main() -> ExitCode {
     keep_freed_memory();
     check_ranges_if_asked();
-    let arguments = arguments::Arguments::parse();
+    let arguments = match arguments::Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(message) => return usage(&message),
+    };
     match commands::run(arguments.command) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("mnemora: {error}");
+            note(format_args!("mnemora: {error}"));
             ExitCode::from(error.exit_code())
         }
+    }
+}
+
+/// Prints help, the version or what is wrong with the words of a command.
+fn usage(message: &clap::Error) -> ExitCode {
+    let printed = message.print().and_then(|()| std::io::stdout().flush());
+    match printed {
+        Err(problem) if !message.use_stderr() && problem.kind() != ErrorKind::BrokenPipe => {
+            note(format_args!(
+                "mnemora: cannot write standard output: {problem}"
+            ));
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::from(u8::try_from(message.exit_code()).unwrap_or(2)),
     }
 }

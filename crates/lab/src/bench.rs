@@ -92,7 +92,9 @@ fn measure_all(options: &BenchOptions) -> Result<Vec<BenchRow>, LabError> {
     };
     let load = load();
     if let Some(load) = load.filter(|load| *load > BUSY_LOAD) {
-        eprintln!("mnemora: the machine is busy (load {load:.1}): these times will mean little");
+        crate::say::note(format_args!(
+            "mnemora: the machine is busy (load {load:.1}): these times will mean little"
+        ));
     }
     let setting = Setting::new(options, threads, peer.as_ref().map(|p| &p.greeting), load);
     let limit_works = limits::works();

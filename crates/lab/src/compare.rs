@@ -13,6 +13,7 @@ use crate::{
     open::{Which, open, resolve_task},
     present::write_png,
     run::{EVALUATION_FILE, EXPERIMENT_FILE, Metrics, read_experiment, read_json, read_metrics},
+    say::one_line,
 };
 use serde::Serialize;
 use std::{
@@ -244,7 +245,8 @@ pub fn compare(paths: &[PathBuf]) -> Result<Comparison, LabError> {
             other.experiment.label(),
         )));
     }
-    let labels: Vec<String> = models.iter().map(|m| label(m, &models)).collect();
+    // Names of experiments and folders may come from elsewhere.
+    let labels: Vec<String> = models.iter().map(|m| one_line(label(m, &models))).collect();
     for (model, label) in models.iter_mut().zip(labels) {
         model.label = label;
     }

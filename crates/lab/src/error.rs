@@ -32,7 +32,7 @@ pub enum LabError {
     /// The run directory is in use already.
     #[error(
         "{} exists already; continue it with `mnemora resume {}` or choose another --out",
-        .0.display(), .0.display()
+        .0.display(), crate::quoted(&.0.display().to_string())
     )]
     RunExists(PathBuf),
     /// A new run's directory holds something else.
@@ -47,6 +47,12 @@ pub enum LabError {
     /// Another process works on the run.
     #[error("{} is in use by another process; wait for its end or stop it", .0.display())]
     RunLocked(PathBuf),
+    /// A run's folder is not the one any more that this process works on.
+    #[error(
+        "{} was removed, moved or made anew while this process worked on it; it stops, and what lies there \
+         now stays as it is", .0.display()
+    )]
+    RunTaken(PathBuf),
     /// A run without a usable checkpoint.
     #[error("{} has no usable checkpoint{detail}", .directory.display())]
     NoCheckpoint {
@@ -93,16 +99,30 @@ pub enum LabError {
     },
     /// Training met a number that is not finite.
     #[error(
-        "step {step}: {what} is not finite; training stopped before using it, the state is in {}",
-        .checkpoint.display()
+        "step {step}: {what} is not finite; training stopped before using it, {}",
+        match .checkpoint {
+            Some(checkpoint) => format!("the state is in {}", checkpoint.display()),
+            None => "there is no checkpoint yet".to_owned(),
+        }
     )]
     NonFinite {
         /// The step that was being made.
         step: u64,
         /// The term or the parameter.
         what: String,
-        /// Where the state before this step was saved.
-        checkpoint: PathBuf,
+        /// Where the last state that can be used was saved.
+        checkpoint: Option<PathBuf>,
+    },
+    /// A held-out number that is not finite.
+    #[error(
+        "{what} is {value}, not a finite number: take an earlier checkpoint, or train with a smaller \
+         training.learning_rate"
+    )]
+    NonFiniteScore {
+        /// Which one.
+        what: &'static str,
+        /// What it is.
+        value: f64,
     },
     /// A picture could not be drawn or written.
     #[error(transparent)]
@@ -153,6 +173,8 @@ impl LabError {
             | Self::Write { .. }
             | Self::Picture(_)
             | Self::NonFinite { .. }
+            | Self::NonFiniteScore { .. }
+            | Self::RunTaken(_)
             | Self::PeerStopped { .. }
             | Self::Thread(_) => 1,
             _ => 2,

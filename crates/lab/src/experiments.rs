@@ -1,7 +1,10 @@
 //! The experiments that come with mnemora, and those in a user's files.
 
-use crate::{Experiment, LabError};
+use crate::{Experiment, LabError, disk, say::obeyed};
 use std::path::Path;
+
+/// Bytes of the longest name of an experiment.
+const LONGEST_NAME: usize = 100;
 
 /// An experiment that is part of the program.
 #[derive(Clone, Copy, Debug)]
@@ -91,14 +94,29 @@ pub fn load_experiment(name: &str, overrides: &[String]) -> Result<Experiment, L
             ),
         });
     }
-    let text = std::fs::read_to_string(name).map_err(|error| LabError::read(name, error))?;
+    let text = disk::read_text(Path::new(name)).map_err(|error| LabError::read(name, error))?;
     let mut experiment = Experiment::parse(&text, name, overrides)?;
     if experiment.name.is_empty() {
         experiment.name = Path::new(name)
             .file_stem()
             .map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     }
+    check_name(&experiment.name)?;
     Ok(experiment)
+}
+
+/// Refuses a name that cannot be part of a folder's: a run lies in `runs/NAME-MEMORY-seedN` unless the user says where.
+fn check_name(name: &str) -> Result<(), LabError> {
+    let problem = match name {
+        _ if name.chars().any(|c| matches!(c, '/' | '\\')) => "it must have no / and no \\",
+        _ if name.chars().any(obeyed) => "it must have no control characters",
+        _ if name.starts_with(['.', '-']) => "it must not begin with a dot or a dash",
+        _ if name.len() > LONGEST_NAME => "it must have at most 100 bytes",
+        _ => return Ok(()),
+    };
+    Err(LabError::Configuration(format!(
+        "name is '{name}', {problem}: the folder of a run bears it"
+    )))
 }
 
 #[cfg(test)]

@@ -13,7 +13,8 @@
 //! | `online.rs` | a trained model as a filter, one observation at a time |
 //! | `copy.rs`, `nth_farthest.rs`, `programs.rs`, `language.rs` | recurrent cores on the copy task, on the N-th farthest task, executing programs, on texts |
 //! | `curriculum.rs` | how training goes on to harder stages |
-//! | `run.rs`, `checkpoint.rs`, `weights.rs`, `export.rs` | what lies on disk, what is given away |
+//! | `run.rs`, `checkpoint.rs`, `weights.rs`, `export.rs`, `disk.rs` | what lies on disk, what is given away |
+//! | `say.rs`, `progress.rs` | what is said on standard error |
 //! | `evaluate.rs`, `digit_classifier.rs`, `compare.rs` | held-out numbers of one run, of several |
 //! | `present.rs`, `curves.rs`, `report.rs`, `chart.rs`, `picture.rs`, `tensorboard.rs` | what is looked at |
 //! | `bench.rs` | timing |
@@ -30,6 +31,7 @@ mod curriculum;
 mod curves;
 mod device;
 mod digit_classifier;
+mod disk;
 mod error;
 mod evaluate;
 mod experiments;
@@ -49,6 +51,8 @@ mod recordings;
 mod replicas;
 pub mod report;
 mod run;
+mod say;
+mod shell;
 mod strategy;
 pub mod tensorboard;
 mod train;
@@ -81,5 +85,7 @@ pub use mnemora_worlds::{DATA_VARIABLE, npy};
 pub use online::{Belief, Numbers, Observed, OnlineFilter, load_filter_state, save_filter_state};
 pub use open::{Plan, THREADS_VARIABLE, Trained, Which, open, open_to_filter, plan};
 pub use replicas::{ReplicasOutcome, replica, train_replicas};
-pub use run::{Metrics, Origin, read_experiment, read_metrics, read_origin};
+pub use run::{Change, Metrics, Origin, check_target, read_experiment, read_metrics, read_origin};
+pub use say::{note, one_line, printable};
+pub use shell::quoted;
 pub use train::{Outcome, Surroundings, resume, train};

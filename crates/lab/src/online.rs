@@ -3,6 +3,7 @@
 use crate::{
     LabError,
     checkpoint::digest,
+    disk,
     run::write_atomically,
     strategy::AtWork,
     trainer::noise,
@@ -127,7 +128,7 @@ pub fn save_filter_state(filter: &dyn OnlineFilter, path: &Path) -> Result<(), L
 /// # Errors
 /// The file is damaged, or is the state of a model with other parameters.
 pub fn load_filter_state(filter: &mut dyn OnlineFilter, path: &Path) -> Result<(), LabError> {
-    let bytes = std::fs::read(path).map_err(|error| LabError::read(path, error))?;
+    let bytes = disk::read(path).map_err(|error| LabError::read(path, error))?;
     let damaged = |problem: &str| LabError::DamagedFile {
         path: path.to_owned(),
         problem: problem.to_owned(),

@@ -68,15 +68,18 @@ impl PictureError {
     }
 }
 
-/// Writes bytes (a PNG, an SVG) to a file.
+/// Writes bytes (a PNG, an SVG) to a regular file, whole or not at all.
 ///
 /// # Errors
 /// [`PictureError::Write`], with the path.
 pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), PictureError> {
-    std::fs::write(path, bytes).map_err(|source| PictureError::Write {
-        path: path.to_owned(),
-        source,
-    })
+    match crate::disk::replace(path, bytes) {
+        Ok(_) => Ok(()),
+        Err(source) => Err(PictureError::Write {
+            path: path.to_owned(),
+            source,
+        }),
+    }
 }
 
 /// Frames of one sequence, borrowed.

@@ -1,6 +1,6 @@
 //! What a person sees while training goes on.
 
-use crate::{evaluate::Evaluation, run::Metrics};
+use crate::{evaluate::Evaluation, run::Metrics, say::note};
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use std::{
     cell::Cell,
@@ -94,10 +94,10 @@ impl Progress {
                 spoken.set(Instant::now());
                 let rate = (row.step - start) as f64 / begun.elapsed().as_secs_f64();
                 let left = (steps - row.step) as f64 / rate;
-                eprintln!(
+                note(format_args!(
                     "step {}/{steps}  {rate:.1} steps/s  {:.0} s left  {message}",
                     row.step, left
-                );
+                ));
             }
         }
     }
@@ -120,7 +120,7 @@ impl Progress {
         match &self.kind {
             Kind::Quiet => {}
             Kind::Bar(bar) => bar.println(line),
-            Kind::Plain { .. } => eprintln!("{line}"),
+            Kind::Plain { .. } => note(line),
         }
     }
 

@@ -412,7 +412,7 @@ pub fn draw_length(rows: &[LengthRow], out: &Path) -> Result<(), LabError> {
         height: 400,
     };
     let bytes = chart::png(&charts, &layout, 2)?;
-    std::fs::write(out, bytes).map_err(|error| LabError::write(out, error))
+    crate::run::write_atomically(out, &bytes)
 }
 
 #[cfg(test)]

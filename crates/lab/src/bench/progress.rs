@@ -45,7 +45,7 @@ impl Progress {
         }
         match &self.bar {
             Some(bar) => bar.println(line),
-            None => eprintln!("{line}"),
+            None => crate::say::note(line),
         }
     }
 }
