@@ -51,6 +51,10 @@ pub enum Command {
         data: Data,
         #[command(flatten)]
         on: On,
+        /// Go on although the device, the number of threads or MNEMORA_KERNELS is another one than before, so
+        /// that the run is not bit for bit one that was never stopped; origin.json records it
+        #[arg(long)]
+        continue_differently: bool,
         /// Print the evaluation as JSON
         #[arg(long)]
         json: bool,

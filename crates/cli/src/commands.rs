@@ -7,8 +7,8 @@ use crate::{
 use mnemora_lab::{
     DATA_VARIABLE, DEVICE_VARIABLE, Device, Evaluation, Experiment, KERNELS_VARIABLE, LabError,
     ModelName, Outcome, ReplicasOutcome, StrategyName, Surroundings, THREADS_VARIABLE, TaskName,
-    bench, compare, export, find_device, load_experiment, open, plan, present, resume, shipped,
-    train, train_replicas,
+    bench, compare, export, find_device, load_experiment, note, one_line, open, plan, present,
+    printable, quoted, resume, shipped, train, train_replicas,
 };
 use std::{
     fmt::Display,
@@ -31,6 +31,7 @@ pub fn run(command: Command) -> Result<u8, LabError> {
             overrides,
             data,
             on,
+            continue_differently,
             json,
         } => {
             let device = find_device(on.device)?;
@@ -41,7 +42,10 @@ pub fn run(command: Command) -> Result<u8, LabError> {
                 &run,
                 &overrides,
                 data.data.as_deref(),
-                &surroundings(&interrupted, &all_saved, device),
+                &Surroundings {
+                    continue_differently,
+                    ..surroundings(&interrupted, &all_saved, device)
+                },
             )?;
             finish(&run, outcome, json)
         }
@@ -56,7 +60,9 @@ pub fn run(command: Command) -> Result<u8, LabError> {
             let device = find_device(on.device)?;
             let data = data.data.as_deref();
             let trained = open(&run, checkpoint, &overrides, data, &device)?;
-            say_evaluation(&trained.evaluate()?, json)?;
+            let evaluation = trained.evaluate()?;
+            say_evaluation(&evaluation, json)?;
+            evaluation.check_finite()?;
             Ok(0)
         }
         Command::Generate {
@@ -73,9 +79,9 @@ pub fn run(command: Command) -> Result<u8, LabError> {
             let trained = open(&run, checkpoint, &[], data.data.as_deref(), &device)?;
             let out = out.unwrap_or_else(|| run.join("samples").join("generated.png"));
             let steps = steps.map(|steps| steps as usize);
-            let note = present::write_generated(&trained, sequences as usize, seed, steps, &out)?;
-            if let Some(note) = note {
-                eprintln!("mnemora: {note}");
+            let line = present::write_generated(&trained, sequences as usize, seed, steps, &out)?;
+            if let Some(line) = line {
+                note(format_args!("mnemora: {line}"));
             }
             say(out.display())?;
             Ok(0)
@@ -120,7 +126,7 @@ fn bench_length(steps: usize, out: Option<&Path>, json: bool) -> Result<u8, LabE
     let rows = bench::bench_length(&program, steps)?;
     if let Some(out) = out {
         bench::draw_length(&rows, out)?;
-        eprintln!("{}", out.display());
+        note(out.display());
     }
     say_rows(&rows, bench::length_table, json)?;
     if json {
@@ -164,13 +170,16 @@ fn bench_command(arguments: &Bench) -> Result<u8, LabError> {
     })?;
     say_rows(&rows, bench::table, arguments.json)?;
     if let Some(mean) = bench::geometric_mean(&rows).filter(|_| arguments.json) {
-        eprintln!("geometric mean of the six promised ratios: {mean:.3}");
+        note(format_args!(
+            "geometric mean of the six promised ratios: {mean:.3}"
+        ));
     }
     Ok(0)
 }
 
 /// Writes a result to standard output. Who closes the other end early has seen enough.
 fn say(text: impl Display) -> Result<(), LabError> {
+    let text = printable(text);
     let mut out = std::io::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(LabError::Write {
@@ -294,7 +303,7 @@ fn train_command(arguments: &Train) -> Result<u8, LabError> {
         for (name, count) in &plan.parameters {
             say(format_args!("{name:10} {count:>10} parameters"))?;
         }
-        say(format_args!("data       {}\n", plan.data))?;
+        say(format_args!("data       {}\n", one_line(&plan.data)))?;
         say(plan.experiment.to_toml()?.trim_end())?;
         return Ok(0);
     }
@@ -345,13 +354,16 @@ fn replicas(
         }
         ReplicasOutcome::Elsewhere(runs) => {
             for run in runs {
-                eprintln!("{} is in training in another process", run.display());
+                note(format_args!(
+                    "{} is in training in another process",
+                    run.display()
+                ));
             }
-            eprintln!("the same command says the means once all are trained");
+            note("the same command says the means once all are trained");
             Ok(0)
         }
         ReplicasOutcome::Interrupted { signal } => {
-            eprintln!("stopped; the same command goes on");
+            note("stopped; the same command goes on");
             Ok(u8::try_from(128 + signal).unwrap_or(1))
         }
     }
@@ -364,7 +376,7 @@ fn compare_command(runs: &[PathBuf], out: &Path, json: bool) -> Result<u8, LabEr
         true => say_lines(comparison.rows())?,
         false => say(comparison.table().trim_end())?,
     }
-    eprintln!("{}", out.display());
+    note(out.display());
     Ok(0)
 }
 
@@ -380,6 +392,7 @@ fn surroundings<'a>(
         command: command_line(),
         commit: env!("MNEMORA_COMMIT").to_owned(),
         device,
+        continue_differently: false,
     }
 }
 
@@ -403,28 +416,22 @@ fn command_line() -> String {
     all.join(" ")
 }
 
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "-_./=,:+@%".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
-}
-
 fn finish(run: &Path, outcome: Outcome, json: bool) -> Result<u8, LabError> {
     match outcome {
         Outcome::Finished(evaluation) => {
             say_evaluation(&evaluation, json)?;
-            eprintln!("report: {}", run.join("report.html").display());
+            note(format_args!(
+                "report: {}",
+                run.join("report.html").display()
+            ));
             Ok(0)
         }
         Outcome::Interrupted { signal, checkpoint } => {
-            eprintln!(
+            note(format_args!(
                 "stopped; saved {}; go on with `mnemora resume {}`",
                 checkpoint.display(),
-                run.display()
-            );
+                quoted(&run.display().to_string())
+            ));
             Ok(u8::try_from(128 + signal).unwrap_or(1))
         }
     }

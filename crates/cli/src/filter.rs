@@ -2,8 +2,8 @@
 
 use crate::{arguments::Filter, signals::StopSignal};
 use mnemora_lab::{
-    Belief, FilteredSequence, LabError, Numbers, Observed, OnlineFilter, find_device,
-    load_filter_state, npy, open, open_to_filter, present::check_png_name, save_filter_state,
+    Belief, FilteredSequence, LabError, Numbers, Observed, OnlineFilter, check_target, find_device,
+    load_filter_state, note, npy, open, open_to_filter, present::check_png_name, save_filter_state,
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -45,6 +45,10 @@ pub fn run(arguments: &Filter) -> Result<u8, LabError> {
     if let Some(path) = &arguments.draw {
         check_png_name(path)?;
     }
+    // Known before anything is filtered, which may take hours.
+    for path in arguments.draw.iter().chain(&arguments.state) {
+        check_target(path)?;
+    }
     let device = find_device(arguments.on.device)?;
     let data = arguments.data.data.as_deref();
     let (run, checkpoint) = (&arguments.run, arguments.checkpoint);
@@ -55,7 +59,10 @@ pub fn run(arguments: &Filter) -> Result<u8, LabError> {
     let mut filter = trained.online(arguments.seed)?;
     if let Some(path) = arguments.state.as_deref().filter(|path| path.exists()) {
         load_filter_state(filter.as_mut(), path)?;
-        eprintln!("mnemora: goes on after step {}", filter.steps());
+        note(format_args!(
+            "mnemora: goes on after step {}",
+            filter.steps()
+        ));
     }
     let signal = StopSignal::listen()?;
     let mut session = Session {
@@ -79,7 +86,7 @@ pub fn run(arguments: &Filter) -> Result<u8, LabError> {
     tally.report();
     if let Some(path) = &arguments.draw {
         trained.draw_filtered(&passed, path)?;
-        eprintln!("{}", path.display());
+        note(path.display());
     }
     Ok(signal
         .received()
@@ -284,10 +291,10 @@ impl Tally {
             refused => format!(", {refused} refused"),
         };
         match self.microseconds.get(count / 2) {
-            None => eprintln!("mnemora: no observation{refused}"),
-            Some(median) => eprintln!(
+            None => note(format_args!("mnemora: no observation{refused}")),
+            Some(median) => note(format_args!(
                 "mnemora: {count} observations{refused}; median {median:.0} microseconds each"
-            ),
+            )),
         }
     }
 }

@@ -509,6 +509,192 @@ fn picture_in_place_of_a_folder() {
     refuse_picture_at("photos");
 }
 
+/// Links, pipes and devices where a file is to be written stay what they are, and so does what links point at.
+#[cfg(unix)]
+#[test]
+fn targets_that_are_no_regular_files() {
+    use std::os::unix::fs::{FileTypeExt, symlink};
+    let folder = empty_folder();
+    let run = finished_run(folder.path());
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("kept"), "mine").expect("a file is written");
+    symlink(at("kept"), at("link.png")).expect("a link is made");
+    symlink(at("nowhere"), at("dangling.png")).expect("a link is made");
+    let made = |words: [&str; 3]| {
+        let mut command = Command::new(words[0]);
+        command.arg(at(words[1])).args(words[2].split_whitespace());
+        command.status().is_ok_and(|status| status.success())
+    };
+    let mut targets = vec![
+        ("link.png", "symbolic link"),
+        ("dangling.png", "symbolic link"),
+    ];
+    if made(["mkfifo", "pipe.png", ""]) {
+        targets.push(("pipe.png", "a pipe"));
+    }
+    // Only for an administrator; number 1, 3 is that of /dev/null.
+    if made(["mknod", "device.png", "c 1 3"]) {
+        targets.push(("device.png", "a device"));
+    }
+    let kinds = || {
+        let entries = fs::read_dir(folder.path()).expect("a folder");
+        let kind = |entry: fs::DirEntry| {
+            let kind = entry.file_type().expect("a kind");
+            (
+                entry.file_name(),
+                kind.is_symlink(),
+                kind.is_fifo(),
+                kind.is_char_device(),
+            )
+        };
+        let mut kinds: Vec<_> = entries
+            .map(|entry| kind(entry.expect("an entry")))
+            .collect();
+        kinds.sort();
+        kinds
+    };
+    let before = (kinds(), files_below(&run));
+    for (name, kind) in targets {
+        let out = ["--out", name];
+        for words in [
+            &["show", "perfect-recall-small"][..],
+            &["generate", "run"],
+            &["compare", "run"],
+        ] {
+            let mut command = mnemora([words, &out].concat());
+            command.current_dir(folder.path());
+            assert_says(&refuse(command), &[name, kind, "another file"]);
+        }
+        for option in ["--draw", "--state"] {
+            let mut command = mnemora(["filter", "run", option, name]);
+            command.current_dir(folder.path());
+            assert_says(&refuse(command), &[name, kind]);
+        }
+        assert_eq!(kinds(), before.0);
+    }
+    assert_eq!(fs::read_to_string(at("kept")).expect("it stays"), "mine");
+    assert_same_files(&before.1, &files_below(&run));
+}
+
+/// A link in the place of a run's lock, or of a file that is about to be written, is not followed.
+#[cfg(unix)]
+#[test]
+fn links_in_a_run() {
+    let folder = empty_folder();
+    let run = finished_run(folder.path());
+    let kept = folder.path().join("kept");
+    fs::write(&kept, "mine").expect("a file is written");
+    for name in [
+        ".lock",
+        "metrics.jsonl.tmp",
+        "origin.json.tmp",
+        "metrics.jsonl",
+    ] {
+        let path = run.join(name);
+        let aside = folder.path().join("aside");
+        let there = fs::rename(&path, &aside).is_ok();
+        std::os::unix::fs::symlink(&kept, &path).expect("a link is made");
+        let message = refuse(resume(&run, &["training.steps=6"]));
+        assert_says(&message, &[name]);
+        assert_eq!(
+            fs::read_to_string(&kept).expect("it stays"),
+            "mine",
+            "{name}"
+        );
+        fs::remove_file(&path).expect("the link goes");
+        if there {
+            fs::rename(&aside, &path).expect("a file is moved");
+        }
+    }
+    succeed(resume(&run, &["training.steps=6"]));
+}
+
+/// What is named like a run in the making, but is none.
+#[test]
+fn folder_in_the_way_of_a_new_run() {
+    let folder = empty_folder();
+    let photos = folder.path().join(".run.unfinished");
+    fs::create_dir(&photos).expect("a folder is made");
+    fs::write(photos.join("one.jpg"), "a cat").expect("a file is written");
+    let message = refuse_leaving(folder.path(), train(Path::new("run"), &[]));
+    assert_says(&message, &[".run.unfinished", "in the way", "--out"]);
+}
+
+/// A name becomes part of a folder's.
+#[test]
+fn names_that_leave_their_folder() {
+    for (name, problem) in [
+        ("../..", "no /"),
+        ("a/b", "no /"),
+        ("a\\\\b", "no \\"),
+        ("..", "dot"),
+        (".hidden", "dot"),
+        ("-rf", "dash"),
+        ("two\\nlines", "control"),
+        ("\\u001b[31mred", "control"),
+        ("\\u202egnp", "control"),
+        (&"x".repeat(101), "100"),
+    ] {
+        let message = refuse_file(&format!("name = \"{name}\"\n"));
+        assert_says(&message, &["name is '", problem]);
+        assert!(!message.contains(['\u{1b}', '\u{202e}']), "{message:?}");
+    }
+}
+
+/// Whatever a message quotes, it is one line that a terminal obeys in nothing.
+#[test]
+fn messages_are_one_line() {
+    let odd = "a\nmnemora: b\u{1b}[2J\u{9b}31m\r";
+    let folder = empty_folder();
+    let file = folder.path().join(format!("{odd}.toml"));
+    fs::write(&file, format!("[training]\n'{}' = 1\n", "odd \u{7f}key"))
+        .expect("a file is written");
+    for words in [
+        &["train", odd][..],
+        &["train", &file.display().to_string()],
+        &[
+            "train",
+            "perfect-recall-small",
+            "--set",
+            &format!("{odd}=3"),
+        ],
+        &[
+            "train",
+            "perfect-recall-small",
+            "--set",
+            &format!("model.memory={odd}"),
+        ],
+        &["train", "perfect-recall-small", "--data", odd],
+        &[
+            "train",
+            "perfect-recall-small",
+            "--out",
+            &format!("{}/x", file.display()),
+        ],
+        &["eval", odd],
+        &["resume", &file.display().to_string()],
+        &[
+            "show",
+            "perfect-recall-small",
+            "--out",
+            &format!("{odd}.gif"),
+        ],
+    ] {
+        let message = refuse_leaving(folder.path(), mnemora(words));
+        assert!(!message.contains(char::is_control), "{message:?}");
+    }
+}
+
+/// Refused before the first of them is trained.
+#[test]
+fn seeds_beyond_the_last_one() {
+    let folder = empty_folder();
+    let mut command = train(Path::new("runs"), &[]);
+    command.args(["--seed", "9223372036854775807", "--replicas", "2"]);
+    let message = refuse_leaving(folder.path(), command);
+    assert_says(&message, &["seed", "2 replicas", "9223372036854775806"]);
+}
+
 #[test]
 fn folder_that_is_no_run() {
     let folder = empty_folder();

@@ -11,7 +11,11 @@ use common::{
     Ended, assert_same_files, assert_same_training, assert_says, checkpoint_file, files_below,
     mnemora, resume, run, succeed, train,
 };
-use std::{fs, path::Path, process::Command};
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+};
 use tempfile::tempdir;
 
 /// Runs a command that can write no file beyond `bytes`.
@@ -103,6 +107,97 @@ fn no_room_for_metrics() {
     stops_and_goes_on(limit, [40, 44], &["metrics.jsonl"]);
 }
 
+/// Runs a command to its end whose standard output or error goes to a full disk, or to a pipe that nobody reads.
+fn run_with(mut command: Command, out: Option<Stdio>, err: Option<Stdio>) -> Ended {
+    command.stdout(out.unwrap_or(Stdio::piped()));
+    command.stderr(err.unwrap_or(Stdio::piped()));
+    let child = command.spawn().expect("the program starts");
+    Ended::from(child.wait_with_output().expect("it ends"))
+}
+
+fn full_disk() -> Option<Stdio> {
+    let full = fs::OpenOptions::new().write(true).open("/dev/full");
+    Some(full.expect("Linux has /dev/full").into())
+}
+
+fn closed_pipe() -> Option<Stdio> {
+    let (_, writer) = std::io::pipe().expect("a pipe is made");
+    Some(writer.into())
+}
+
+/// What cannot be said does not end a training, whichever way it goes.
+#[test]
+fn no_room_for_messages() {
+    let folder = tempdir().expect("a temporary folder is made");
+    let whole = folder.path().join("whole");
+    let said = succeed(train(&whole, &[]));
+    assert!(!said.stderr.is_empty());
+    for (name, nowhere) in [("full", full_disk()), ("closed", closed_pipe())] {
+        let run = folder.path().join(name);
+        let ended = run_with(train(&run, &[]), None, nowhere);
+        assert_eq!(ended.status, Some(0), "{name}");
+        assert_eq!(ended.stdout, said.stdout);
+        assert_same_training(&whole, &run);
+    }
+    // Nor does it change what is wrong.
+    for nowhere in [full_disk(), closed_pipe()] {
+        let ended = run_with(train(&whole, &[]), None, nowhere);
+        assert_eq!(ended.status, Some(2));
+    }
+}
+
+/// The run is whole before its results are printed. Who closes the other end has seen enough.
+#[test]
+fn no_room_for_the_results_of_a_training() {
+    let folder = tempdir().expect("a temporary folder is made");
+    let whole = folder.path().join("whole");
+    succeed(train(&whole, &[]));
+    for (name, nowhere, status) in [("full", full_disk(), 1), ("closed", closed_pipe(), 0)] {
+        let run = folder.path().join(name);
+        let ended = run_with(train(&run, &[]), nowhere, None);
+        assert_eq!(ended.status, Some(status), "{}", ended.stderr);
+        assert_eq!(
+            ended.complaints().len(),
+            status as usize,
+            "{}",
+            ended.stderr
+        );
+        assert_same_training(&whole, &run);
+    }
+    let run = folder.path().join("neither");
+    let ended = run_with(train(&run, &[]), full_disk(), full_disk());
+    assert_eq!(ended.status, Some(1));
+    assert_same_training(&whole, &run);
+}
+
+/// An export that has no room leaves nothing, beside its place neither, and what a killed one left is in no way.
+#[test]
+fn no_room_for_an_export() {
+    let folder = tempdir().expect("a temporary folder is made");
+    let (run, given) = (folder.path().join("run"), folder.path().join("given"));
+    succeed(train(&run, &[]));
+    let export = || {
+        let mut command = mnemora(["export"]);
+        command.arg(&run).arg("--out").arg(&given);
+        command
+    };
+    let names = || fs::read_dir(folder.path()).expect("a folder").count();
+    let before = files_below(folder.path());
+    let weights = checkpoint_file(&run, 12, "weights.safetensors");
+    let limit = weights.metadata().expect("the file is there").len() - 512;
+    let ended = run_with_file_limit(export(), limit);
+    assert_eq!(ended.status, Some(1), "{}", ended.stderr);
+    assert_says(&ended.stderr, &["weights.safetensors", "File too large"]);
+    assert_same_files(&before, &files_below(folder.path()));
+    assert_eq!(names(), 1, "half an export was left");
+
+    let killed = folder.path().join(".given.unfinished/checkpoints");
+    fs::create_dir_all(&killed).expect("a folder is made");
+    fs::write(folder.path().join(".given.unfinished/.lock"), "").expect("a file is written");
+    succeed(export());
+    assert_eq!(names(), 2);
+}
+
 #[test]
 fn no_room_for_results() {
     let full = || fs::OpenOptions::new().write(true).open("/dev/full");
@@ -110,6 +205,9 @@ fn no_room_for_results() {
         &["list"][..],
         &["list", "--json"],
         &["train", "perfect-recall-small", "--dry-run"],
+        &["--help"],
+        &["train", "--help"],
+        &["--version"],
     ] {
         let mut command = mnemora(words);
         command.stdout(full().expect("Linux has /dev/full"));

@@ -5,8 +5,10 @@ mod common;
 
 use common::{
     Ended, assert_same_files, assert_same_training, assert_says, checkpoint_file, checkpoint_steps,
-    files_below, held_out_bounds, mnemora, refuse, resume, rows_logged, succeed, train, train_copy,
+    files_below, held_out_bounds, mnemora, read_json, refuse, resume, rows_logged, succeed, train,
+    train_copy,
 };
+use sha2::{Digest, Sha256};
 use std::{
     fs,
     io::{Read, Write, read_to_string},
@@ -172,9 +174,24 @@ fn inception_killed_again_and_again() {
     killed_at(train, &[(1, 0), (3, 0)], &settings);
 }
 
-/// A folder as a kill leaves it in the first moments of a training must not be a dead end.
+/// A folder as a kill leaves it in the first moments of a training must not be a dead end: neither one of an
+/// earlier version, nor one that had not taken its place yet.
 #[test]
 fn killed_before_it_had_a_configuration() {
+    for left in [
+        &[][..],
+        &[".lock"],
+        &[".lock", "origin.json", "experiment.toml"],
+    ] {
+        let folder = tempdir().expect("a temporary folder is made");
+        let unfinished = folder.path().join(".run.unfinished");
+        fs::create_dir(&unfinished).expect("a folder is made");
+        for name in left {
+            fs::write(unfinished.join(name), "half").expect("a file is written");
+        }
+        succeed(train(&folder.path().join("run"), &["training.steps=1"]));
+        assert_eq!(names_in(folder.path()), ["run"]);
+    }
     for left in [&[".lock"][..], &[".lock", "origin.json"]] {
         let folder = tempdir().expect("a temporary folder is made");
         let run = folder.path().join("run");
@@ -269,6 +286,244 @@ fn signals_save_and_say_where() {
     }
 }
 
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("the folder can be listed");
+    let name = |entry: fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
+    let mut names: Vec<String> = entries
+        .map(|entry| name(entry.expect("an entry")))
+        .collect();
+    names.sort();
+    names
+}
+
+/// Refuses to resume a run, which must stay as it is. Gives the message.
+#[track_caller]
+fn refuse_to_resume(command: Command, run: &Path) -> String {
+    let before = files_below(run);
+    let message = refuse(command);
+    assert_same_files(&before, &files_below(run));
+    message
+}
+
+/// The old process must neither write into the new run nor keep it from its place.
+#[test]
+fn run_made_anew_under_a_living_process() {
+    let folder = tempdir().expect("a temporary folder is made");
+    let (whole, run) = (folder.path().join("whole"), folder.path().join("run"));
+    succeed(train(&whole, &["training.steps=40"]));
+    let endless = ["training.steps=1000000", "training.learning_rate=0.01"];
+    let mut old = Living::start(train(&run, &endless));
+    old.wait_until(|| checkpoint_steps(&run).len() >= 2);
+    let begun = Instant::now();
+    // It may come in between with a checkpoint.
+    while run.exists() {
+        let _ = fs::remove_dir_all(&run);
+        assert!(begun.elapsed() < PATIENCE, "the folder stays");
+    }
+    succeed(train(&run, &["training.steps=20"]));
+    let old = old.end();
+    assert_eq!(old.status, Some(1), "{}", old.stderr);
+    assert_eq!(old.complaints().len(), 1, "{}", old.stderr);
+    assert_says(
+        old.complaints()[0],
+        &[&run.display().to_string(), "removed"],
+    );
+    succeed(resume(&run, &["training.steps=40"]));
+    assert_same_training(&whole, &run);
+    assert_eq!(names_in(folder.path()), ["run", "whole"]);
+}
+
+#[test]
+fn run_moved_under_a_living_process() {
+    let folder = tempdir().expect("a temporary folder is made");
+    let (run, moved) = (folder.path().join("run"), folder.path().join("moved"));
+    let mut old = Living::start(train(&run, &["training.steps=1000000"]));
+    old.wait_until(|| checkpoint_steps(&run).len() >= 2);
+    fs::rename(&run, &moved).expect("a folder can be moved");
+    let old = old.end();
+    assert_eq!(old.status, Some(1), "{}", old.stderr);
+    assert_says(&old.stderr, &["moved"]);
+    let steps = checkpoint_steps(&moved).pop().expect("a checkpoint") + 2;
+    succeed(resume(&moved, &[&format!("training.steps={steps}")]));
+    assert_eq!(names_in(folder.path()), ["moved"]);
+}
+
+#[test]
+fn checkpoints_that_were_removed() {
+    let folder = tempdir().expect("a temporary folder is made");
+    let run = folder.path().join("run");
+    succeed(train(&run, &[]));
+    fs::remove_dir_all(run.join("checkpoints")).expect("the folder goes");
+    let says = ["lost its checkpoints", "12", "--out"];
+    let message = refuse_to_resume(resume(&run, &[]), &run);
+    assert_says(&message, &says);
+    // An earlier version did not write down that it had saved.
+    forget(&run.join("origin.json"), &["saved"]);
+    let message = refuse_to_resume(resume(&run, &["training.steps=16"]), &run);
+    assert_says(&message, &says);
+}
+
+/// Same model, same seed, another rate.
+#[test]
+fn checkpoint_of_a_sister_run() {
+    let folder = tempdir().expect("a temporary folder is made");
+    let (run, sister) = (folder.path().join("run"), folder.path().join("sister"));
+    succeed(train(&run, &["training.steps=8"]));
+    let other = ["training.steps=12", "training.learning_rate=0.01"];
+    succeed(train(&sister, &other));
+    let [from, to] = [&sister, &run].map(|run| run.join("checkpoints/step-12"));
+    fs::create_dir(&to).expect("a folder is made");
+    for name in names_in(&from) {
+        fs::copy(from.join(&name), to.join(&name)).expect("a file is copied");
+    }
+    let says = ["step-12", "another run", "identity"];
+    let message = refuse_to_resume(resume(&run, &["training.steps=16"]), &run);
+    assert_says(&message, &says);
+    let mut eval = mnemora(["eval"]);
+    eval.arg(&run);
+    assert_says(&refuse(eval), &says);
+    fs::remove_dir_all(&to).expect("the folder goes");
+    succeed(resume(&run, &["training.steps=9"]));
+}
+
+#[test]
+fn experiment_that_was_edited() {
+    let folder = tempdir().expect("a temporary folder is made");
+    let run = folder.path().join("run");
+    succeed(train(&run, &[]));
+    let path = run.join("experiment.toml");
+    let text = fs::read_to_string(&path).expect("the experiment");
+    for (from, to) in [
+        ("learning_rate = 0.001", "learning_rate = 0.002"),
+        ("steps = 12", "steps = 16"),
+        ("checkpoint_batches = 1", "checkpoint_batches = 2"),
+    ] {
+        assert!(text.contains(from), "{from} is not in {text}");
+        fs::write(&path, text.replacen(from, to, 1)).expect("a file is written");
+        let message = refuse_to_resume(resume(&run, &[]), &run);
+        assert_says(&message, &["experiment.toml", "edited", "--set"]);
+    }
+    // A remark says nothing else.
+    fs::write(&path, format!("# my first run\n{text}")).expect("a file is written");
+    succeed(resume(&run, &["training.steps=13"]));
+    succeed(resume(&run, &[]));
+}
+
+/// Other kernels, another number of threads: refused, or recorded.
+#[test]
+fn resumed_differently() {
+    let folder = tempdir().expect("a temporary folder is made");
+    let run = folder.path().join("run");
+    succeed(train(&run, &[]));
+    let differently = |words: &[&str]| {
+        let mut command = resume(&run, &["training.steps=16"]);
+        command.args(words);
+        command
+    };
+    let mut kernels = differently(&[]);
+    kernels.env("MNEMORA_KERNELS", "plain");
+    let mut threads = differently(&[]);
+    threads.env("RAYON_NUM_THREADS", "2");
+    for (command, says) in [
+        (
+            kernels,
+            ["MNEMORA_KERNELS was fused, is plain", "bit for bit"],
+        ),
+        (threads, ["threads was 1, is 2", "--continue-differently"]),
+        (
+            resume(&run, &["training.threads=2"]),
+            ["threads was 1, is 2", "--continue-differently"],
+        ),
+    ] {
+        assert_says(&refuse_to_resume(command, &run), &says);
+    }
+    let mut command = differently(&["--continue-differently"]);
+    command
+        .env("MNEMORA_KERNELS", "plain")
+        .env("RAYON_NUM_THREADS", "2");
+    let resumed = succeed(command);
+    assert_eq!(resumed.complaints().len(), 1, "{}", resumed.stderr);
+    assert_says(
+        resumed.complaints()[0],
+        &["was fused, is plain", "not be bit for bit"],
+    );
+    let origin = read_json(&run.join("origin.json"));
+    let change = &origin["changes"][0];
+    assert_eq!(change["after_step"], 12);
+    assert_says(&change["command"].to_string(), &["training.steps=16"]);
+    assert_says(
+        &change["differently"].to_string(),
+        &["plain", "threads was 1"],
+    );
+
+    // It is now a run of these kernels and threads.
+    assert_says(
+        &refuse_to_resume(differently(&[]), &run),
+        &["was plain, is fused"],
+    );
+    let mut command = resume(&run, &["training.steps=18"]);
+    command
+        .env("MNEMORA_KERNELS", "plain")
+        .env("RAYON_NUM_THREADS", "2");
+    assert_eq!(succeed(command).complaints(), Vec::<&str>::new());
+    let changes = &read_json(&run.join("origin.json"))["changes"];
+    assert_eq!(
+        changes[1]["differently"],
+        serde_json::Value::Null,
+        "only longer"
+    );
+}
+
+/// Takes keys out of a JSON file.
+fn forget(path: &Path, keys: &[&str]) {
+    let mut value = read_json(path);
+    for key in keys {
+        value.as_object_mut().expect("an object").remove(*key);
+    }
+    fs::write(path, value.to_string()).expect("a file is written");
+}
+
+/// A run as earlier versions wrote it goes on, and is told from others from then on.
+#[test]
+fn run_of_an_earlier_version() {
+    let folder = tempdir().expect("a temporary folder is made");
+    let (whole, run) = (folder.path().join("whole"), folder.path().join("run"));
+    succeed(train(&whole, &["training.steps=16"]));
+    succeed(train(&run, &[]));
+    let keys = [
+        "identity",
+        "experiment_sha256",
+        "saved",
+        "threads",
+        "kernels",
+    ];
+    forget(&run.join("origin.json"), &keys);
+    for step in checkpoint_steps(&run) {
+        forget(
+            &checkpoint_file(&run, step, "state.json"),
+            &["identity", "kernels"],
+        );
+        let names = ["weights.safetensors", "optimizer.safetensors", "state.json"];
+        let sums = names.map(|name| {
+            let bytes = fs::read(checkpoint_file(&run, step, name)).expect("the file is there");
+            let sum = Sha256::digest(bytes);
+            let digits: String = sum.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("{digits}  {name}\n")
+        });
+        let path = checkpoint_file(&run, step, "SHA256SUMS");
+        fs::write(path, sums.concat()).expect("a file is written");
+    }
+    let resumed = succeed(resume(&run, &["training.steps=16"]));
+    assert_eq!(resumed.complaints().len(), 1, "{}", resumed.stderr);
+    assert_says(resumed.complaints()[0], &["identity", "step-12"]);
+    assert_same_training(&whole, &run);
+    let identity = &read_json(&run.join("origin.json"))["identity"];
+    assert_eq!(identity.as_str().expect("a text").len(), 32);
+    let state = read_json(&checkpoint_file(&run, 16, "state.json"));
+    assert_eq!(&state["identity"], identity);
+    assert_eq!(succeed(resume(&run, &[])).complaints(), Vec::<&str>::new());
+}
+
 fn damage_last_byte(path: &Path) {
     let mut bytes = fs::read(path).expect("the file is there");
     *bytes.last_mut().expect("it is not empty") ^= 1;
@@ -339,6 +594,15 @@ fn second_process_on_a_run_is_refused() {
     eval.arg(&run);
     succeed(eval);
 
+    // Nor does anybody get in by removing the lock.
+    #[cfg(target_os = "linux")]
+    {
+        remove(&run.join(".lock"));
+        let message = refuse(resume(&run, &["training.steps=1000001"]));
+        assert_says(&message, &[&path, "in use by another process"]);
+        let steps = checkpoint_steps(&run);
+        first.wait_until(|| checkpoint_steps(&run) > steps);
+    }
     assert!(first.lives(), "the first goes on undisturbed");
     assert!(first.kill());
     let steps = checkpoint_steps(&run).pop().expect("a checkpoint") + 2;
@@ -448,8 +712,34 @@ fn numbers_that_are_not_finite() {
 
     let mut eval = mnemora(["eval", "--json"]);
     eval.arg(&run);
-    assert_eq!(succeed(eval).json()["step"], made);
+    let looked = common::run(eval);
+    assert_eq!(looked.json()["step"], made);
+    let finite = looked.json()["bound"].is_number();
+    assert_eq!(looked.status, Some(i32::from(!finite)), "{}", looked.stderr);
+    assert_eq!(
+        looked.complaints().len(),
+        usize::from(!finite),
+        "{}",
+        looked.stderr
+    );
     let again = common::run(resume(&run, &[]));
     assert_eq!(again.status, Some(1), "{}", again.stderr);
     assert_eq!(again.complaints(), complaints);
+}
+
+/// A rate that is finite where it is read, but not where it is used.
+#[test]
+fn parameters_that_are_not_finite_are_not_saved() {
+    let folder = tempdir().expect("a temporary folder is made");
+    for (name, every) in [("at-once", "1"), ("later", "4")] {
+        let run = folder.path().join(name);
+        let every = format!("training.checkpoint_every={every}");
+        let settings = ["training.learning_rate=1e308", "model.memory=lstm", &every];
+        let failed = common::run(train_copy(&run, &settings));
+        assert_eq!(failed.status, Some(1), "{}", failed.stderr);
+        assert_eq!(failed.complaints().len(), 1, "{}", failed.stderr);
+        let says = ["step 1: the parameter '", "not finite", "no checkpoint yet"];
+        assert_says(failed.complaints()[0], &says);
+        assert!(!run.join("checkpoints").exists());
+    }
 }

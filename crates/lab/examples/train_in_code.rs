@@ -40,6 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         command: "train_in_code".into(),
         commit: "unknown".into(),
         device: find_device(None)?,
+        continue_differently: false,
     };
     let outcome = train(experiment, &run, None, &surroundings)?;
 

@@ -4,15 +4,15 @@
 //! `SHA256SUMS` over the three.
 
 use crate::{
-    Experiment, LabError,
-    run::{EXPERIMENT_FILE, read_json, write_json},
-    weights::{Arrays, from_safetensors, to_safetensors},
+    Experiment, LabError, disk,
+    run::{EXPERIMENT_FILE, ORIGIN_FILE, Origin, read_json, write_json},
+    weights::{Arrays, from_safetensors, non_finite, to_safetensors},
 };
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::{
     fs::{self, File},
-    io::Write,
+    io::{ErrorKind, Write},
     path::{Path, PathBuf},
 };
 
@@ -40,6 +40,12 @@ pub struct State {
     /// What tensors were on, in words.
     #[serde(default)]
     pub device: String,
+    /// `fused` or `plain`, as in [`Origin::kernels`]; empty where it was not recorded.
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub kernels: String,
+    /// Of the run that it was made in: see [`Origin::identity`].
+    #[serde(skip_serializing_if = "String::is_empty", default)]
+    pub identity: String,
     /// Seconds spent training so far, all processes together.
     pub elapsed_seconds: f64,
     /// Held-out bounds at this and earlier checkpoints.
@@ -75,18 +81,43 @@ pub struct Checkpoint {
     pub optimizer: Arrays,
 }
 
+impl Checkpoint {
+    /// The first parameter or moment that holds a number that is not finite.
+    pub(crate) fn non_finite(&self) -> Option<String> {
+        let parameter = non_finite(&self.weights).map(|name| format!("the parameter '{name}'"));
+        parameter.or_else(|| Some(format!("the moment '{}'", non_finite(&self.optimizer)?)))
+    }
+}
+
 impl State {
     /// The state before the first update.
-    pub(crate) fn start(experiment: &Experiment) -> Self {
+    pub(crate) fn start(experiment: &Experiment, identity: &str) -> Self {
         Self {
             seed: experiment.seed,
             memory: experiment.label(),
+            identity: identity.to_owned(),
             ..Self::default()
         }
     }
 
-    /// Refuses an experiment of another seed or memory than the checkpoint's.
-    pub(crate) fn check(&self, run: &Path, experiment: &Experiment) -> Result<(), LabError> {
+    /// Refuses a checkpoint of another run than that of `origin`, and an experiment of another seed or memory
+    /// than the checkpoint's.
+    pub(crate) fn check(
+        &self,
+        run: &Path,
+        experiment: &Experiment,
+        origin: &Origin,
+    ) -> Result<(), LabError> {
+        let known = !self.identity.is_empty() && !origin.identity.is_empty();
+        if known && self.identity != origin.identity {
+            return Err(LabError::Configuration(format!(
+                "{} is of another run: its state.json has the identity {}, {} has {}",
+                directory(run, self.step).display(),
+                self.identity,
+                run.join(ORIGIN_FILE).display(),
+                origin.identity,
+            )));
+        }
         let memory = experiment.label();
         if !self.memory.is_empty() && self.memory != memory {
             return Err(LabError::Configuration(format!(
@@ -170,7 +201,13 @@ fn write_to(target: &Path, checkpoint: &Checkpoint) -> Result<(), LabError> {
     let parent = target.parent().unwrap_or(target);
     let name = target.file_name().unwrap_or_default().to_string_lossy();
     let temporary = parent.join(format!(".writing-{name}"));
-    fs::create_dir_all(parent).map_err(|error| LabError::write(parent, error))?;
+    // Only the last folder: a run that was removed is not begun again by what one process saves of it.
+    match fs::create_dir(parent) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            return Err(LabError::write(parent, error));
+        }
+        _ => {}
+    }
     let _ = fs::remove_dir_all(&temporary);
     let written = fill(&temporary, checkpoint);
     if written.is_err() {
@@ -191,7 +228,7 @@ fn write_to(target: &Path, checkpoint: &Checkpoint) -> Result<(), LabError> {
 }
 
 fn fill(directory: &Path, checkpoint: &Checkpoint) -> Result<(), LabError> {
-    fs::create_dir_all(directory).map_err(|error| LabError::write(directory, error))?;
+    fs::create_dir(directory).map_err(|error| LabError::write(directory, error))?;
     write_synced(
         &directory.join(WEIGHTS),
         &to_safetensors(&checkpoint.weights),
@@ -204,7 +241,7 @@ fn fill(directory: &Path, checkpoint: &Checkpoint) -> Result<(), LabError> {
     let mut sums = String::new();
     for name in [WEIGHTS, OPTIMIZER, STATE] {
         let path = directory.join(name);
-        let bytes = fs::read(&path).map_err(|error| LabError::read(&path, error))?;
+        let bytes = disk::read(&path).map_err(|error| LabError::read(&path, error))?;
         sums.push_str(&format!("{}  {name}\n", digest(&bytes)));
     }
     write_synced(&directory.join(SUMS), sums.as_bytes())?;
@@ -212,7 +249,7 @@ fn fill(directory: &Path, checkpoint: &Checkpoint) -> Result<(), LabError> {
 }
 
 fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), LabError> {
-    File::create(path)
+    disk::create(path)
         .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
         .map_err(|error| LabError::write(path, error))
 }
@@ -231,14 +268,14 @@ pub(crate) fn digest(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// Reads a checkpoint and checks its sums.
+/// Reads a checkpoint and checks its sums and that its numbers are finite.
 pub fn load(run: &Path, step: u64) -> Result<Checkpoint, LabError> {
     let directory = directory(run, step);
     let sums_path = directory.join(SUMS);
-    let sums = fs::read_to_string(&sums_path).map_err(|error| LabError::read(&sums_path, error))?;
+    let sums = disk::read_text(&sums_path).map_err(|error| LabError::read(&sums_path, error))?;
     for name in [WEIGHTS, OPTIMIZER, STATE] {
         let path = directory.join(name);
-        let bytes = fs::read(&path).map_err(|error| LabError::read(&path, error))?;
+        let bytes = disk::read(&path).map_err(|error| LabError::read(&path, error))?;
         let expected = sums
             .lines()
             .find_map(|line| line.strip_suffix(name)?.split_whitespace().next());
@@ -251,8 +288,15 @@ pub fn load(run: &Path, step: u64) -> Result<Checkpoint, LabError> {
     }
     let tensors = |name: &str| {
         let path = directory.join(name);
-        let bytes = fs::read(&path).map_err(|error| LabError::read(&path, error))?;
-        from_safetensors(&bytes, &path)
+        let bytes = disk::read(&path).map_err(|error| LabError::read(&path, error))?;
+        let arrays = from_safetensors(&bytes, &path)?;
+        match non_finite(&arrays) {
+            None => Ok(arrays),
+            Some(name) => Err(LabError::DamagedFile {
+                path,
+                problem: format!("tensor '{name}' has a number that is not finite"),
+            }),
+        }
     };
     Ok(Checkpoint {
         state: read_json(&directory.join(STATE))?,
@@ -334,6 +378,62 @@ mod tests {
         assert_eq!(found, checkpoint(1));
         assert_eq!(problems.len(), 2, "{problems:?}");
         assert!(problems[0].contains("SHA256SUMS"), "{problems:?}");
+    }
+
+    /// Its sums are right; earlier versions wrote such checkpoints.
+    #[test]
+    fn numbers_that_are_not_finite_are_damage() {
+        let run = tempfile::tempdir().unwrap();
+        save(run.path(), &checkpoint(1)).unwrap();
+        let spoil = |arrays: &mut Arrays, value: f32| {
+            arrays.values_mut().next().unwrap().values[1] = value;
+        };
+        let mut second = checkpoint(2);
+        spoil(&mut second.weights, f32::NAN);
+        assert_eq!(second.non_finite().unwrap(), "the parameter 'a'");
+        save(run.path(), &second).unwrap();
+        let mut third = checkpoint(3);
+        spoil(&mut third.optimizer, f32::NEG_INFINITY);
+        assert_eq!(third.non_finite().unwrap(), "the moment 'a.first'");
+        save(run.path(), &third).unwrap();
+        let (found, problems) = load_latest(run.path()).unwrap();
+        assert_eq!((found.state.step, found.non_finite()), (1, None));
+        assert!(
+            problems[0].contains("optimizer.safetensors: tensor 'a.first'"),
+            "{problems:?}"
+        );
+        assert!(
+            problems[1].contains("weights.safetensors: tensor 'a'"),
+            "{problems:?}"
+        );
+    }
+
+    /// A checkpoint in the place of one of our own is told by its identity; earlier versions gave none.
+    #[test]
+    fn checkpoints_of_another_run() {
+        let experiment = Experiment::default();
+        let state = State::start(&experiment, "one");
+        let of = |identity: &str| Origin {
+            identity: identity.to_owned(),
+            ..Origin::default()
+        };
+        let run = Path::new("runs/mine");
+        for identity in ["one", ""] {
+            state.check(run, &experiment, &of(identity)).unwrap();
+        }
+        let error = state.check(run, &experiment, &of("other")).unwrap_err();
+        assert!(error.to_string().contains("another run"), "{error}");
+        let old = State::start(&experiment, "");
+        old.check(run, &experiment, &of("other")).unwrap();
+    }
+
+    /// What is saved of a run whose folder is gone does not make the folder again.
+    #[test]
+    fn a_removed_run_stays_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = folder.path().join("run");
+        assert!(save(&run, &checkpoint(1)).is_err());
+        assert!(!run.exists());
     }
 
     #[test]

@@ -84,6 +84,27 @@ pub struct Evaluation {
     pub text: Option<TextScore>,
 }
 
+impl Evaluation {
+    /// The bound or the perplexity, if it is not finite: a model that says so has diverged.
+    pub fn non_finite(&self) -> Option<(&'static str, f64)> {
+        let scores = [
+            ("the held-out bound", Some(self.bound)),
+            ("the held-out perplexity", self.perplexity),
+        ];
+        scores
+            .into_iter()
+            .find_map(|(what, score)| Some((what, score.filter(|score| !score.is_finite())?)))
+    }
+
+    /// Refuses one whose bound or perplexity is not finite.
+    pub fn check_finite(&self) -> Result<(), LabError> {
+        match self.non_finite() {
+            None => Ok(()),
+            Some((what, value)) => Err(LabError::NonFiniteScore { what, value }),
+        }
+    }
+}
+
 /// What filtering makes of whole recordings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RecordingScore {
@@ -550,6 +571,32 @@ mod tests {
     use super::*;
     use mnemora_worlds::FrameShape;
     use std::ops::Range;
+
+    #[test]
+    fn scores_that_are_not_finite_are_named() {
+        let score = |bound: f64, perplexity: Option<f64>| {
+            let evaluation = Evaluation {
+                bound,
+                perplexity,
+                ..Evaluation::default()
+            };
+            evaluation
+                .check_finite()
+                .map_err(|error| (error.to_string(), error.exit_code()))
+        };
+        assert_eq!(score(-5.0, None), Ok(()));
+        assert_eq!(score(-5.0, Some(148.4)), Ok(()));
+        let (message, code) = score(f64::NAN, None).unwrap_err();
+        assert!(
+            message.contains("held-out bound is NaN") && code == 1,
+            "{message}"
+        );
+        let (message, code) = score(-800.0, Some(f64::INFINITY)).unwrap_err();
+        assert!(
+            message.contains("held-out perplexity is inf") && code == 1,
+            "{message}"
+        );
+    }
 
     /// A task of which only the prompt is asked for.
     struct Prompted(usize);

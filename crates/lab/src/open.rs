@@ -14,12 +14,13 @@ use crate::{
     present::write_png,
     programs::ProgramLearner,
     recordings::{self, Source},
-    run::read_experiment,
+    run::{Origin, read_experiment, read_origin},
+    say::note,
     trainer::{FrameLearner, task},
 };
 use burn::tensor::Device;
 use mnemora_worlds::{DATA_VARIABLE, DataSet, Mnist, Omniglot, Task};
-use std::{path::Path, sync::Arc};
+use std::{io::ErrorKind, path::Path, sync::Arc};
 
 /// What an experiment would train, without training it.
 #[derive(Clone, Debug)]
@@ -135,7 +136,9 @@ pub(crate) fn use_threads(experiment: &Experiment) {
 /// Says on standard error which checkpoints are damaged and which one is used.
 pub(crate) fn report_damage(problems: &[String], step: u64) {
     for problem in problems {
-        eprintln!("mnemora: {problem}; using checkpoint step-{step}");
+        note(format_args!(
+            "mnemora: {problem}; using checkpoint step-{step}"
+        ));
     }
 }
 
@@ -300,7 +303,14 @@ fn with_weights(
             });
         }
     };
-    found.state.check(directory, &experiment)?;
+    // A model that was given away by hand may have come without.
+    let origin = match read_origin(directory) {
+        Err(LabError::Read { source, .. }) if source.kind() == ErrorKind::NotFound => {
+            Origin::default()
+        }
+        origin => origin?,
+    };
+    found.state.check(directory, &experiment, &origin)?;
     let weights = checkpoint::weights_file(directory, step);
     learner.restore(found.weights, None, &weights)?;
     Ok(Trained {

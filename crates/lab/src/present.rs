@@ -31,6 +31,7 @@ use mnemora_memory::Attention;
 use mnemora_worlds::{Batch, Split, Stream, Task};
 use std::{
     collections::BTreeMap,
+    io::ErrorKind,
     path::{Path, PathBuf},
 };
 
@@ -438,7 +439,8 @@ pub fn rewrite_report(run: &Path, trained: &Trained) -> Result<PathBuf, LabError
         Ok(evaluation) if evaluation.step == trained.state.step => evaluation,
         _ => trained.evaluate()?,
     };
-    write_report(run, experiment, learner, &evaluation, &trained.state)?;
+    let state = &trained.state;
+    write_report(run, experiment, learner, &evaluation, state, &|| Ok(()))?;
     Ok(run.join(REPORT_FILE))
 }
 
@@ -510,13 +512,14 @@ pub(crate) fn frame_figures(
     })
 }
 
-/// Writes a picture's file and makes a figure of it.
+/// Writes a picture's file, in a folder that is there, and makes a figure of it.
 pub(crate) fn drawn(picture: &Image, path: &Path, caption: String) -> Result<Figure, LabError> {
-    write_picture(picture, path)?;
+    let png = picture.png_bytes()?;
+    write_atomically(path, &png)?;
     Ok(Figure {
         title: String::new(),
         caption,
-        content: Content::Png(picture.png_bytes()?),
+        content: Content::Png(png),
     })
 }
 
@@ -529,15 +532,25 @@ pub(crate) fn charted(chart: Chart, caption: &str) -> Result<Figure, LabError> {
     })
 }
 
-/// Draws the pictures of a run and writes its report; gives the picture of generated sequences.
+/// Draws the pictures of a run and writes its report; gives the picture of generated sequences. `check` fails if
+/// nothing may be written to the run any more.
 pub(crate) fn write_report(
     run: &Path,
     experiment: &Experiment,
     learner: &dyn Learner,
     evaluation: &Evaluation,
     state: &State,
+    check: &dyn Fn() -> Result<(), LabError>,
 ) -> Result<Image, LabError> {
     let metrics = read_metrics(run)?;
+    let samples = run.join("samples");
+    check()?;
+    match std::fs::create_dir(&samples) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            return Err(LabError::write(&samples, error));
+        }
+        _ => {}
+    }
     let Figures {
         generated,
         pictures,
@@ -548,7 +561,7 @@ pub(crate) fn write_report(
         evaluation,
         metrics: &metrics,
         held_out: &state.held_out,
-        samples: &run.join("samples"),
+        samples: &samples,
     })?;
     let mut charts = Vec::new();
     if evaluation.recordings.is_some() {
@@ -573,6 +586,7 @@ pub(crate) fn write_report(
 
     let origin = read_origin(run)?;
     let machine = origin.machine_and_device();
+    let command = origin.commands();
     let seconds = state.elapsed_seconds;
     let report = Report {
         title: format!("{} · {}", experiment.name, experiment.label()),
@@ -597,9 +611,10 @@ pub(crate) fn write_report(
             ),
             ("machine".into(), machine),
         ],
-        command: origin.command,
+        command,
         configuration: experiment.to_toml()?,
     };
+    check()?;
     write_atomically(&run.join(REPORT_FILE), html(&report).as_bytes())?;
     Ok(generated)
 }

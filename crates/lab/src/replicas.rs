@@ -4,6 +4,7 @@ use crate::{
     Evaluation, Experiment, LabError, Outcome, Surroundings, checkpoint,
     open::plan,
     run::{EVALUATION_FILE, EXPERIMENT_FILE, read_experiment, read_json},
+    say::note,
     train::{resume, train},
 };
 use std::path::{Path, PathBuf};
@@ -49,6 +50,15 @@ pub fn train_replicas(
             directory.display()
         )));
     }
+    // Seeds are written as signed numbers.
+    let last = experiment.seed.checked_add(count.saturating_sub(1));
+    if last.is_none_or(|last| i64::try_from(last).is_err()) {
+        return Err(LabError::Configuration(format!(
+            "seed is {}, and {count} replicas take the seeds from there on: it must be at most {}",
+            experiment.seed,
+            i64::MAX as u64 - count.saturating_sub(1)
+        )));
+    }
     // With the fingerprint of the data, so that replicas on other data are told apart.
     let experiment = plan(experiment.clone(), data)?.experiment;
     let mut runs = Vec::new();
@@ -77,7 +87,7 @@ pub fn train_replicas(
             Err(LabError::RunLocked(_) | LabError::RunExists(_)) => elsewhere.push(run),
             // One seed that diverges does not keep the others from training.
             Err(error @ LabError::NonFinite { .. }) => {
-                eprintln!("mnemora: {}: {error}", run.display());
+                note(format_args!("mnemora: {}: {error}", run.display()));
                 failed = failed.or(Some(error));
             }
             Err(error) => return Err(error),

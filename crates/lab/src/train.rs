@@ -10,9 +10,11 @@ use crate::{
     present,
     progress::Progress,
     run::{
-        EVALUATION_FILE, Metrics, MetricsWriter, Origin, Run, kernels_word, read_experiment,
-        write_json,
+        Change, EVALUATION_FILE, Metrics, MetricsWriter, Origin, Run, kernels_word, new_identity,
+        read_experiment, read_metrics, write_json,
     },
+    say::note,
+    shell::quoted,
     tensorboard::EventWriter,
 };
 use burn::tensor::Device;
@@ -40,6 +42,9 @@ pub struct Surroundings<'a> {
     pub commit: String,
     /// What tensors are on.
     pub device: Device,
+    /// Whether a resumed run may go on with another device, number of threads or other kernels, and so not bit for
+    /// bit as one that was never stopped.
+    pub continue_differently: bool,
 }
 
 /// How a training ended.
@@ -66,7 +71,6 @@ pub fn train(
     use_threads(&experiment);
     let device = surroundings.device.clone().autodiff();
     let (words, learner) = prepare(&mut experiment, data, &device)?;
-    let run = Run::create(directory)?;
     let origin = Origin {
         command: surroundings.command.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -77,16 +81,18 @@ pub fn train(
         kernels: kernels_word(),
         parameters: learner.parameters().first().map_or(0, |(_, count)| *count),
         data: words,
+        identity: new_identity()?,
+        ..Origin::default()
     };
-    run.describe(&experiment, &origin)?;
+    let run = Run::create(directory, &experiment, origin)?;
     if !surroundings.quiet {
-        for note in learner.notes() {
-            eprintln!("mnemora: {note}");
+        for line in learner.notes() {
+            note(format_args!("mnemora: {line}"));
         }
     }
-    let state = State::start(&experiment);
+    let state = State::start(&experiment, &run.origin().identity);
     let metrics = run.metrics(|_| true)?;
-    on_large_stack(|| go_on(&run, &experiment, learner, state, metrics, surroundings))
+    on_large_stack(|| go_on(run, &experiment, learner, state, metrics, surroundings))
 }
 
 /// Goes on with a run from its newest whole checkpoint. `overrides` may change what a training
@@ -111,11 +117,11 @@ pub fn resume(
     use_threads(&experiment);
     let device = surroundings.device.clone().autodiff();
     let (_, mut learner) = prepare(&mut experiment, data, &device)?;
-    let run = Run::open(directory)?;
-    let state = match checkpoint::load_latest(directory) {
+    let mut run = Run::open(directory)?;
+    let mut state = match checkpoint::load_latest(directory) {
         Ok((found, problems)) => {
             let step = found.state.step;
-            found.state.check(directory, &experiment)?;
+            found.state.check(directory, &experiment, run.origin())?;
             if step > 0 && found.optimizer.is_empty() {
                 return Err(LabError::Configuration(format!(
                     "{} was exported without the optimiser's state: it can be looked at, not \
@@ -130,31 +136,27 @@ pub fn resume(
         }
         // Stopped before its first checkpoint: from the start again.
         Err(LabError::NoCheckpoint { .. }) if checkpoint::steps(directory).is_empty() => {
-            State::start(&experiment)
+            refuse_lost_checkpoints(&run, &before)?;
+            State::start(&experiment, &run.origin().identity)
         }
         Err(error) => return Err(error),
     };
-    let words = device_words(&surroundings.device);
-    if !state.device.is_empty() && state.device != words {
-        eprintln!(
-            "mnemora: made on {}, now on {words}: numbers will not be bit for bit those of one \
-             device",
-            state.device
-        );
+    run.check_unedited(&before)?;
+    let differently = differences(run.origin(), &state, surroundings);
+    if !differently.is_empty() && !surroundings.continue_differently {
+        return Err(LabError::Configuration(format!(
+            "{} would not go on bit for bit: {}; set it as it was, or go on all the same with \
+             `mnemora resume {} --continue-differently`",
+            directory.display(),
+            differently.join(", "),
+            quoted(&directory.display().to_string())
+        )));
     }
     if experiment.training.steps < state.step {
         return Err(LabError::Configuration(format!(
             "training.steps is {}, it must be at least {}: so many updates are made already",
             experiment.training.steps, state.step
         )));
-    }
-    let threads = rayon::current_num_threads();
-    if state.step > 0 && state.threads != threads {
-        eprintln!(
-            "mnemora: made with {} threads, goes on with {threads}: numbers will not be bit for \
-             bit those of one process",
-            state.threads
-        );
     }
     // The row of a last step that is not the last any more goes, if no other rule logged it.
     let old = &before.training;
@@ -163,8 +165,70 @@ pub fn resume(
         && !old.steps.is_multiple_of(old.log_every))
     .then_some(old.steps);
     let metrics = run.metrics(|row| row.step <= state.step && Some(row.step) != extra)?;
-    run.write_experiment(&experiment)?;
-    on_large_stack(|| go_on(&run, &experiment, learner, state, metrics, surroundings))
+    if run.origin().identity.is_empty() || state.step > 0 && state.identity.is_empty() {
+        note(format_args!(
+            "mnemora: {} is of a version that gave runs no identity, its checkpoint step-{} is taken for its own",
+            directory.display(),
+            state.step
+        ));
+    }
+    if !differently.is_empty() {
+        note(format_args!(
+            "mnemora: goes on differently ({}): numbers will not be bit for bit those of a run that was never stopped",
+            differently.join(", ")
+        ));
+    }
+    // Where the data lie is no setting.
+    let other_settings = before.first_change(&experiment, |key| key.starts_with("data."))?;
+    let change = (other_settings.is_some() || !differently.is_empty()).then(|| Change {
+        after_step: state.step,
+        command: surroundings.command.clone(),
+        differently,
+    });
+    run.record(&experiment, change)?;
+    state.identity.clone_from(&run.origin().identity);
+    on_large_stack(|| go_on(run, &experiment, learner, state, metrics, surroundings))
+}
+
+/// Refuses a run without a checkpoint that has had one: it would begin from the start, over what it logged.
+fn refuse_lost_checkpoints(run: &Run, experiment: &Experiment) -> Result<(), LabError> {
+    let settings = &experiment.training;
+    let first = settings.checkpoint_every.min(settings.steps);
+    let logged = read_metrics(run.directory())?
+        .last()
+        .map_or(0, |row| row.step);
+    // Runs of earlier versions do not say whether they saved anything. The row of a step comes before its checkpoint.
+    if !run.origin().saved && logged <= first {
+        return Ok(());
+    }
+    Err(LabError::Configuration(format!(
+        "{} has lost its checkpoints (its metrics reach step {logged}) and cannot go on: put them back, or train it \
+         anew under another --out",
+        run.directory().display()
+    )))
+}
+
+/// On what else than before a run would go on: a device, kernels, a number of threads that give other numbers.
+/// A checkpoint says it, or where there is none the run's origin, as far as earlier versions wrote it down.
+fn differences(origin: &Origin, state: &State, surroundings: &Surroundings) -> Vec<String> {
+    let (device, kernels, threads) = match state.step {
+        0 => (&origin.device, &origin.kernels, origin.threads),
+        _ => (&state.device, &state.kernels, state.threads),
+    };
+    let mut found = Vec::new();
+    for (what, before, now) in [
+        ("the device", device, device_words(&surroundings.device)),
+        ("MNEMORA_KERNELS", kernels, kernels_word()),
+    ] {
+        if !before.is_empty() && *before != now {
+            found.push(format!("{what} was {before}, is {now}"));
+        }
+    }
+    let now = rayon::current_num_threads();
+    if threads > 0 && threads != now {
+        found.push(format!("the number of threads was {threads}, is {now}"));
+    }
+    found
 }
 
 /// Runs `work` on a thread of a pool of its own, as large as the global one, whose stacks hold the backward
@@ -198,15 +262,19 @@ fn wall_time() -> f64 {
 /// The steps from `state.step` to the last, then evaluation and report. A file that cannot be
 /// written is an error that says which checkpoint is intact.
 fn go_on(
-    run: &Run,
+    mut run: Run,
     experiment: &Experiment,
     learner: Box<dyn Learner>,
     state: State,
     metrics: MetricsWriter,
     surroundings: &Surroundings,
 ) -> Result<Outcome, LabError> {
-    make_steps(run, experiment, learner, state, metrics, surroundings).map_err(
-        |error| match error {
+    make_steps(&mut run, experiment, learner, state, metrics, surroundings).map_err(|error| {
+        match error {
+            // Nothing can be written to a folder that is gone.
+            LabError::Write { .. } if run.check().is_err() => {
+                LabError::RunTaken(run.directory().to_owned())
+            }
             LabError::Write { path, source, .. } => {
                 let hint = match checkpoint::steps(run.directory()).last() {
                     Some(step) => format!("; checkpoint step-{step} is intact"),
@@ -215,12 +283,12 @@ fn go_on(
                 LabError::Write { path, source, hint }
             }
             other => other,
-        },
-    )
+        }
+    })
 }
 
 fn make_steps(
-    run: &Run,
+    run: &mut Run,
     experiment: &Experiment,
     mut learner: Box<dyn Learner>,
     mut state: State,
@@ -228,11 +296,13 @@ fn make_steps(
     surroundings: &Surroundings,
 ) -> Result<Outcome, LabError> {
     let settings = &experiment.training;
-    let directory = run.directory();
+    let directory = &run.directory().to_owned();
     let start = state.step;
     (surroundings.all_saved)(false);
     state.threads = rayon::current_num_threads();
     state.device = device_words(&surroundings.device);
+    state.kernels = kernels_word();
+    run.check()?;
     let mut events = EventWriter::create(directory, start + u64::from(start > 0), wall_time())
         .map_err(|error| LabError::write(directory, error))?;
     let progress = Progress::new(start, settings.steps, surroundings.quiet);
@@ -255,12 +325,12 @@ fn make_steps(
             Err(StepFailure::NonFinite { step, what }) => {
                 // Later updates, if any were asked for, were not made.
                 state.step = step - 1;
-                let checkpoint =
-                    checkpoint::save_failed(directory, &snapshot(learner.as_ref(), &state))?;
+                let before = finite_snapshot(directory, learner.as_ref(), &state)?;
+                run.check()?;
                 return Err(LabError::NonFinite {
                     step,
                     what,
-                    checkpoint,
+                    checkpoint: Some(checkpoint::save_failed(directory, &before)?),
                 });
             }
         };
@@ -268,11 +338,17 @@ fn make_steps(
         state.elapsed_seconds = elapsed_before + clock.elapsed().as_secs_f64();
         if let Some(row) = &row {
             if logged {
+                run.check()?;
                 metrics.write(row)?;
                 log_events(&mut events, row).map_err(|error| LabError::write(directory, error))?;
             }
             progress.step(row);
         }
+        // Before the evaluation, of which nothing comes if a parameter is not finite.
+        let snapshot = match due || signal.is_some() {
+            true => Some(finite_snapshot(directory, learner.as_ref(), &state)?),
+            false => None,
+        };
         if due {
             let held_out = learner.evaluate(
                 experiment,
@@ -292,12 +368,16 @@ fn make_steps(
                 });
             }
         }
-        if due || signal.is_some() {
+        if let Some(mut snapshot) = snapshot {
+            snapshot.state.clone_from(&state);
+            run.check()?;
             metrics.sync()?;
             events
                 .flush()
                 .map_err(|error| LabError::write(directory, error))?;
-            let checkpoint = checkpoint::save(directory, &snapshot(learner.as_ref(), &state))?;
+            let checkpoint = checkpoint::save(directory, &snapshot)?;
+            run.record_saved()?;
+            run.check()?;
             checkpoint::prune(directory, &state, settings.keep);
             // One may have come during the evaluation, too.
             if let Some(signal) = (surroundings.interrupted)() {
@@ -315,16 +395,23 @@ fn make_steps(
         experiment.evaluation.batches,
         EVALUATION,
     )?;
-    if !evaluation.bound.is_finite() {
+    if let Some((what, _)) = evaluation.non_finite() {
         return Err(LabError::NonFinite {
             step: state.step,
-            what: "the held-out bound".into(),
-            checkpoint: checkpoint::directory(directory, state.step),
+            what: what.to_owned(),
+            checkpoint: Some(checkpoint::directory(directory, state.step)),
         });
     }
+    run.check()?;
     write_json(&directory.join(EVALUATION_FILE), &evaluation)?;
-    let generated =
-        present::write_report(directory, experiment, learner.as_ref(), &evaluation, &state)?;
+    let generated = present::write_report(
+        directory,
+        experiment,
+        learner.as_ref(),
+        &evaluation,
+        &state,
+        &|| run.check(),
+    )?;
     let size = (generated.width(), generated.height());
     events
         .image_png(
@@ -339,11 +426,28 @@ fn make_steps(
     Ok(Outcome::Finished(Box::new(evaluation)))
 }
 
-fn snapshot(learner: &dyn Learner, state: &State) -> Checkpoint {
-    Checkpoint {
+/// What a checkpoint of `state` holds. Updates along finite gradients can leave parameters that are not finite:
+/// such a state is of no use, and the error names the checkpoint before it.
+fn finite_snapshot(
+    run: &Path,
+    learner: &dyn Learner,
+    state: &State,
+) -> Result<Checkpoint, LabError> {
+    let snapshot = Checkpoint {
         state: state.clone(),
         weights: learner.weights(),
         optimizer: learner.optimizer(),
+    };
+    match snapshot.non_finite() {
+        None => Ok(snapshot),
+        Some(what) => Err(LabError::NonFinite {
+            step: state.step,
+            what,
+            checkpoint: checkpoint::steps(run)
+                .into_iter()
+                .rfind(|step| *step < state.step)
+                .map(|step| checkpoint::directory(run, step)),
+        }),
     }
 }
 

@@ -116,6 +116,15 @@ pub fn from_safetensors(bytes: &[u8], path: &Path) -> Result<Arrays, LabError> {
         .collect()
 }
 
+/// The name of the first array with a number that is not finite.
+pub(crate) fn non_finite(arrays: &Arrays) -> Option<&str> {
+    let spoilt = |array: &Array| !array.values.iter().all(|value| value.is_finite());
+    let mut named = arrays.iter();
+    named
+        .find(|(_, array)| spoilt(array))
+        .map(|(name, _)| name.as_str())
+}
+
 /// The path of the parameter that a traversal is at. An enum's variant is no part of it.
 #[derive(Default)]
 pub(crate) struct Names(Vec<Option<String>>);

@@ -69,6 +69,7 @@ fn trained(memory: &str, visual: &str, device: Device, rate: f64) -> (Vec<Metric
         command: "the test gpu".into(),
         commit: "unknown".into(),
         device: device.clone(),
+        continue_differently: false,
     };
     let Outcome::Finished(evaluation) =
         train(experiment, folder.path(), None, &surroundings).unwrap()
@@ -163,6 +164,7 @@ fn diverged(device: Device) -> (u64, bool) {
         command: "the test gpu".into(),
         commit: "unknown".into(),
         device,
+        continue_differently: false,
     };
     let failed = train(experiment, folder.path(), None, &surroundings);
     let Err(LabError::NonFinite {
@@ -171,6 +173,7 @@ fn diverged(device: Device) -> (u64, bool) {
     else {
         panic!("{failed:?}");
     };
+    let checkpoint = checkpoint.expect("the state before was saved");
     let bytes = std::fs::read(checkpoint.join("weights.safetensors")).unwrap();
     let header = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
     let mut numbers = bytes[8 + header..].chunks_exact(4);
