@@ -225,6 +225,9 @@ pub(crate) fn host(data: TensorData) -> Vec<f32> {
 }
 
 #[cfg(test)]
+mod layouts;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use burn::tensor::Device;
