@@ -4,11 +4,13 @@
 
 Runs that differ only in their seed are replicas: one object a measured value, the mean over
 replicas with its standard error. Objects of the same setting and model are replaced, others stay.
-Standard library only.
+Numbers of different data are never set side by side: where the fingerprints of one setting differ,
+here or in another file of the folder, nothing is written. Standard library only.
 """
 
 import json
 import re
+import shlex
 import statistics
 import sys
 import tomllib
@@ -127,13 +129,28 @@ def pick(value: dict | list, path: tuple) -> float | None:
 
 
 def command(run: dict) -> str:
-    """The command of a run, without the directory and the seed."""
-    words = run["origin"]["command"].split()
+    """The command of a run, without the directory and the seed; of paths to data only the last name, which is
+    the same on every machine."""
+    words = shlex.split(run["origin"]["command"])
+    for place, word in enumerate(words):
+        if place > 0 and words[place - 1] == "--data":
+            words[place] = Path(word).name
+        elif word.startswith("MNEMORA_DATA="):
+            words[place] = f"MNEMORA_DATA={Path(word.partition('=')[2]).name}"
     for option in ("--out", "--seed"):
         if option in words:
             place = words.index(option)
             del words[place : place + 2]
     return re.sub(r" --set seed=\d+", "", " ".join(words))
+
+
+def fingerprints(rows: list[dict]) -> dict[str, set[str]]:
+    """The data of each setting."""
+    found = defaultdict(set)
+    for row in rows:
+        if "setting" in row and "data" in row:
+            found[row["setting"]].add(row["data"].rpartition("sha256 ")[2])
+    return found
 
 
 def rows_of(replicas: list[dict]) -> list[dict]:
@@ -154,7 +171,7 @@ def rows_of(replicas: list[dict]) -> list[dict]:
         "budget": {
             "steps": first["evaluation"]["step"],
             "seconds": [round(run["seconds"]) for run in replicas],
-            "threads": experiment["training"]["threads"],
+            "threads": origin.get("threads") or experiment["training"]["threads"],
             "held_out_sequences": first["evaluation"]["sequences"],
         },
     }
@@ -208,6 +225,13 @@ def main() -> int:
     if target.exists():
         kept = [row for row in map(json.loads, target.read_text().splitlines()) if (row["setting"], row["model"]) not in replaced]
     rows = kept + fresh
+    others = [path for path in target.parent.glob("*.jsonl") if path.name != target.name]
+    beside = [json.loads(line) for path in others for line in path.read_text().splitlines()]
+    mixed = {setting: data for setting, data in fingerprints(rows + beside).items() if len(data) > 1}
+    if mixed:
+        for setting, data in mixed.items():
+            print(f"{setting}: numbers of different data ({', '.join(sorted(data))}) cannot be compared; nothing was written", file=sys.stderr)
+        return 2
     target.write_text("".join(json.dumps(row) + "\n" for row in rows))
     print(table(rows))
     return 0

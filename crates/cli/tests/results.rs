@@ -1,0 +1,154 @@
+//! The measured numbers in `results/`: rows of one table are of one data set, and the command of a row alone finds
+//! that data set again.
+
+mod common;
+
+use common::{mnemora, succeed};
+use serde_json::Value;
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Files of trainings; `speed.jsonl` holds times, which are of no data.
+const FILES: [&str; 3] = ["avf.jsonl", "gtmm.jsonl", "rmc.jsonl"];
+
+/// A folder beside the crates, if this is a checkout that has it.
+fn folder(name: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join(name);
+    if !path.is_dir() {
+        eprintln!("skipped: there is no folder {}", path.display());
+    }
+    path.is_dir().then_some(path)
+}
+
+fn rows() -> Option<Vec<Value>> {
+    let results = folder("results")?;
+    let read = |name: &str| {
+        let text = fs::read_to_string(results.join(name)).expect("a file of results");
+        let lines = text.lines().map(|line| {
+            serde_json::from_str::<Value>(line).unwrap_or_else(|error| panic!("{name}: {error}"))
+        });
+        lines.collect::<Vec<_>>()
+    };
+    Some(FILES.into_iter().flat_map(read).collect())
+}
+
+fn text<'a>(row: &'a Value, key: &str) -> &'a str {
+    row[key]
+        .as_str()
+        .unwrap_or_else(|| panic!("no text '{key}' in {row}"))
+}
+
+/// The beginning of the data's SHA-256; empty where data are drawn by the program.
+fn fingerprint(row: &Value) -> &str {
+    let (_, fingerprint) = text(row, "data")
+        .split_once(", sha256 ")
+        .unwrap_or_else(|| panic!("no fingerprint in {row}"));
+    fingerprint
+}
+
+/// The words of a row's command after `mnemora train`, without what says the seeds.
+fn words(row: &Value) -> Vec<&str> {
+    let command = text(row, "command");
+    let command = command.split(", seeds [").next().unwrap_or(command);
+    let command = command.split(" --seed N").next().unwrap_or(command);
+    let words = command.strip_prefix("mnemora train ");
+    let words = words.unwrap_or_else(|| panic!("not a training: {command}"));
+    words.split(' ').collect()
+}
+
+#[test]
+fn every_row_says_how_it_came_about() {
+    let Some(rows) = rows() else { return };
+    assert!(rows.len() > 500, "{} rows", rows.len());
+    for row in &rows {
+        for key in ["claim", "setting", "model", "command", "commit", "machine"] {
+            assert!(!text(row, key).is_empty(), "{key} in {row}");
+        }
+        assert!(row["value"].is_number(), "{row}");
+        let seeds = row["seeds"].as_array().expect("seeds").len();
+        let replicas = row["replicas"].as_array().expect("replicas").len();
+        assert_eq!(seeds, replicas, "{row}");
+        let budget = &row["budget"];
+        for key in ["steps", "threads"] {
+            assert!(budget[key].is_u64(), "budget.{key} in {row}");
+        }
+    }
+}
+
+/// Numbers of different data are not comparable, in whichever file they are.
+#[test]
+fn rows_of_one_table_are_of_one_data_set() {
+    let Some(rows) = rows() else { return };
+    let mut found: BTreeMap<&str, (&str, &Value)> = BTreeMap::new();
+    for row in &rows {
+        let (first, other) = *found
+            .entry(text(row, "setting"))
+            .or_insert((fingerprint(row), row));
+        assert_eq!(
+            first,
+            fingerprint(row),
+            "{} and {} are of different data:\n{other}\n{row}",
+            text(other, "model"),
+            text(row, "model"),
+        );
+    }
+}
+
+/// A folder of data by its name, wherever it lies below `top`.
+fn named(top: &Path, name: &str) -> Option<PathBuf> {
+    let entries = fs::read_dir(top).ok()?.flatten();
+    let folders: Vec<PathBuf> = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.is_dir())
+        .collect();
+    let here = folders.iter().find(|path| path.ends_with(name)).cloned();
+    here.or_else(|| folders.iter().find_map(|path| named(path, name)))
+}
+
+#[test]
+fn the_command_of_a_row_finds_the_data_of_the_row() {
+    let Some(rows) = rows() else { return };
+    // What of a command decides the data: the experiment, its task, and where data are looked for.
+    let mut decided: BTreeMap<Vec<&str>, (&str, &Value)> = BTreeMap::new();
+    for row in &rows {
+        let words = words(row);
+        let mut key = vec![words[0]];
+        for pair in words.windows(2) {
+            let task = pair[1].starts_with("task.") && !pair[1].starts_with("task.programs.");
+            if pair[0] == "--data" || pair[0] == "--set" && task {
+                key.extend(pair);
+            }
+        }
+        decided.entry(key).or_insert((fingerprint(row), row));
+    }
+    assert!(decided.len() >= 20, "{} commands", decided.len());
+    let mut skipped = Vec::new();
+    for (words, (fingerprint, row)) in decided {
+        let mut words: Vec<String> = words.into_iter().map(str::to_owned).collect();
+        if let Some(place) = words.iter().position(|word| *word == "--data") {
+            let shared = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+            let Some(found) = named(&shared, &words[place + 1]) else {
+                skipped.push(words[place + 1].clone());
+                continue;
+            };
+            words[place + 1] = found.display().to_string();
+        }
+        let command = ["train"]
+            .into_iter()
+            .chain(words.iter().map(String::as_str));
+        let plan = succeed(mnemora(command.chain(["--dry-run", "--json"]))).json();
+        let found = plan["experiment"]["data"]["fingerprint"]
+            .as_str()
+            .expect("a fingerprint");
+        let found = &found[..found.len().min(12)];
+        assert_eq!(found, fingerprint, "`{}`: {row}", words.join(" "));
+    }
+    if !skipped.is_empty() {
+        eprintln!("skipped: there are no data folders {skipped:?}");
+    }
+}
