@@ -3,8 +3,8 @@
 #
 # Six experiments in short forms, KILLS SIGKILLs over all of them (30). After the last kill of each the
 # run is resumed to its end; metrics.jsonl, evaluation.json, weights and moments of the last checkpoint are then
-# compared with those of an unkilled run, byte by byte. Prints a line a kill, a line a run and a summary; ends with status 1 if
-# anything differs.
+# compared with those of an unkilled run, byte by byte. Prints a line a kill, a line a run and a summary; ends with
+# status 1 if anything differs.
 #
 #   cargo build --release --workspace && checks/kill.sh [SEED]
 #
@@ -20,9 +20,9 @@ living=0
 trap '[ "$living" = 0 ] || kill -KILL "$living" 2>> "$folder/log"; rm -rf "$folder"' EXIT
 unset MNEMORA_DATA MNEMORA_KERNELS BURN_DEVICE RAYON_NUM_THREADS
 
-all="--set training.log_every=1 --set training.checkpoint_every=4 --set training.threads=1 --set training.keep=2
+all="--set training.log_every=1 --set training.checkpoint_every=5 --set training.threads=1 --set training.keep=2
     --set evaluation.batches=1 --set evaluation.checkpoint_batches=1 --set evaluation.batch=2
-    --set evaluation.pictures=1 --set training.batch=2 --set training.steps=60"
+    --set evaluation.pictures=1 --set training.batch=2 --set training.steps=150"
 # Each a way of its own to draw batches, to keep state and to save it.
 experiments=(
     "perfect-recall-small --memory introspection --set task.length=3 --set task.recall=2"
@@ -63,7 +63,6 @@ wait_for() {
 
 failed() {
     echo "FAILED: $1"
-    tail -n 3 "$folder/log"
     failures=$((failures + 1))
 }
 
@@ -74,14 +73,15 @@ for index in "${!experiments[@]}"; do
     whole=$folder/$index-whole killed=$folder/$index-killed
     start=$(now)
     begin "$whole"
-    wait_for || { failed "$name does not train"; continue; }
+    wait_for || { failed "$name does not train: $(tail -n 1 "$folder/log")"; continue; }
     # A kill falls anywhere in a share of the time that the whole training took, so that the last one too
     # meets a training: all kills of an experiment together wait no longer than it lives.
     share=$((kills / ${#experiments[@]} + (index < kills % ${#experiments[@]})))
     time=$((($(now) - start) / (share + 1)))
     for ((kill = 0; kill < share; kill++)); do
         begin "$killed"
-        moment=$(((RANDOM * 32768 + RANDOM) % time))
+        # Every other one at once or soon, where a run begins and a checkpoint is read.
+        moment=$(((RANDOM * 32768 + RANDOM) % time + (kill % 2) * time / 2))
         sleep "$(printf '%d.%03d' $((moment / 1000)) $((moment % 1000)))"
         if kill -KILL "$living" 2>> "$folder/log"; then met="in training"; else met="after its end"; fi
         wait_for || true
@@ -91,7 +91,7 @@ for index in "${!experiments[@]}"; do
             "$(rows "$killed")" "${checkpoint##*/}"
     done
     begin "$killed"
-    wait_for || { failed "$name cannot be resumed"; continue; }
+    wait_for || { failed "$name cannot be resumed: $(tail -n 1 "$folder/log")"; continue; }
     same=yes
     for file in metrics.jsonl evaluation.json "$(newest "$whole" | sed 's|.*/checkpoints|checkpoints|')"/{weights,optimizer}.safetensors; do
         cmp -s "$whole/$file" "$killed/$file" || { same=no; failed "$name: $file differs"; }
