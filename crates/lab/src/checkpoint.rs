@@ -100,14 +100,9 @@ impl State {
         }
     }
 
-    /// Refuses a checkpoint of another run than that of `origin`, and an experiment of another seed or memory
-    /// than the checkpoint's.
-    pub(crate) fn check(
-        &self,
-        run: &Path,
-        experiment: &Experiment,
-        origin: &Origin,
-    ) -> Result<(), LabError> {
+    /// Refuses a checkpoint of another run than that of `origin`. What does not even fit the model is better told by
+    /// that.
+    pub(crate) fn check_identity(&self, run: &Path, origin: &Origin) -> Result<(), LabError> {
         let known = !self.identity.is_empty() && !origin.identity.is_empty();
         if known && self.identity != origin.identity {
             return Err(LabError::Configuration(format!(
@@ -118,6 +113,11 @@ impl State {
                 origin.identity,
             )));
         }
+        Ok(())
+    }
+
+    /// Refuses an experiment of another seed or memory than the checkpoint's.
+    pub(crate) fn check(&self, run: &Path, experiment: &Experiment) -> Result<(), LabError> {
         let memory = experiment.label();
         if !self.memory.is_empty() && self.memory != memory {
             return Err(LabError::Configuration(format!(
@@ -419,12 +419,12 @@ mod tests {
         };
         let run = Path::new("runs/mine");
         for identity in ["one", ""] {
-            state.check(run, &experiment, &of(identity)).unwrap();
+            state.check_identity(run, &of(identity)).unwrap();
         }
-        let error = state.check(run, &experiment, &of("other")).unwrap_err();
+        let error = state.check_identity(run, &of("other")).unwrap_err();
         assert!(error.to_string().contains("another run"), "{error}");
         let old = State::start(&experiment, "");
-        old.check(run, &experiment, &of("other")).unwrap();
+        old.check_identity(run, &of("other")).unwrap();
     }
 
     /// What is saved of a run whose folder is gone does not make the folder again.

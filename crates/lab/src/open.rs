@@ -303,6 +303,9 @@ fn with_weights(
             });
         }
     };
+    found.state.check(directory, &experiment)?;
+    let weights = checkpoint::weights_file(directory, step);
+    learner.restore(found.weights, None, &weights)?;
     // A model that was given away by hand may have come without.
     let origin = match read_origin(directory) {
         Err(LabError::Read { source, .. }) if source.kind() == ErrorKind::NotFound => {
@@ -310,9 +313,7 @@ fn with_weights(
         }
         origin => origin?,
     };
-    found.state.check(directory, &experiment, &origin)?;
-    let weights = checkpoint::weights_file(directory, step);
-    learner.restore(found.weights, None, &weights)?;
+    found.state.check_identity(directory, &origin)?;
     Ok(Trained {
         experiment,
         learner,

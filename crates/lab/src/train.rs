@@ -121,7 +121,7 @@ pub fn resume(
     let mut state = match checkpoint::load_latest(directory) {
         Ok((found, problems)) => {
             let step = found.state.step;
-            found.state.check(directory, &experiment, run.origin())?;
+            found.state.check(directory, &experiment)?;
             if step > 0 && found.optimizer.is_empty() {
                 return Err(LabError::Configuration(format!(
                     "{} was exported without the optimiser's state: it can be looked at, not \
@@ -132,6 +132,7 @@ pub fn resume(
             report_damage(&problems, step);
             let weights = checkpoint::weights_file(directory, step);
             learner.restore(found.weights, Some(found.optimizer), &weights)?;
+            found.state.check_identity(directory, run.origin())?;
             found.state
         }
         // Stopped before its first checkpoint: from the start again.
