@@ -66,6 +66,9 @@ pub enum Command {
         /// Change a key of evaluation: --set evaluation.batches=100
         #[arg(long = "set", value_name = "KEY=VALUE")]
         overrides: Vec<String>,
+        /// Seed of the held-out sequences and of the noise that latents are drawn with [default: the run's]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+        seed: Option<u64>,
         /// Which checkpoint: last, best (by held-out bound, or accuracy where there is one) or a number of updates
         #[arg(long, default_value = "last", value_name = "WHICH")]
         checkpoint: Which,

@@ -52,6 +52,7 @@ pub fn run(command: Command) -> Result<u8, LabError> {
         Command::Eval {
             run,
             overrides,
+            seed,
             checkpoint,
             data,
             on,
@@ -60,7 +61,15 @@ pub fn run(command: Command) -> Result<u8, LabError> {
             let device = find_device(on.device)?;
             let data = data.data.as_deref();
             let trained = open(&run, checkpoint, &overrides, data, &device)?;
-            let evaluation = trained.evaluate()?;
+            if seed.is_some() && !trained.evaluation_draws() {
+                note(
+                    "mnemora: --seed changes nothing: a text is read from its start, nothing is drawn",
+                );
+            }
+            let evaluation = match seed {
+                None => trained.evaluate()?,
+                Some(seed) => trained.evaluate_under(seed)?,
+            };
             say_evaluation(&evaluation, json)?;
             evaluation.check_finite()?;
             Ok(0)

@@ -204,6 +204,18 @@ fn evaluation_after_training_and_again() {
     let more = succeed(command_on(&run, &more)).json();
     assert_eq!(more["sequences"], 12);
     assert_ne!(more["bound"], again["bound"]);
+
+    // The run's own seed is 1; another one draws other sequences and noise, the same ones each time.
+    let seeded = |seed: &str| {
+        let command = command_on(&run, &["eval", "--json", "--seed", seed]);
+        succeed(command).json()
+    };
+    let (own, other) = (seeded("1"), seeded("2"));
+    assert_eq!(own["bound"], again["bound"]);
+    assert_eq!((&own["seed"], again.get("seed")), (&1.into(), None));
+    assert_ne!(other["bound"], again["bound"]);
+    assert_eq!(other["sequences"], again["sequences"]);
+    assert_eq!(other, seeded("2"));
     let text = succeed(command_on(&run, &["eval"])).stdout;
     let bound = format!("{:.1}", number(&again["bound"]));
     assert_says(&text, &["bound", &bound, "KL ratio", "nats"]);

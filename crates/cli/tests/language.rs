@@ -133,6 +133,24 @@ fn every_core_trains_writes_and_is_compared() {
     let given = succeed(eval).json();
     let own = succeed(on(&["eval", "--json"], &runs.path().join("rmc"))).json();
     assert_eq!(given, own);
+    // The rows of its table have their words beside them.
+    for folder in [runs.path().join("rmc"), runs.path().join("given")] {
+        let words = fs::read_to_string(checkpoint_file(&folder, 12, "vocabulary.tsv"));
+        let words = words.expect("a vocabulary");
+        let words: Vec<&str> = words
+            .lines()
+            .map(|line| line.split_once('\t').expect("a word and its count").0)
+            .collect();
+        assert_eq!(words.len(), 15, "{words:?}");
+        assert!(words.contains(&"times") && words.contains(&"<unk>"));
+        let sums = fs::read_to_string(checkpoint_file(&folder, 12, "SHA256SUMS"));
+        assert_says(&sums.expect("sums"), &["  vocabulary.tsv\n"]);
+    }
+    // Nothing is drawn where a text is scored, and that is said.
+    let run = runs.path().join("rmc");
+    let seeded = succeed(on(&["eval", "--json", "--seed", "9"], &run));
+    assert_eq!(seeded.json()["perplexity"], own["perplexity"]);
+    assert_says(&seeded.stderr, &["--seed changes nothing"]);
 }
 
 /// Weights, moments, the carried state and the streams of dropout and samples survive a stop in the middle of the
@@ -347,6 +365,18 @@ fn another_text_than_the_runs_is_refused() {
         fs::remove_dir_all(entry.path()).expect("a checkpoint is removed");
     }
     fs::rename(from.join("step-12"), to.join("step-12")).expect("a checkpoint is moved");
+    let message = refuse(on(&["eval"], &out));
+    assert_says(&message, &["vocabulary.tsv", "not those of the run's text"]);
+    // One from before there was such a file is told by its sizes.
+    fs::remove_file(to.join("step-12/vocabulary.tsv")).expect("a file is removed");
+    let sums = to.join("step-12/SHA256SUMS");
+    let lines = fs::read_to_string(&sums).expect("sums");
+    let lines: String = lines
+        .lines()
+        .filter(|line| !line.ends_with("vocabulary.tsv"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    fs::write(&sums, lines).expect("sums are written");
     let message = refuse(on(&["eval"], &out));
     assert_says(
         &message,

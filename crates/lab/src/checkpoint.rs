@@ -1,10 +1,11 @@
 //! Checkpoints: everything that training needs to go on, written whole or not at all.
 //!
-//! `checkpoints/step-N/` holds `weights.safetensors`, `optimizer.safetensors`, `state.json` and
-//! `SHA256SUMS` over the three.
+//! `checkpoints/step-N/` holds `weights.safetensors`, `optimizer.safetensors`, `state.json`, for a language
+//! model `vocabulary.tsv`, and `SHA256SUMS` over all of them.
 
 use crate::{
     Experiment, LabError, disk,
+    learner::Learner,
     run::{EXPERIMENT_FILE, ORIGIN_FILE, Origin, read_json, write_json},
     weights::{Arrays, from_safetensors, non_finite, to_safetensors},
 };
@@ -19,6 +20,8 @@ use std::{
 const WEIGHTS: &str = "weights.safetensors";
 const OPTIMIZER: &str = "optimizer.safetensors";
 const STATE: &str = "state.json";
+/// Each row of the table of words, in its order: the word, a tab, how often the training text has it.
+const VOCABULARY: &str = "vocabulary.tsv";
 const SUMS: &str = "SHA256SUMS";
 
 /// What a checkpoint says beside its tensors.
@@ -79,6 +82,38 @@ pub struct Checkpoint {
     pub weights: Arrays,
     /// Moments of the optimiser.
     pub optimizer: Arrays,
+    /// The words of a language model, without which its weights say nothing; see
+    /// [`to_tsv`](mnemora_worlds::Vocabulary::to_tsv). Checkpoints of earlier versions have none.
+    pub vocabulary: Option<String>,
+}
+
+impl Checkpoint {
+    /// Everything that training needs to go on.
+    pub(crate) fn of(learner: &dyn Learner, state: &State) -> Self {
+        Self {
+            state: state.clone(),
+            weights: learner.weights(),
+            optimizer: learner.optimizer(),
+            vocabulary: learner.vocabulary(),
+        }
+    }
+
+    /// Refuses a checkpoint in `run` whose words are not those of the learner's text.
+    pub(crate) fn check_vocabulary(
+        &self,
+        run: &Path,
+        learner: &dyn Learner,
+    ) -> Result<(), LabError> {
+        match &self.vocabulary {
+            Some(words) if Some(words) != learner.vocabulary().as_ref() => {
+                Err(LabError::WrongWeights {
+                    path: directory(run, self.state.step).join(VOCABULARY),
+                    problem: "its words are not those of the run's text".into(),
+                })
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Checkpoint {
@@ -238,8 +273,13 @@ fn fill(directory: &Path, checkpoint: &Checkpoint) -> Result<(), LabError> {
         &to_safetensors(&checkpoint.optimizer),
     )?;
     write_json(&directory.join(STATE), &checkpoint.state)?;
+    let mut names = vec![WEIGHTS, OPTIMIZER, STATE];
+    if let Some(words) = &checkpoint.vocabulary {
+        write_synced(&directory.join(VOCABULARY), words.as_bytes())?;
+        names.push(VOCABULARY);
+    }
     let mut sums = String::new();
-    for name in [WEIGHTS, OPTIMIZER, STATE] {
+    for name in names {
         let path = directory.join(name);
         let bytes = disk::read(&path).map_err(|error| LabError::read(&path, error))?;
         sums.push_str(&format!("{}  {name}\n", digest(&bytes)));
@@ -273,13 +313,16 @@ pub fn load(run: &Path, step: u64) -> Result<Checkpoint, LabError> {
     let directory = directory(run, step);
     let sums_path = directory.join(SUMS);
     let sums = disk::read_text(&sums_path).map_err(|error| LabError::read(&sums_path, error))?;
-    for name in [WEIGHTS, OPTIMIZER, STATE] {
+    let expected = |name: &str| {
+        let mut lines = sums.lines();
+        lines.find_map(|line| line.strip_suffix(name)?.split_whitespace().next())
+    };
+    let mut names = vec![WEIGHTS, OPTIMIZER, STATE];
+    names.extend(expected(VOCABULARY).map(|_| VOCABULARY));
+    for name in &names {
         let path = directory.join(name);
         let bytes = disk::read(&path).map_err(|error| LabError::read(&path, error))?;
-        let expected = sums
-            .lines()
-            .find_map(|line| line.strip_suffix(name)?.split_whitespace().next());
-        if expected != Some(digest(&bytes).as_str()) {
+        if expected(name) != Some(digest(&bytes).as_str()) {
             return Err(LabError::DamagedFile {
                 path,
                 problem: "its contents do not match SHA256SUMS".into(),
@@ -298,10 +341,15 @@ pub fn load(run: &Path, step: u64) -> Result<Checkpoint, LabError> {
             }),
         }
     };
+    let words = || {
+        let path = directory.join(VOCABULARY);
+        disk::read_text(&path).map_err(|error| LabError::read(&path, error))
+    };
     Ok(Checkpoint {
         state: read_json(&directory.join(STATE))?,
         weights: tensors(WEIGHTS)?,
         optimizer: tensors(OPTIMIZER)?,
+        vocabulary: names.contains(&VOCABULARY).then(words).transpose()?,
     })
 }
 
@@ -358,7 +406,32 @@ mod tests {
             },
             weights: [("a".to_owned(), array.clone())].into(),
             optimizer: [("a.first".to_owned(), array)].into(),
+            vocabulary: None,
         }
+    }
+
+    #[test]
+    fn words_lie_beside_the_weights_and_are_checked() {
+        let run = tempfile::tempdir().unwrap();
+        let with_words = Checkpoint {
+            vocabulary: Some("<unk>\t7\nthe\t5\n<eos>\t2\n".into()),
+            ..checkpoint(1)
+        };
+        save(run.path(), &with_words).unwrap();
+        assert_eq!(load(run.path(), 1).unwrap(), with_words);
+        let file = directory(run.path(), 1).join(VOCABULARY);
+        fs::write(&file, "<unk>\t7\na\t5\n<eos>\t2\n").unwrap();
+        let error = load(run.path(), 1).unwrap_err().to_string();
+        assert!(
+            error.contains(VOCABULARY) && error.contains(SUMS),
+            "{error}"
+        );
+        fs::remove_file(&file).unwrap();
+        assert!(load(run.path(), 1).is_err());
+        // One written before there was such a file.
+        save(run.path(), &checkpoint(2)).unwrap();
+        assert!(!directory(run.path(), 2).join(VOCABULARY).exists());
+        assert_eq!(load(run.path(), 2).unwrap().vocabulary, None);
     }
 
     #[test]

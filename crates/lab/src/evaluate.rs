@@ -16,6 +16,9 @@ use serde::{Deserialize, Serialize};
 pub struct Evaluation {
     /// Updates the model has had.
     pub step: u64,
+    /// Seed of the held-out draws, where it is not the experiment's.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub seed: Option<u64>,
     /// Sequences that were scored.
     pub sequences: usize,
     /// Reconstruction less KL; the log likelihood of the answers for `copy`, `nth-farthest` and `programs`; that

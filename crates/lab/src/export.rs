@@ -52,6 +52,7 @@ pub fn export(run: &Path, which: Which, data: Option<&Path>, out: &Path) -> Resu
             state: trained.state.clone(),
             weights: trained.learner.weights(),
             optimizer: Arrays::new(),
+            vocabulary: trained.learner.vocabulary(),
         },
     )?;
     write_json(&draft.path().join(EVALUATION_FILE), &evaluation)?;

@@ -380,6 +380,10 @@ impl Learner for LanguageLearner {
         })
     }
 
+    fn vocabulary(&self) -> Option<String> {
+        Some(self.text.vocabulary().to_tsv())
+    }
+
     fn notes(&self) -> Vec<String> {
         match self.text.placeholder_parts() {
             [] => Vec::new(),

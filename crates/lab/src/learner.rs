@@ -76,6 +76,12 @@ pub trait Learner: Send {
     /// Draws the pictures of a run.
     fn figures(&self, shown: &Shown) -> Result<Figures, LabError>;
 
+    /// The words of a language model, as [`to_tsv`](mnemora_worlds::Vocabulary::to_tsv) writes them; `None` for
+    /// a model of anything else.
+    fn vocabulary(&self) -> Option<String> {
+        None
+    }
+
     /// What there is to say about how the data were read, a line each.
     fn notes(&self) -> Vec<String> {
         Vec::new()

@@ -155,10 +155,31 @@ pub struct Trained {
 impl Trained {
     /// Held-out numbers of the model, on as many sequences as the experiment says.
     pub fn evaluate(&self) -> Result<Evaluation, LabError> {
+        self.evaluate_experiment(&self.experiment)
+    }
+
+    /// The same on other draws of held-out sequences and noise: those of `seed`, where
+    /// [`evaluate`](Self::evaluate) takes the experiment's.
+    pub fn evaluate_under(&self, seed: u64) -> Result<Evaluation, LabError> {
+        let mut experiment = self.experiment.clone();
+        experiment.seed = seed;
+        let evaluation = self.evaluate_experiment(&experiment)?;
+        Ok(Evaluation {
+            seed: Some(seed),
+            ..evaluation
+        })
+    }
+
+    /// Whether an evaluation draws anything at random: texts are read from their start.
+    pub fn evaluation_draws(&self) -> bool {
+        self.experiment.task.name.kind() != TaskKind::Words
+    }
+
+    fn evaluate_experiment(&self, experiment: &Experiment) -> Result<Evaluation, LabError> {
         self.learner.evaluate(
-            &self.experiment,
+            experiment,
             self.state.step,
-            self.experiment.evaluation.batches,
+            experiment.evaluation.batches,
             EVALUATION,
         )
     }
@@ -304,6 +325,7 @@ fn with_weights(
         }
     };
     found.state.check(directory, &experiment)?;
+    found.check_vocabulary(directory, learner.as_ref())?;
     let weights = checkpoint::weights_file(directory, step);
     learner.restore(found.weights, None, &weights)?;
     // A model that was given away by hand may have come without.

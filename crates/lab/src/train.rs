@@ -122,6 +122,7 @@ pub fn resume(
         Ok((found, problems)) => {
             let step = found.state.step;
             found.state.check(directory, &experiment)?;
+            found.check_vocabulary(directory, learner.as_ref())?;
             if step > 0 && found.optimizer.is_empty() {
                 return Err(LabError::Configuration(format!(
                     "{} was exported without the optimiser's state: it can be looked at, not \
@@ -434,11 +435,7 @@ fn finite_snapshot(
     learner: &dyn Learner,
     state: &State,
 ) -> Result<Checkpoint, LabError> {
-    let snapshot = Checkpoint {
-        state: state.clone(),
-        weights: learner.weights(),
-        optimizer: learner.optimizer(),
-    };
+    let snapshot = Checkpoint::of(learner, state);
     match snapshot.non_finite() {
         None => Ok(snapshot),
         Some(what) => Err(LabError::NonFinite {

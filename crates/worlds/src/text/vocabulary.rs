@@ -214,16 +214,20 @@ impl Vocabulary {
         })
     }
 
-    /// Writes a line for each word in its order: the word, a tab, its count.
+    /// A line for each word in the order of its number: the word, a tab, its count.
+    pub fn to_tsv(&self) -> String {
+        let lines = self.words.iter().zip(&self.counts);
+        lines
+            .map(|(word, count)| format!("{word}\t{count}\n"))
+            .collect()
+    }
+
+    /// Writes [`Vocabulary::to_tsv`].
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn save(&self, file: &Path) -> Result<(), Error> {
-        let lines = self.words.iter().zip(&self.counts);
-        let text: String = lines
-            .map(|(word, count)| format!("{word}\t{count}\n"))
-            .collect();
-        folder::write(file, text.as_bytes())
+        folder::write(file, self.to_tsv().as_bytes())
     }
 
     /// Reads what [`Vocabulary::save`] writes.
