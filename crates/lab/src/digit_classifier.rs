@@ -17,7 +17,7 @@ use burn::{
     },
     tensor::{Device, Tensor, TensorData, activation},
 };
-use mnemora_memory::Initializer;
+use mnemora_memory::{Draws, Initializer};
 use mnemora_worlds::{Images, Mnist, Stream};
 use std::{f64::consts::PI, path::Path};
 
@@ -200,7 +200,7 @@ impl DigitClassifier {
         let mut adam = Adam::default();
         let mut indices = (0..).flat_map(|epoch| shuffled(&order, epoch, digits.len()));
         for update in 1..=updates {
-            let mut draws = Initializer::new(variation.at(update), device.clone());
+            let mut draws = Draws::new(variation.at(update));
             let mut frames = Vec::with_capacity(batch * Images::SIZE);
             let mut one_hot = vec![0.0; batch * Mnist::CLASSES];
             for (row, index) in one_hot.chunks_mut(Mnist::CLASSES).zip(&mut indices) {
@@ -250,8 +250,8 @@ fn shuffled(stream: &Stream, epoch: u64, count: usize) -> Vec<usize> {
 }
 
 /// An image moved, perhaps blurred, and paler; `draws` gives four numbers.
-fn varied(image: &[u8], draws: &mut Initializer) -> Vec<f32> {
-    let draws = draws.uniform_values(4, 1.0);
+fn varied(image: &[u8], draws: &mut Draws) -> Vec<f32> {
+    let draws = draws.uniform(4, 1.0);
     let [down, right] = [draws[0], draws[1]].map(|draw| (draw * 2.5).round().clamp(-2.0, 2.0));
     let factor = 0.85 + 0.15 * draws[3];
     let mut frame = moved(image, down as isize, right as isize);

@@ -4,12 +4,12 @@
 #![allow(clippy::large_enum_variant)]
 
 use crate::{
-    Bundle, ConvLstm, ConvLstmConfig, ConvLstmState, CoreMemory, CoreMemoryState, CoreOutput, Dnc,
-    DncConfig, DncState, EntNet, EntNetConfig, EntNetState, Hybrid, HybridConfig, HybridState,
-    Initializer, Introspection, IntrospectionConfig, IntrospectionState, Lru, LruConfig, LruState,
-    Lstm, LstmState, Memory, MemoryContext, MemoryError, Ntm, NtmConfig, NtmState, Previous,
-    RecurrentCore, Rmc, RmcConfig, RmcState, StackedLstm, StackedLstmConfig, StackedLstmState,
-    TensorMapper, Vrnn, VrnnConfig, error::require_positive,
+    Bundle, ConvLstm, ConvLstmConfig, ConvLstmState, CoreMemory, CoreMemoryState, CoreOutput,
+    Count, Dnc, DncConfig, DncState, EntNet, EntNetConfig, EntNetState, Hybrid, HybridConfig,
+    HybridState, Initializer, Introspection, IntrospectionConfig, IntrospectionState, Lru,
+    LruConfig, LruState, Lstm, LstmState, Memory, MemoryContext, MemoryError, Ntm, NtmConfig,
+    NtmState, Previous, RecurrentCore, Rmc, RmcConfig, RmcState, StackedLstm, StackedLstmConfig,
+    StackedLstmState, TensorMapper, Vrnn, VrnnConfig, error::require_positive,
 };
 use burn::{
     module::Module,
@@ -102,6 +102,18 @@ memories! {
     Core(CoreMemory<AnyCore>) has CoreMemoryState<AnyCoreState>;
     /// The hybrid of direct storage and content addressing.
     Hybrid(Hybrid) has HybridState;
+}
+
+impl AnyMemory {
+    /// Numbers that the graph of a step keeps for each sequence, mean over sequences of `time` steps.
+    pub fn kept(&self, time: usize) -> Count {
+        match self {
+            Self::Vrnn(memory) => memory.kept(),
+            Self::Introspection(memory) => memory.kept(time),
+            Self::Core(memory) => memory.core.kept() + memory.core.input_size(),
+            Self::Hybrid(memory) => memory.kept(time),
+        }
+    }
 }
 
 impl MemoryConfig {
@@ -234,6 +246,22 @@ cores! {
     EntNet(EntNet) has EntNetState;
     /// A convolutional LSTM.
     ConvLstm(ConvLstm) has ConvLstmState;
+}
+
+impl AnyCore {
+    /// Numbers that the graph of a step keeps for each sequence.
+    pub fn kept(&self) -> Count {
+        match self {
+            Self::Lstm(core) => core.kept(),
+            Self::Ntm(core) => core.kept(),
+            Self::Lru(core) => core.kept(),
+            Self::Dnc(core) => core.kept(),
+            Self::Rmc(core) => core.kept(),
+            Self::StackedLstm(core) => core.kept(),
+            Self::EntNet(core) => core.kept(),
+            Self::ConvLstm(core) => core.kept(),
+        }
+    }
 }
 
 impl CoreConfig {

@@ -4,7 +4,7 @@
 #![allow(clippy::large_enum_variant)]
 
 use crate::{
-    Bundle, Initializer, Lstm, LstmState, MemoryError, RecurrentCore, StackedLstm,
+    Bundle, Count, Initializer, Lstm, LstmState, MemoryError, RecurrentCore, StackedLstm,
     StackedLstmConfig, StackedLstmState, TensorMapper,
 };
 use burn::{
@@ -119,6 +119,20 @@ impl Controller {
             Self::Lstm(lstm) => lstm.hidden_size(),
             Self::StackedLstm(lstm) => lstm.output_size(),
             Self::FeedForward(network) => network.layers.last().map_or(0, outputs),
+        }
+    }
+
+    /// Numbers that the graph of a step keeps for each sequence; the cells are bounded, too.
+    pub fn kept(&self) -> Count {
+        match self {
+            Self::Lstm(lstm) => lstm.kept() + 2 * lstm.hidden_size(),
+            Self::StackedLstm(lstm) => lstm.kept() + Count::from(lstm.output_size()) * 2,
+            Self::FeedForward(network) => {
+                let layers = network.layers.iter();
+                layers
+                    .map(|layer| Count::from(inputs(layer)) + 2 * outputs(layer))
+                    .sum()
+            }
         }
     }
 

@@ -1,8 +1,8 @@
 //! An LSTM whose state is an image and whose maps are convolutions.
 
 use crate::{
-    Bundle, CoreOutput, Initializer, MemoryError, RecurrentCore, TensorMapper, core::step_through,
-    error::require_positive,
+    Bundle, CoreOutput, Count, Initializer, MemoryError, RecurrentCore, TensorMapper,
+    core::step_through, error::require_positive,
 };
 use burn::{
     module::{Module, Param},
@@ -81,12 +81,14 @@ impl ConvLstmConfig {
             ],
         )?;
         let bound = 1.0 / ((channels * kernel * kernel) as f64).sqrt();
-        let mut bias = vec![0.0; 4 * channels];
-        bias[channels..2 * channels].fill(1.0);
         Ok(ConvLstm {
             weight_input: init.uniform([4 * channels, self.inputs, kernel, kernel], bound),
             weight_hidden: init.uniform([4 * channels, channels, kernel, kernel], bound),
-            bias: init.parameter(bias, [4 * channels]),
+            bias: init.parameter([4 * channels], |_| {
+                let mut bias = vec![0.0; 4 * channels];
+                bias[channels..2 * channels].fill(1.0);
+                bias
+            }),
             height: self.height,
             width: self.width,
         })
@@ -139,6 +141,14 @@ impl ConvLstm {
             attention: Vec::new(),
         };
         (output, ConvLstmState { hidden, cell })
+    }
+}
+
+impl ConvLstm {
+    /// Numbers that the graph of a step keeps for each sequence.
+    pub fn kept(&self) -> Count {
+        let map = Count::product(&[self.height, self.width]);
+        map * Count::from(self.channels()) * 24 + RecurrentCore::input_size(self)
     }
 }
 

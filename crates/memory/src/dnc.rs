@@ -1,7 +1,7 @@
 //! The Differentiable Neural Computer: allocation of free slots, and links in the order of writing.
 
 use crate::{
-    Attention, Bundle, Controller, ControllerKind, ControllerState, CoreOutput, Initializer,
+    Attention, Bundle, Controller, ControllerKind, ControllerState, CoreOutput, Count, Initializer,
     MemoryError, RecurrentCore, TensorMapper, checks, error::require_positive,
     init::INITIAL_STRENGTH,
 };
@@ -110,6 +110,18 @@ impl DncConfig {
             width: self.width,
             slots: self.slots,
         })
+    }
+}
+
+impl Dnc {
+    /// Numbers that the graph of a step keeps for each sequence: the links between all pairs of slots before
+    /// all.
+    pub fn kept(&self) -> Count {
+        let read = Count::product(&[self.reads, self.width]);
+        let interface = Count::from(interface_size(self.reads, self.width));
+        let slot = Count::from(self.slots) + self.width + 4 * self.reads + 8;
+        let outside = self.lstm.kept() + read * 4 + interface * 2;
+        outside + self.input_size() + self.lstm.output_size() + slot * self.slots
     }
 }
 

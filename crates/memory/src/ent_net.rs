@@ -1,8 +1,8 @@
 //! The memory of the Recurrent Entity Network: cells with keys, each updated for itself.
 
 use crate::{
-    Attention, Bundle, CoreOutput, Initializer, MemoryError, RecurrentCore, TensorMapper, checks,
-    core::step_through, error::require_positive,
+    Attention, Bundle, CoreOutput, Count, Initializer, MemoryError, RecurrentCore, TensorMapper,
+    checks, core::step_through, error::require_positive,
 };
 use burn::{
     module::{Module, Param},
@@ -112,8 +112,8 @@ impl EntNetConfig {
             from_cell,
             from_key,
             from_input,
-            bias: init.parameter(vec![0.0; width], [width]),
-            slope: init.parameter(vec![self.slope as f32; width], [width]),
+            bias: init.constant([width], 0.0),
+            slope: init.constant([width], self.slope as f32),
         })
     }
 }
@@ -163,6 +163,17 @@ impl EntNet {
             attention: vec![Attention::new("write", &gates.swap_dims(1, 2))],
         };
         (output, EntNetState { cells })
+    }
+}
+
+impl EntNet {
+    /// Numbers that the graph of a step keeps for each sequence.
+    pub fn kept(&self) -> Count {
+        let [cells, width] = self.keys.dims();
+        Count::product(&[13, cells, width])
+            + RecurrentCore::input_size(self)
+            + 5 * width
+            + 8 * cells
     }
 }
 

@@ -15,3 +15,12 @@ pub(crate) fn append(rows: Option<Tensor<3>>, row: Tensor<2>, slots: usize) -> T
     };
     Tensor::cat(vec![kept, row], 1)
 }
+
+/// Slots that are filled, mean over the steps of a sequence.
+pub(crate) fn mean_filled(slots: usize, time: usize) -> usize {
+    match time <= slots {
+        true => time.div_ceil(2),
+        // All of them but for the first steps.
+        false => slots - slots * (slots / 2) / time,
+    }
+}

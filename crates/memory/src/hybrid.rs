@@ -1,8 +1,10 @@
 //! The hybrid: latents stored as they are, read by position, by content, and by what followed it.
 
 use crate::{
-    Attention, Bundle, Initializer, Lstm, LstmState, Memory, MemoryContext, MemoryError, Previous,
-    TensorMapper, checks, error::require_positive, fifo::append,
+    Attention, Bundle, Count, Initializer, Lstm, LstmState, Memory, MemoryContext, MemoryError,
+    Previous, TensorMapper, checks,
+    error::require_positive,
+    fifo::{append, mean_filled},
 };
 use burn::{
     module::Module,
@@ -190,6 +192,22 @@ fn successor(scores: Tensor<3>) -> Tensor<3> {
     }
     let followed = activation::softmax(scores.narrow(2, 0, filled - 1), 2);
     Tensor::cat(vec![none, followed], 2)
+}
+
+impl Hybrid {
+    /// Numbers that the graph of a step keeps for each sequence, mean over sequences of `time` steps: latents
+    /// and keys as far as slots are filled, and each head's weights over these in each of three ways.
+    pub fn kept(&self, time: usize) -> Count {
+        let (reads, keys) = (
+            Count::from(self.reads),
+            self.latent_key.weight.shape()[1] + self.place_key.weight.shape()[1],
+        );
+        let heads = reads * (self.latent * 4 + self.slots + 20);
+        let slot = reads * 14 + self.latent + keys + 8;
+        let attention = 2 * self.attention_hidden.weight.shape()[1];
+        let outside = self.lstm.kept() + self.lstm.input_size() + attention + 4 * keys + heads;
+        outside + self.lstm.hidden_size() + slot * mean_filled(self.slots, time)
+    }
 }
 
 impl Memory for Hybrid {

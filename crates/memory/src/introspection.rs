@@ -1,8 +1,10 @@
 //! The Introspection network: latents stored as they are, read by position.
 
 use crate::{
-    Attention, Bundle, Initializer, Lstm, LstmState, Memory, MemoryContext, MemoryError, Previous,
-    TensorMapper, checks, error::require_positive, fifo::append,
+    Attention, Bundle, Count, Initializer, Lstm, LstmState, Memory, MemoryContext, MemoryError,
+    Previous, TensorMapper, checks,
+    error::require_positive,
+    fifo::{append, mean_filled},
 };
 use burn::{
     module::Module,
@@ -101,6 +103,19 @@ impl Introspection {
             .reshape([batch, self.reads, self.slots])
             .narrow(2, 0, filled);
         softplus_attention(preactivations)
+    }
+}
+
+impl Introspection {
+    /// Numbers that the graph of a step keeps for each sequence, mean over sequences of `time` steps: the
+    /// memory as far as it is filled, and each head's weights over it.
+    pub fn kept(&self, time: usize) -> Count {
+        let reads = Count::from(self.reads);
+        let heads = reads * (self.latent * 4 + self.slots);
+        let slot = reads * 6 + self.latent;
+        let attention = 2 * self.attention_hidden.weight.shape()[1];
+        let outside = self.lstm.kept() + self.lstm.input_size() + attention + heads;
+        outside + slot * mean_filled(self.slots, time)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The least-recently-used memory: content reads, writes into what was just read or long unused.
 
 use crate::{
-    Attention, Bundle, CoreOutput, Initializer, Lstm, LstmState, MemoryError, RecurrentCore,
+    Attention, Bundle, CoreOutput, Count, Initializer, Lstm, LstmState, MemoryError, RecurrentCore,
     TensorMapper, checks,
     error::require_positive,
     init::{INITIAL_MEMORY, INITIAL_STRENGTH},
@@ -337,6 +337,22 @@ impl Lru {
 /// `0 .. slots`, `[1, slots]`, on the device of `like`.
 fn positions(slots: usize, like: &Tensor<2>) -> Tensor<2, Int> {
     Tensor::<1, Int>::arange(0..slots as i64, &like.device()).unsqueeze_dim(0)
+}
+
+impl Lru {
+    /// Numbers that the graph of a step keeps for each sequence: the memory after the least used slot was
+    /// emptied and after writing, and weights of each head over the slots, or over those that it reads.
+    pub fn kept(&self) -> Count {
+        let read = Count::product(&[self.reads, self.width]);
+        let memory = Count::product(&[2, self.slots, self.width]);
+        let weights = match self.nearest == self.slots {
+            true => Count::product(&[7, self.reads, self.slots]),
+            // Slots are named by numbers of eight bytes, those of rows once for each of their columns.
+            false => read * (5 * (self.nearest + 1)) + Count::product(&[4, self.slots]),
+        };
+        let outside = self.lstm.kept() + read * 8;
+        outside + RecurrentCore::input_size(self) + self.lstm.hidden_size() + memory + weights
+    }
 }
 
 impl RecurrentCore for Lru {

@@ -1,6 +1,6 @@
 //! The LSTM controller.
 
-use crate::{Bundle, Initializer, TensorMapper};
+use crate::{Bundle, Count, Initializer, TensorMapper};
 use burn::{
     module::{Module, Param},
     tensor::{Device, Tensor},
@@ -46,11 +46,13 @@ impl Lstm {
         let bound = 1.0 / (hidden as f64).sqrt();
         let weight_input = init.uniform([inputs, 4 * hidden], bound);
         let weight_hidden = init.uniform([hidden, 4 * hidden], bound);
-        let mut bias = init.uniform_values(4 * hidden, bound);
-        for forget in bias.iter_mut().skip(hidden).take(hidden) {
-            *forget += 1.0;
-        }
-        let bias = init.parameter(bias, [4 * hidden]);
+        let bias = init.parameter([4 * hidden], |draws| {
+            let mut bias = draws.uniform(4 * hidden, bound);
+            for forget in bias.iter_mut().skip(hidden).take(hidden) {
+                *forget += 1.0;
+            }
+            bias
+        });
         Self {
             weight_input,
             weight_hidden,
@@ -66,6 +68,12 @@ impl Lstm {
     /// Size of the input.
     pub fn input_size(&self) -> usize {
         self.weight_input.shape()[0]
+    }
+
+    /// Numbers that the graph of a step keeps for each sequence: the rows that go into the product, the gates,
+    /// hidden state and cell.
+    pub fn kept(&self) -> Count {
+        Count::from(self.input_size() + 1) + Count::from(self.hidden_size()) * 8
     }
 
     /// The zero state.

@@ -1,7 +1,7 @@
 //! The Neural Turing Machine: content addressing, then movement by rotation.
 
 use crate::{
-    Attention, Bundle, CoreOutput, Initializer, Lstm, LstmState, MemoryError, RecurrentCore,
+    Attention, Bundle, CoreOutput, Count, Initializer, Lstm, LstmState, MemoryError, RecurrentCore,
     TensorMapper, checks, error::require_positive, init::INITIAL_MEMORY,
 };
 use burn::{
@@ -108,15 +108,18 @@ impl NtmConfig {
         )?;
         let heads = self.reads + self.writes;
         let interface = heads * (self.width + 6) + self.writes * 2 * self.width;
-        // 95% of each head's weight on the first slot. Equal weights on equal rows would stay equal.
-        let mut logits = vec![0.0; heads * self.slots];
-        for first in logits.iter_mut().step_by(self.slots) {
-            *first = (self.slots as f32).ln() + 3.0;
-        }
         Ok(Ntm {
             lstm: Lstm::new(self.input + self.reads * self.width, self.hidden, init),
             interface: init.linear(self.hidden, interface),
-            initial_weights: init.parameter(logits, [heads, self.slots]),
+            initial_weights: init.parameter([heads, self.slots], |_| {
+                // 95% of each head's weight on the first slot. Equal weights on equal rows would stay
+                // equal.
+                let mut logits = vec![0.0; heads * self.slots];
+                for first in logits.iter_mut().step_by(self.slots) {
+                    *first = (self.slots as f32).ln() + 3.0;
+                }
+                logits
+            }),
             reads: self.reads,
             writes: self.writes,
             width: self.width,
@@ -220,6 +223,23 @@ impl Ntm {
             memory = memory.clone() - memory * weights.matmul(erase);
         }
         memory + weights.swap_dims(1, 2).matmul(add)
+    }
+}
+
+impl Ntm {
+    /// Numbers that the graph of a step keeps for each sequence: weights of each head at each stage of
+    /// addressing, the memory after each head that erases.
+    pub fn kept(&self) -> Count {
+        let slots = self.initial_weights.shape()[1];
+        let (heads, read) = (
+            Count::from(self.reads + self.writes),
+            Count::product(&[self.reads, self.width]),
+        );
+        let interface =
+            heads * (2 * self.width + 12) + Count::product(&[4, self.writes, self.width]);
+        let slot = heads * 12 + Count::product(&[4 * self.writes + 2, self.width]);
+        let outside = self.lstm.kept() + read * 4 + interface;
+        outside + RecurrentCore::input_size(self) + self.lstm.hidden_size() + slot * slots
     }
 }
 

@@ -36,8 +36,8 @@
 //! ```
 
 use crate::{
-    Attention, Bundle, CoreOutput, Initializer, MemoryError, RecurrentCore, TensorMapper, checks,
-    core::step_through, error::require_positive,
+    Attention, Bundle, CoreOutput, Count, Initializer, MemoryError, RecurrentCore, TensorMapper,
+    checks, core::step_through, error::require_positive,
 };
 use burn::{
     module::Module,
@@ -248,11 +248,13 @@ impl RmcConfig {
             GateStyle::None => None,
         };
         let gates = gate_width.map(|width| width * if self.output_gate { 3 } else { 2 });
-        let device = init.device().clone();
-        let norm = |width| {
-            LayerNormConfig::new(width)
+        let norm = |width: usize, init: &mut Initializer| {
+            let mut norm = LayerNormConfig::new(width)
                 .with_epsilon(EPSILON)
-                .init(&device)
+                .init(init.device());
+            norm.gamma = init.constant([width], 1.0);
+            norm.beta = Some(init.constant([width], 0.0));
+            norm
         };
         let projected = self.heads * (2 * self.key_size + self.head_size);
         Ok(Rmc {
@@ -260,9 +262,9 @@ impl RmcConfig {
             blocks: (0..self.blocks)
                 .map(|_| AttentionBlock {
                     qkv: init.truncated_normal_linear(width, projected),
-                    qkv_norm: norm(projected),
-                    attention_norm: norm(width),
-                    mlp_norm: norm(width),
+                    qkv_norm: norm(projected, init),
+                    attention_norm: norm(width, init),
+                    mlp_norm: norm(width, init),
                 })
                 .collect(),
             mlp: (0..self.mlp_layers)
@@ -456,6 +458,36 @@ fn mlp(rows: Tensor<2>, layers: &[StepMap]) -> Tensor<2> {
         .iter()
         .fold(rows, |rows, layer| layer.forward(rows, Activation::Relu));
     last.forward(hidden, Activation::Identity)
+}
+
+impl Rmc {
+    /// Numbers that the graph of a step keeps for each sequence: queries, keys and values of all rows, each head's
+    /// weights over them, and what becomes of the memory's rows.
+    pub fn kept(&self) -> Count {
+        let width = self.width();
+        let rows = self.slots + self.rows;
+        let layers = self.mlp.len();
+        let block = |(index, block): (usize, &AttentionBlock)| {
+            let projected = Count::product(&[rows, block.qkv.weight.shape()[1]]);
+            // The last block asks for the memory's rows only.
+            let asked = match index + 1 == self.blocks.len() {
+                true => self.slots,
+                false => rows,
+            };
+            let weights = Count::product(&[self.heads, asked, rows]);
+            let passed = Count::product(&[asked, width]) * (4 + layers);
+            projected + Count::product(&[rows, width]) + weights + passed + 6 * rows
+        };
+        let blocks: Count = self.blocks.iter().enumerate().map(block).sum();
+        let gates = self.gate_memory.as_ref();
+        let gates = gates.map_or(Count::NONE, |map| {
+            let gates = map.weight.shape()[1];
+            let third = if self.output_gate { 4 } else { 0 };
+            Count::product(&[self.slots, (6 + third) * width + 2 * gates]) + 2 * gates
+        });
+        let memory = Count::product(&[2 * self.slots + 2 * self.rows, width]);
+        memory + self.input_size() + blocks + gates
+    }
 }
 
 impl RecurrentCore for Rmc {

@@ -1,8 +1,8 @@
 //! An LSTM in layers, with skip connections.
 
 use crate::{
-    Bundle, CoreOutput, Initializer, Lstm, LstmState, MemoryError, RecurrentCore, TensorMapper,
-    core::output_of, error::require_positive,
+    Bundle, CoreOutput, Count, Initializer, Lstm, LstmState, MemoryError, RecurrentCore,
+    TensorMapper, core::output_of, error::require_positive,
 };
 use burn::{
     module::Module,
@@ -64,6 +64,14 @@ impl StackedLstmConfig {
                 .map(|inputs| Lstm::new(inputs, hidden, init))
                 .collect(),
         })
+    }
+}
+
+impl StackedLstm {
+    /// Numbers that the graph of a step keeps for each sequence.
+    pub fn kept(&self) -> Count {
+        let of_layer = |layer: &Lstm| layer.kept() + layer.input_size() + 2 * layer.hidden_size();
+        self.layers.iter().map(of_layer).sum()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The VRNN core: an LSTM is all the memory there is.
 
 use crate::{
-    Initializer, Lstm, LstmState, Memory, MemoryContext, MemoryError, Previous,
+    Count, Initializer, Lstm, LstmState, Memory, MemoryContext, MemoryError, Previous,
     error::require_positive,
 };
 use burn::{
@@ -51,6 +51,13 @@ impl VrnnConfig {
             lstm: Lstm::new(inputs, self.hidden, init),
             latent: self.latent,
         })
+    }
+}
+
+impl Vrnn {
+    /// Numbers that the graph of a step keeps for each sequence.
+    pub fn kept(&self) -> Count {
+        self.lstm.kept() + self.lstm.input_size()
     }
 }
 

@@ -1,14 +1,16 @@
 //! A recurrent core that names a class: sequences of inputs in, logits of classes after the last step out.
 
 use crate::{
-    ModelError,
+    Footprint, ModelError,
     mlp::{Activation, Head},
 };
 use burn::{
     module::Module,
     tensor::{Device, Tensor, activation},
 };
-use mnemora_memory::{AnyCore, Attention, CoreConfig, CoreOutput, Initializer, RecurrentCore};
+use mnemora_memory::{
+    AnyCore, Attention, CoreConfig, CoreOutput, Count, Initializer, RecurrentCore,
+};
 
 /// Sizes of a [`Classifier`].
 #[derive(Clone, Debug, PartialEq)]
@@ -57,6 +59,18 @@ impl ClassifierConfig {
             head: Head::new(sizes, layers, units, Activation::Relu, init),
             core,
         })
+    }
+}
+
+impl Classifier<AnyCore> {
+    /// What learning from sequences keeps; `outside` is for each step, though the head sees the last one alone.
+    pub fn footprint(&self, time: usize) -> Footprint {
+        let classes = self.head.output.weight.shape()[1];
+        let head = self.head.kept() + self.head.inputs() + 6 * classes;
+        Footprint::of(
+            Count::from(3 * self.core.input_size()) + head.divided_by(time),
+            self.core.kept() + self.core.output_size(),
+        )
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::ModelError;
 use burn::tensor::{Tensor, activation};
 use mnemora_kernels::{bernoulli, bins, gaussian, split::halves};
-use mnemora_memory::{Bundle, TensorMapper};
+use mnemora_memory::{Bundle, Count, TensorMapper};
 
 /// Smallest log standard deviation: a standard deviation of `1e-4`.
 pub const LOG_STD_MIN: f64 = -9.210_340_371_976_182;
@@ -100,6 +100,19 @@ impl LikelihoodConfig {
             }
             _ => Ok(()),
         }
+    }
+}
+
+impl LikelihoodConfig {
+    /// Numbers that the likelihood of one observation of `numbers` keeps: the decoder's output with its gradient,
+    /// what it is parted into, and the observation.
+    pub(crate) fn kept(self, numbers: usize) -> Count {
+        let each = match self {
+            Self::Bernoulli => 3,
+            Self::Gaussian { .. } => 6,
+            Self::Normal { .. } => 8,
+        };
+        Count::product(&[each, numbers])
     }
 }
 

@@ -4,7 +4,7 @@
 //! Santoro et al. 2018, appendix A.2, after Sutskever et al. 2014 and Zaremba, Sutskever 2014.
 
 use crate::{
-    ModelError,
+    Footprint, ModelError,
     mlp::{Activation, Head},
 };
 use burn::{
@@ -12,7 +12,7 @@ use burn::{
     tensor::{Device, Int, Tensor, TensorData, activation},
 };
 use mnemora_memory::{
-    AnyCore, Attention, Bundle, CoreConfig, CoreOutput, Initializer, RecurrentCore,
+    AnyCore, Attention, Bundle, CoreConfig, CoreOutput, Count, Initializer, RecurrentCore,
 };
 
 /// Sizes of an [`EncoderDecoder`].
@@ -174,6 +174,23 @@ impl EncoderDecoderConfig {
             decoder,
             symbols: self.symbols,
         })
+    }
+}
+
+impl EncoderDecoder<AnyCore> {
+    /// What learning keeps: of reading, and of writing.
+    pub fn footprints(&self) -> [Footprint; 2] {
+        let symbols = self.symbols;
+        let read = Footprint::of(
+            Count::from(3 * symbols),
+            self.encoder.kept() + self.encoder.output_size(),
+        );
+        let head = self.head.kept() + self.head.inputs();
+        let written = Footprint::of(
+            Count::from(6 * symbols),
+            self.decoder.kept() + self.decoder.output_size() + head + 6 * symbols,
+        );
+        [read, written]
     }
 }
 

@@ -1,8 +1,8 @@
 //! The generative temporal model with memory (Gemici et al. 2017, gtmm).
 
 use crate::{
-    DiagonalGaussian, FilteringModel, FrameShape, Likelihood, LikelihoodConfig, ModelError,
-    VisualConfig,
+    DiagonalGaussian, FilteringModel, Footprint, FrameShape, Likelihood, LikelihoodConfig,
+    ModelError, VisualConfig,
     maps::{PosteriorMap, PriorMap},
     visual::{FrameDecoder, FrameEncoder},
 };
@@ -12,7 +12,8 @@ use burn::{
 };
 use mnemora_kernels::split::split_rows;
 use mnemora_memory::{
-    Attention, Bundle, Initializer, Memory, MemoryConfig, MemoryContext, Previous, TensorMapper,
+    AnyMemory, Attention, Bundle, Count, Initializer, Memory, MemoryConfig, MemoryContext,
+    Previous, TensorMapper,
 };
 
 /// Sizes and choices of a [`Gtmm`].
@@ -149,6 +150,33 @@ impl<M: Memory> Gtmm<M> {
     /// The device of the parameters.
     pub fn device(&self) -> Device {
         self.posterior.context.weight.device()
+    }
+}
+
+impl Gtmm<AnyMemory> {
+    /// What learning from sequences of `time` steps keeps, for frames of `pixels` numbers.
+    pub fn footprint(&self, pixels: usize, time: usize) -> Footprint {
+        let context = Count::from(self.memory.context_size());
+        let latent = self.latent;
+        let first = self.posterior.context.weight.shape()[1];
+        let hidden = self.prior.hidden.as_ref();
+        let hidden = hidden.map_or(0, |hidden| hidden.weight.shape()[1]);
+        let emission = context + latent;
+        let decoder = emission + self.decoder.kept() + self.likelihood.kept(pixels);
+        // Priors, and what the divergence of the beliefs keeps.
+        let prior = context + 2 * hidden + 10 * latent;
+        let outside = Count::from(3 * pixels) + self.encoder.kept() + first + prior + decoder;
+        let passing = match &self.encoder {
+            FrameEncoder::Dense(_) => outside.divided_by(2),
+            // Of many maps two exist at a time.
+            FrameEncoder::Inception(_) => outside.divided_by(5),
+        };
+        let inside = self.memory.kept(time) + emission + context + 2 * first + 6 * latent;
+        Footprint {
+            decoder,
+            passing,
+            ..Footprint::of(outside, inside)
+        }
     }
 }
 

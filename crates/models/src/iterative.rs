@@ -11,7 +11,7 @@ use mnemora_kernels::{
     highway::{self, Units},
     linear::Activation::Identity,
 };
-use mnemora_memory::Initializer;
+use mnemora_memory::{Count, Initializer};
 
 /// Keeps the normalisation of constant vectors finite.
 const SPREAD_FLOOR: f64 = 1e-7;
@@ -71,6 +71,14 @@ impl IterativeConfig {
 }
 
 impl IterativeNet {
+    /// Numbers that one belief keeps while the network learns what became of it.
+    pub fn kept(&self) -> Count {
+        let [inputs, first] = self.first.weight.dims();
+        let [hidden, second] = self.second.weight.dims();
+        let heads = self.heads.weight.shape()[1];
+        Count::from(2 * inputs + first + 2 * hidden + second) + 3 * heads + 20 * self.latent
+    }
+
     /// A better belief from one and its gradient; `x`, `[batch, pixels]`, is read only if the network
     /// was built for it.
     pub fn forward(&self, belief: &Belief, gradient: &Belief, x: &Tensor<2>) -> Belief {

@@ -1,7 +1,7 @@
 //! A language model: words in, what word comes next out, by any recurrent core.
 
 use crate::{
-    ModelError,
+    Footprint, ModelError,
     word_loss::{Predicted, WordSamples, add_rows},
 };
 use burn::{
@@ -10,7 +10,7 @@ use burn::{
     tensor::{Device, Gradients, Int, Tensor, TensorData},
 };
 use mnemora_memory::{
-    AnyCore, Attention, Bundle, CoreConfig, CoreOutput, Initializer, RecurrentCore,
+    AnyCore, Attention, Bundle, CoreConfig, CoreOutput, Count, Initializer, RecurrentCore,
 };
 
 /// Sizes of a [`LanguageModel`].
@@ -130,9 +130,39 @@ impl LanguageConfig {
         Ok(LanguageModel {
             embedding: init.uniform([self.vocabulary, self.embedding], EMBEDDING_BOUND),
             projection,
-            bias: init.parameter(vec![0.0; self.vocabulary], [self.vocabulary]),
+            bias: init.constant([self.vocabulary], 0.0),
             core,
         })
+    }
+}
+
+impl LanguageModel<AnyCore> {
+    /// What learning keeps, for each word.
+    pub fn footprint(&self) -> Footprint {
+        let [_, width] = self.embedding.dims();
+        let core = self.core.output_size();
+        Footprint::of(
+            // Rows that words look up and outputs, with masks of dropout, gradients, and the targets' rows.
+            Count::from(12 * width) + 2 * core + 8,
+            self.core.kept() + core,
+        )
+    }
+
+    /// Numbers that the softmax of `words` words takes with its gradient, a chunk of the logits at a time: by
+    /// `samples` words of the vocabulary, 0 for all.
+    pub fn softmax_kept(&self, words: usize, samples: usize) -> Count {
+        let [vocabulary, width] = self.embedding.dims();
+        let columns = match samples {
+            0 => vocabulary,
+            samples => samples,
+        };
+        let logits = Predicted::largest_chunk(words, columns);
+        logits * 3 + Count::product(&[3, columns, width])
+    }
+
+    /// The same without a gradient.
+    pub fn softmax_looked_at(&self, words: usize) -> Count {
+        Predicted::largest_chunk(words, self.vocabulary()) * 2
     }
 }
 

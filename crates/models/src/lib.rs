@@ -24,6 +24,7 @@ pub mod distributions;
 pub mod encoder_decoder;
 mod error;
 pub mod filtering;
+pub mod footprint;
 pub mod generation;
 pub mod gtmm;
 pub mod inference;
@@ -48,6 +49,7 @@ pub use encoder_decoder::{
 };
 pub use error::ModelError;
 pub use filtering::{Filtered, FilteringModel, filter};
+pub use footprint::Footprint;
 pub use generation::{Generated, generate};
 pub use gtmm::{Gtmm, GtmmConfig};
 pub use inference::{

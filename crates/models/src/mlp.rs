@@ -2,7 +2,7 @@
 
 use burn::{module::Module, nn::Linear, tensor::Tensor};
 use mnemora_kernels::linear::{self, linear};
-use mnemora_memory::Initializer;
+use mnemora_memory::{Count, Initializer};
 
 /// Nonlinearity of hidden units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +55,12 @@ impl Mlp {
         }
     }
 
+    /// Numbers that a row keeps behind its input.
+    pub fn kept(&self) -> Count {
+        let layers = self.layers.iter();
+        layers.map(|layer| layer.weight.shape()[1].into()).sum()
+    }
+
     /// `[rows, inputs]` to `[rows, units]`.
     pub fn forward(&self, input: Tensor<2>) -> Tensor<2> {
         let activation = self.activation.behind_a_map();
@@ -85,6 +91,17 @@ impl Head {
             hidden: Mlp::new(inputs, layers, units, activation, init),
             output: init.xavier(if layers == 0 { inputs } else { units }, outputs, 1),
         }
+    }
+
+    /// Width of the input.
+    pub fn inputs(&self) -> usize {
+        let first = self.hidden.layers.first().unwrap_or(&self.output);
+        first.weight.shape()[0]
+    }
+
+    /// Numbers that a row keeps behind its input.
+    pub fn kept(&self) -> Count {
+        self.hidden.kept() + self.output.weight.shape()[1]
     }
 
     /// `[rows, inputs]` to `[rows, outputs]`.

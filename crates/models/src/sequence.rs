@@ -1,13 +1,15 @@
 //! A recurrent core that answers: sequences of inputs in, one row of logits a step out.
 
-use crate::ModelError;
+use crate::{Footprint, ModelError};
 use burn::{
     module::Module,
     nn::Linear,
     tensor::{Device, Tensor},
 };
 use mnemora_kernels::bernoulli;
-use mnemora_memory::{AnyCore, Attention, CoreConfig, CoreOutput, Initializer, RecurrentCore};
+use mnemora_memory::{
+    AnyCore, Attention, CoreConfig, CoreOutput, Count, Initializer, RecurrentCore,
+};
 
 /// Sizes of a [`SequenceModel`].
 #[derive(Clone, Debug, PartialEq)]
@@ -41,6 +43,19 @@ impl SequenceConfig {
     pub fn init(&self, init: &mut Initializer) -> Result<SequenceModel<AnyCore>, ModelError> {
         let core = self.core.init(init)?;
         Ok(SequenceModel::new(core, self.outputs, init))
+    }
+}
+
+impl SequenceModel<AnyCore> {
+    /// What learning from sequences keeps.
+    pub fn footprint(&self) -> Footprint {
+        let [width, outputs] = self.output.weight.dims();
+        // Inputs, targets and the mask come in as they are.
+        let given = self.core.input_size() + outputs + 1;
+        Footprint::of(
+            Count::from(2 * given) + width + 4 * outputs,
+            self.core.kept() + 2 * width,
+        )
     }
 }
 

@@ -16,7 +16,7 @@
 //! ```
 
 use crate::{
-    DiagonalGaussian, FilteringModel, Likelihood, LikelihoodConfig, ModelError,
+    DiagonalGaussian, FilteringModel, Footprint, Likelihood, LikelihoodConfig, ModelError,
     filtering::{Inputs, Steps, frames_of_steps},
     mlp::{Activation, Head},
 };
@@ -24,7 +24,7 @@ use burn::{
     module::{Module, Param},
     tensor::{Device, Tensor},
 };
-use mnemora_memory::{Attention, Bundle, Initializer, Lstm, LstmState, TensorMapper};
+use mnemora_memory::{Attention, Bundle, Count, Initializer, Lstm, LstmState, TensorMapper};
 
 /// Bound of the last weights of prior and posterior in the smoothing form; the original's for piano rolls.
 const SMALL: f64 = 0.05;
@@ -153,7 +153,7 @@ impl SrnnConfig {
             prior,
             posterior,
             decoder,
-            first_latent: init.parameter(vec![0.0; latent], [latent]),
+            first_latent: init.constant([latent], 0.0),
             latent,
             likelihood: self.likelihood,
         })
@@ -180,6 +180,36 @@ impl Srnn {
         // The last one is for the step after these.
         before.pop();
         self.lstm.steps(Tensor::cat(before, 0), state.lstm.clone())
+    }
+}
+
+impl Srnn {
+    /// What learning keeps, for observations of `numbers` numbers. Only a smoothing posterior, which needs the
+    /// latent before, is inside the time loop; all else sees all steps at once.
+    pub fn footprint(&self, numbers: usize) -> Footprint {
+        let latent = self.latent;
+        let head = |head: &Head| head.kept() + head.inputs();
+        let decoder = head(&self.decoder) + self.likelihood.kept(numbers);
+        let deterministic = self.lstm.kept() + numbers + self.lstm.hidden_size();
+        let ahead = self.backward.as_ref();
+        let ahead = ahead.map_or(Count::NONE, |lstm| {
+            lstm.kept() + 2 * lstm.input_size() + lstm.hidden_size() + deterministic
+        });
+        let prior = head(&self.prior) + 8 * latent;
+        let posterior = head(&self.posterior) + 6 * latent;
+        let seen = Count::from(3 * numbers) + ahead;
+        let outside = seen + deterministic + prior + decoder;
+        let (outside, inside) = match self.backward {
+            None => (outside + posterior, Count::NONE),
+            Some(_) => (
+                outside,
+                posterior + prior + self.lstm.kept() + numbers + 3 * latent,
+            ),
+        };
+        Footprint {
+            decoder,
+            ..Footprint::of(outside, inside)
+        }
     }
 }
 

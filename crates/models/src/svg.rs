@@ -22,7 +22,8 @@
 //!   as always.
 
 use crate::{
-    DiagonalGaussian, FilteringModel, FrameShape, Likelihood, LikelihoodConfig, ModelError,
+    DiagonalGaussian, FilteringModel, Footprint, FrameShape, Likelihood, LikelihoodConfig,
+    ModelError,
     visual::{DcganDecoder, DcganEncoder, VggDecoder, VggEncoder, WEIGHT_STD},
 };
 use burn::{
@@ -31,7 +32,7 @@ use burn::{
     tensor::{Device, Tensor},
 };
 use mnemora_kernels::split::split_rows;
-use mnemora_memory::{Attention, Bundle, Initializer, Lstm, LstmState, TensorMapper};
+use mnemora_memory::{Attention, Bundle, Count, Initializer, Lstm, LstmState, TensorMapper};
 
 /// Networks for frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -275,6 +276,15 @@ impl Recurrent {
             .collect()
     }
 
+    /// Numbers that the graph of a step keeps for each sequence.
+    fn kept(&self) -> Count {
+        let embedding = self.embedding.as_ref();
+        let embedding = embedding.map_or(0, |map| map.weight.dims().iter().sum());
+        let layers: Count = self.layers.iter().map(Lstm::kept).sum();
+        let [hidden, outputs] = self.output.weight.dims();
+        layers + embedding + hidden + 2 * outputs
+    }
+
     /// State of each layer after `input`, `[batch, inputs]`.
     fn step(&self, input: Tensor<2>, states: Vec<LstmState>) -> Vec<LstmState> {
         let mut input = match &self.embedding {
@@ -300,7 +310,7 @@ fn uppermost(states: &[LstmState]) -> Tensor<2> {
 fn linear(inputs: usize, outputs: usize, init: &mut Initializer) -> Linear {
     Linear {
         weight: init.normal([inputs, outputs], WEIGHT_STD),
-        bias: Some(init.parameter(vec![0.0; outputs], [outputs])),
+        bias: Some(init.constant([outputs], 0.0)),
     }
 }
 
@@ -419,6 +429,46 @@ impl Svg {
                 ..features
             },
             false => features,
+        }
+    }
+}
+
+impl Svg {
+    /// What learning keeps. Maps that are skipped to the decoder lie once more in the order in which it sees them.
+    pub fn footprint(&self) -> Footprint {
+        let numbers = Count::product(&[self.frame_channels, self.side, self.side]);
+        let pixels = self.frame_channels * self.side * self.side;
+        let skips: Count = self
+            .channels
+            .iter()
+            .enumerate()
+            .map(|(level, channels)| {
+                let side = self.finest >> level;
+                Count::product(&[*channels, side, side])
+            })
+            .sum();
+        let encoder = match &self.encoder {
+            SvgEncoder::Dcgan(encoder) => encoder.kept(self.side),
+            SvgEncoder::Vgg(encoder) => encoder.kept(self.side),
+        };
+        let drawn = match &self.decoder {
+            SvgDecoder::Dcgan(decoder) => decoder.kept(self.side),
+            SvgDecoder::Vgg(decoder) => decoder.kept(self.side),
+        };
+        let decoder = skips + drawn + 3 * self.features + self.likelihood.kept(pixels);
+        let recurrent = [
+            Some(&self.predictor),
+            Some(&self.posterior),
+            self.prior.as_ref(),
+        ];
+        let recurrent = recurrent.into_iter().flatten().map(Recurrent::kept);
+        let outside = numbers * 3 + encoder + decoder + 10 * self.latent;
+        let inside = recurrent.sum::<Count>() + 2 * self.features + 6 * self.latent;
+        Footprint {
+            decoder,
+            // Of many maps two exist at a time, beside those that are skipped.
+            passing: outside.divided_by(5),
+            ..Footprint::of(outside, inside)
         }
     }
 }

@@ -18,7 +18,7 @@ pub use vgg::{Level, VggDecoder, VggEncoder};
 
 use crate::ModelError;
 use burn::{module::Module, tensor::Tensor};
-use mnemora_memory::Initializer;
+use mnemora_memory::{Count, Initializer};
 
 /// Channels and pixels of a frame; frames are stored flat, channels slowest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +119,14 @@ impl VisualConfig {
 }
 
 impl FrameEncoder {
+    /// Numbers that a frame keeps.
+    pub fn kept(&self) -> Count {
+        match self {
+            Self::Dense(encoder) => encoder.kept(),
+            Self::Inception(encoder) => encoder.kept(),
+        }
+    }
+
     /// Frames `[rows, pixels]` with values in `[0, 1]` to features `[rows, features]`.
     pub fn forward(&self, frames: Tensor<2>) -> Tensor<2> {
         match self {
@@ -129,6 +137,14 @@ impl FrameEncoder {
 }
 
 impl FrameDecoder {
+    /// Numbers that a row keeps between its input and the outputs.
+    pub fn kept(&self) -> Count {
+        match self {
+            Self::Dense(decoder) => decoder.kept(),
+            Self::Inception(decoder) => decoder.kept(),
+        }
+    }
+
     /// `[rows, inputs]` to outputs `[rows, pixels]`.
     pub fn forward(&self, input: Tensor<2>) -> Tensor<2> {
         match self {

@@ -9,7 +9,7 @@
 //! ```
 
 use crate::{
-    DiagonalGaussian, FilteringModel, Likelihood, LikelihoodConfig, ModelError,
+    DiagonalGaussian, FilteringModel, Footprint, Likelihood, LikelihoodConfig, ModelError,
     mlp::{Activation, Head, Mlp},
 };
 use burn::{
@@ -17,7 +17,7 @@ use burn::{
     tensor::Tensor,
 };
 use mnemora_kernels::split::split_rows;
-use mnemora_memory::{Attention, Bundle, Initializer, Lstm, LstmState, TensorMapper};
+use mnemora_memory::{Attention, Bundle, Count, Initializer, Lstm, LstmState, TensorMapper};
 
 /// Sizes and choices of a [`Vrnn`].
 #[derive(Clone, Debug, PartialEq)]
@@ -83,10 +83,28 @@ impl VrnnConfig {
             posterior: Head::new([seen + hidden, 2 * latent], layers, own, relu, init),
             decoder: Head::new([own + hidden, outputs], layers, seen, relu, init),
             lstm: Lstm::new(seen + own, hidden, init),
-            first_state: init.parameter(vec![0.0; 2 * hidden], [2 * hidden]),
+            first_state: init.constant([2 * hidden], 0.0),
             latent,
             likelihood: self.likelihood,
         })
+    }
+}
+
+impl Vrnn {
+    /// What learning keeps, for observations of `numbers` numbers.
+    pub fn footprint(&self, numbers: usize) -> Footprint {
+        let hidden = self.lstm.hidden_size();
+        let seen = self.observations.kept();
+        let emission = self.latents.kept() + hidden;
+        let decoder = emission + self.decoder.kept() + self.likelihood.kept(numbers);
+        let prior = self.prior.kept() + hidden + 10 * self.latent;
+        let posterior = self.posterior.kept() + self.posterior.inputs() + 4 * self.latent;
+        let step = self.lstm.kept() + self.lstm.input_size() + hidden;
+        let outside = Count::from(3 * numbers) + seen * 2 + prior + decoder;
+        Footprint {
+            decoder,
+            ..Footprint::of(outside, posterior + self.latents.kept() + emission + step)
+        }
     }
 }
 

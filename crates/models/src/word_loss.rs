@@ -7,6 +7,7 @@
 
 use burn::tensor::{Device, IndexingUpdateOp, Int, Tensor, TensorData, activation};
 use mnemora_kernels::{product::product, softmax::softmax};
+use mnemora_memory::Count;
 
 /// Logits that exist at a time: 256 MiB.
 const LARGEST_LOGITS: usize = 1 << 26;
@@ -90,6 +91,12 @@ impl Predicted {
         let products = (self.outputs.clone() * rows.clone()).sum_dim(1);
         let bias = self.bias.clone().select(0, self.targets.clone());
         (rows, products.squeeze_dim(1) + bias)
+    }
+
+    /// Logits of `words` words that exist at a time, each of them for `columns` words.
+    pub(crate) fn largest_chunk(words: usize, columns: usize) -> Count {
+        let rows = (LARGEST_LOGITS / columns.max(1)).clamp(1, words.max(1));
+        Count::product(&[rows, columns])
     }
 
     /// Rows whose logits for `columns` words exist at a time.

@@ -15,7 +15,7 @@
 
 use super::layers::{Block, Convolution, Kernel};
 use burn::{module::Module, tensor::Tensor};
-use mnemora_memory::Initializer;
+use mnemora_memory::{Count, Initializer};
 
 /// Halves or doubles the side.
 const HALVING: Kernel = Kernel {
@@ -67,6 +67,16 @@ impl DcganEncoder {
         }
     }
 
+    /// Numbers that a frame of `side` pixels keeps; skips once more, as they are parted into steps.
+    pub fn kept(&self, side: usize) -> Count {
+        let levels = self.levels.iter().enumerate();
+        let levels = levels.map(|(level, block)| {
+            let kept = block.kept(side >> (level + 1));
+            kept + kept.divided_by(2)
+        });
+        levels.sum::<Count>() + self.top.kept(1) * 2
+    }
+
     /// Frames `[rows, channels, side, side]` to features `[rows, features]`, and the maps of all levels
     /// from the finest on.
     pub fn forward(&self, frames: Tensor<4>) -> (Tensor<2>, Vec<Tensor<4>>) {
@@ -103,6 +113,20 @@ impl DcganDecoder {
             levels,
             output: Convolution::transposed([2 * finest, outputs], HALVING, init),
         }
+    }
+
+    /// Numbers that a row keeps, `side` pixels wide and high at the end: maps beside skips, and each block's.
+    pub fn kept(&self, side: usize) -> Count {
+        let coarsest = side >> (self.levels.len() + 1);
+        let levels = self.levels.iter().enumerate();
+        let levels = levels.map(|(level, block)| {
+            let before = coarsest << level;
+            let beside = Count::product(&[block.convolution.weight.shape()[0], before, before]);
+            block.kept(2 * before) + beside + beside.divided_by(2)
+        });
+        let last = side / 2;
+        let output = Count::product(&[2, self.output.weight.shape()[0], last, last]);
+        self.top.kept(coarsest) + levels.sum::<Count>() + output
     }
 
     /// Features `[rows, features]` and skips as the encoder gave them to `[rows, outputs, side, side]`.

@@ -6,7 +6,7 @@ use burn::{
     nn::Linear,
     tensor::{Tensor, activation},
 };
-use mnemora_memory::Initializer;
+use mnemora_memory::{Count, Initializer};
 
 /// Pixels, hidden ReLU units, features.
 #[derive(Module, Debug)]
@@ -35,6 +35,12 @@ impl DenseEncoder {
         }
     }
 
+    /// Numbers that a frame keeps: itself, and each layer before and behind its nonlinearity.
+    pub fn kept(&self) -> Count {
+        let [pixels, hidden] = self.hidden.weight.dims();
+        Count::from(pixels + 2 * hidden) + 2 * self.features.weight.shape()[1]
+    }
+
     /// Frames `[rows, pixels]` in `[0, 1]` to features `[rows, features]`.
     pub fn forward(&self, frames: Tensor<2>) -> Tensor<2> {
         let centred = frames.mul_scalar(2.0).sub_scalar(1.0);
@@ -50,6 +56,11 @@ impl DenseDecoder {
             hidden: init.linear(inputs, hidden),
             output: init.linear(hidden, outputs),
         }
+    }
+
+    /// Numbers that a row keeps between its input and the outputs.
+    pub fn kept(&self) -> Count {
+        Count::from(2 * self.hidden.weight.shape()[1])
     }
 
     /// `[rows, inputs]` to `[rows, outputs]`.

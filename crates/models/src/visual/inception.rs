@@ -15,7 +15,7 @@ use burn::{
     tensor::{Tensor, ops::PadMode},
 };
 use mnemora_kernels::conv::{conv2d, conv2d_bank, transposed_conv2d};
-use mnemora_memory::Initializer;
+use mnemora_memory::{Count, Initializer};
 
 /// Side of the canvas that frames are padded to.
 const CANVAS: usize = 32;
@@ -187,6 +187,17 @@ impl InceptionEncoder {
         })
     }
 
+    /// Numbers that a frame keeps: maps before and behind each batch norm.
+    pub fn kept(&self) -> Count {
+        let maps = |channels: usize, side: usize| Count::product(&[channels, side, side]);
+        let (half, features) = (CANVAS / 2, self.features.weight.shape()[1]);
+        maps(self.channels, CANVAS) * 2
+            + maps(2 * BLOCK, CANVAS)
+            + maps(4 * BLOCK, half)
+            + maps(TOP, TOP_SIDE)
+            + 2 * features
+    }
+
     /// Frames `[rows, pixels]` in `[0, 1]` to features `[rows, features]`.
     pub fn forward(&self, frames: Tensor<2>) -> Tensor<2> {
         let maps = self.maps(frames);
@@ -232,6 +243,16 @@ impl InceptionDecoder {
             width: frame.width,
             channels: frame.channels,
         })
+    }
+
+    /// Numbers that a row keeps between its input and the outputs. The finest maps have their gradient beside
+    /// them.
+    pub fn kept(&self) -> Count {
+        let maps = |channels: usize, side: usize| Count::product(&[channels, side, side]);
+        maps(TOP, TOP_SIDE)
+            + maps(4 * BLOCK, CANVAS / 2)
+            + maps(5 * BLOCK, CANVAS)
+            + maps(self.channels, CANVAS)
     }
 
     /// `[rows, inputs]` to outputs `[rows, pixels]`.

@@ -9,7 +9,7 @@ use mnemora_kernels::{
     batch_norm::{batch_norm_leaky_relu, leaky_relu},
     conv::{conv2d, transposed_conv2d},
 };
-use mnemora_memory::Initializer;
+use mnemora_memory::{Count, Initializer};
 
 /// Spread of initial weights of DCGANs (Radford et al. 2016), and of the scales of their batch norms
 /// around 1.
@@ -78,7 +78,7 @@ impl Convolution {
     fn of_shape(shape: [usize; 4], outputs: usize, of: Kernel, init: &mut Initializer) -> Self {
         Self {
             weight: init.normal(shape, WEIGHT_STD),
-            bias: init.parameter(vec![0.0; outputs], [outputs]),
+            bias: init.constant([outputs], 0.0),
             stride: of.stride,
             padding: of.padding,
             transposed: false,
@@ -111,6 +111,12 @@ impl Block {
         let spread = init.normal([channels], WEIGHT_STD).val();
         norm.gamma = Param::from_tensor((spread + 1.0).detach());
         Self { convolution, norm }
+    }
+
+    /// Numbers that an image keeps, `side` pixels wide and high behind the convolution: maps before and behind
+    /// batch norm.
+    pub(super) fn kept(&self, side: usize) -> Count {
+        Count::product(&[2, self.convolution.bias.shape()[0], side, side])
     }
 
     /// With a leaky ReLU at the end.

@@ -18,7 +18,7 @@ use burn::{
     module::Module,
     tensor::{Tensor, module::max_pool2d, ops::MaxPoolOptions},
 };
-use mnemora_memory::Initializer;
+use mnemora_memory::{Count, Initializer};
 
 /// Keeps the side.
 const SAME: Kernel = Kernel {
@@ -77,6 +77,17 @@ impl Level {
         }
     }
 
+    /// Numbers that an image of `side` pixels keeps.
+    fn kept(&self, side: usize) -> Count {
+        self.blocks.iter().map(|block| block.kept(side)).sum()
+    }
+
+    /// Channels that come in.
+    fn inputs(&self) -> usize {
+        let first = self.blocks.first();
+        first.map_or(0, |block| block.convolution.weight.shape()[1])
+    }
+
     /// `[rows, inputs, side, side]` to `[rows, outputs, side, side]`.
     pub fn forward(&self, maps: Tensor<4>) -> Tensor<4> {
         let blocks = self.blocks.iter();
@@ -101,6 +112,18 @@ impl VggEncoder {
             levels,
             top: Block::new(top, init),
         }
+    }
+
+    /// Numbers that a frame of `side` pixels keeps; skips once more, as they are parted into steps.
+    pub fn kept(&self, side: usize) -> Count {
+        let levels = self.levels.iter().enumerate();
+        let levels = levels.map(|(level, blocks)| {
+            let side = side >> level;
+            let last = blocks.blocks.last();
+            let skip = last.map_or(Count::NONE, |block| block.kept(side));
+            blocks.kept(side) + skip
+        });
+        levels.sum::<Count>() + self.top.kept(1) * 2
     }
 
     /// Frames `[rows, channels, side, side]` to features `[rows, features]`, and the maps of all levels
@@ -146,6 +169,17 @@ impl VggDecoder {
             levels,
             output: Convolution::new([finest, outputs], SAME, init),
         }
+    }
+
+    /// Numbers that a row keeps, `side` pixels wide and high at the end: maps beside skips, and each block's.
+    pub fn kept(&self, side: usize) -> Count {
+        let count = self.levels.len();
+        let levels = self.levels.iter().enumerate();
+        let levels = levels.map(|(level, blocks)| {
+            let side = side >> (count - 1 - level);
+            blocks.kept(side) + Count::product(&[2, blocks.inputs(), side, side])
+        });
+        self.top.kept(side >> count) + levels.sum::<Count>()
     }
 
     /// Features `[rows, features]` and skips as the encoder gave them to `[rows, outputs, side, side]`.
