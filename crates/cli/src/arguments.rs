@@ -1,7 +1,7 @@
 //! What the command line says.
 
 use clap::{Args, Parser, Subcommand};
-use mnemora_lab::{DeviceName, Which};
+use mnemora_lab::{DeviceName, MemoryLimit, Which};
 use std::path::PathBuf;
 
 /// Generative temporal models with memory: train, look, compare.
@@ -17,6 +17,10 @@ pub struct Arguments {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+    /// Memory that may be taken, such as 8GB, or none for no limit; what is estimated to take more is
+    /// refused [default: what is free on the machine and left to the control group]
+    #[arg(long, value_name = "SIZE", global = true)]
+    pub ram: Option<MemoryLimit>,
 }
 
 /// What to do.
@@ -251,7 +255,7 @@ pub struct Train {
     pub replicas: Option<u64>,
     #[command(flatten)]
     pub on: On,
-    /// Say what would be trained, with parameter counts, and stop
+    /// Say what would be trained, with parameter counts and the memory it takes, and stop
     #[arg(long)]
     pub dry_run: bool,
     /// Print the evaluation as JSON

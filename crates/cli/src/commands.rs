@@ -304,7 +304,8 @@ fn train_command(arguments: &Train) -> Result<u8, LabError> {
                 .map(|(name, count)| (name.clone(), (*count).into()))
                 .collect();
             let all = serde_json::json!({
-                "experiment": plan.experiment, "parameters": parameters, "data": plan.data,
+                "experiment": plan.experiment, "parameters": parameters, "memory": plan.memory,
+                "data": plan.data,
             });
             say(to_json(&all))?;
             return Ok(0);
@@ -313,6 +314,7 @@ fn train_command(arguments: &Train) -> Result<u8, LabError> {
             say(format_args!("{name:10} {count:>10} parameters"))?;
         }
         say(format_args!("data       {}\n", one_line(&plan.data)))?;
+        say(format_args!("{}\n", plan.memory))?;
         say(plan.experiment.to_toml()?.trim_end())?;
         return Ok(0);
     }

@@ -39,6 +39,9 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(message) => return usage(&message),
     };
+    if let Some(limit) = arguments.ram {
+        mnemora_lab::limit_memory(limit);
+    }
     match commands::run(arguments.command) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {

@@ -1041,9 +1041,10 @@ impl Experiment {
             .iter()
             .filter(|(key, _)| !key.starts_with("training.") || key.ends_with(".batch"))
             .chain(&may_be_zero);
-        if let Some((key, value)) = sizes.find(|(_, value)| *value > LARGEST_SIZE) {
+        if let Some((key, value)) = sizes.find(|(key, value)| *value > largest_size(key)) {
             return Err(format!(
-                "{key} is {value}, it must be at most {LARGEST_SIZE}"
+                "{key} is {value}, it must be at most {}",
+                largest_size(key)
             ));
         }
         self.task.validate_programs()?;
@@ -1141,9 +1142,10 @@ impl Experiment {
             if size == 0 {
                 return Err(format!("{key} is 0, it must be at least 1"));
             }
-            if size > LARGEST_SIZE as i64 {
+            if size > largest_size(&key) as i64 {
                 return Err(format!(
-                    "{key} is {size}, it must be at most {LARGEST_SIZE}"
+                    "{key} is {size}, it must be at most {}",
+                    largest_size(&key)
                 ));
             }
         }
@@ -1199,9 +1201,10 @@ impl Experiment {
             if size == 0 && !MAY_BE_ZERO.contains(&key.as_str()) {
                 return Err(format!("{key} is 0, it must be at least 1"));
             }
-            if size > LARGEST_SIZE as i64 {
+            if size > largest_size(&key) as i64 {
                 return Err(format!(
-                    "{key} is {size}, it must be at most {LARGEST_SIZE}"
+                    "{key} is {size}, it must be at most {}",
+                    largest_size(&key)
                 ));
             }
         }
@@ -1256,6 +1259,17 @@ const MAY_BE_ZERO: [&str; 7] = [
 
 /// Sizes above it are slips of the keyboard.
 const LARGEST_SIZE: usize = 65_536;
+
+/// Layers and blocks above it are slips of the keyboard.
+const LARGEST_DEPTH: usize = 1_024;
+
+/// The largest that a size may be.
+fn largest_size(key: &str) -> usize {
+    match key.ends_with("layers") || key.ends_with("blocks") {
+        true => LARGEST_DEPTH,
+        false => LARGEST_SIZE,
+    }
+}
 
 /// More threads than any machine has cores for.
 const LARGEST_POOL: usize = 1_024;

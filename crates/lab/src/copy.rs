@@ -7,16 +7,17 @@ use crate::{
     curves::{bit_error_chart, held_out_series, training_series},
     evaluate::{data_stream, mean_and_stderr},
     learner::{Drawn, Learner, Shown, StepFailure, Updates},
+    memory_use::{Parts, Planned, Work, in_words, outline, sequences},
     picture::{HeatMap, Image, PictureError, heat_map},
     present::{Figures, attention_maps, charted, drawn, grid},
     run::Metrics,
-    weights::{Arrays, collect, host, parameter_count, restore},
+    weights::{Arrays, collect, host, parameters_of, restore},
 };
 use burn::{
     module::Module,
     tensor::{Device, Tensor, TensorData, activation},
 };
-use mnemora_memory::{AnyCore, Initializer};
+use mnemora_memory::{AnyCore, Count, Initializer};
 use mnemora_models::{Answers, SequenceModel};
 use mnemora_worlds::{CopyBatch, CopyTask, Stream};
 use std::{hint::black_box, ops::Range, path::Path};
@@ -71,6 +72,29 @@ fn answer_bits(batch: &CopyBatch) -> usize {
     (batch.time / 2 - 1) * batch.bits
 }
 
+/// What the experiment's model consists of, and how much memory its training takes.
+pub(crate) fn planned(experiment: &Experiment) -> Result<Planned, LabError> {
+    let model = experiment.sequence_config()?.init(&mut outline()?)?;
+    let (bits, time) = (experiment.task.bits, experiment.time());
+    let [learning, looking] = sequences(experiment, &model.footprint(), time);
+    let work = Work {
+        learning,
+        looking,
+        batches: Count::product(&[2 * bits + 3, time, experiment.training.batch]),
+        ..Work::default()
+    };
+    Ok(Planned::new(parts(&model), work))
+}
+
+/// Trainable numbers, whole model first.
+fn parts(model: &SequenceModel<AnyCore>) -> Parts {
+    vec![
+        ("model".into(), parameters_of(model)),
+        ("memory".into(), parameters_of(&model.core)),
+        ("output".into(), parameters_of(&model.output)),
+    ]
+}
+
 impl CopyLearner {
     /// A fresh one, its model on `device` and drawn from the experiment's seed.
     pub fn new(experiment: &Experiment, device: &Device) -> Result<Self, LabError> {
@@ -104,11 +128,11 @@ impl CopyLearner {
 
 impl Learner for CopyLearner {
     fn parameters(&self) -> Vec<(String, usize)> {
-        vec![
-            ("model".into(), parameter_count(&self.model)),
-            ("memory".into(), parameter_count(&self.model.core)),
-            ("output".into(), parameter_count(&self.model.output)),
-        ]
+        in_words(parts(&self.model))
+    }
+
+    fn planned(&self, experiment: &Experiment) -> Result<Planned, LabError> {
+        planned(experiment)
     }
 
     fn weights(&self) -> Arrays {

@@ -14,16 +14,19 @@ use crate::{
     curves::{frequency_chart, held_out_series, perplexity_chart, training_series, unroll_chart},
     evaluate::CHECKPOINT_EVALUATION,
     learner::{Drawn, Learner, Shown, StepFailure, Updates},
+    memory_use::{Parts, Planned, Work, in_words, outline, sequences},
     picture::Image,
     present::{Figures, charted, drawn, write_beside},
     run::Metrics,
-    weights::{Array, Arrays, collect, host, parameter_count, restore},
+    weights::{Array, Arrays, collect, host, parameters_of, restore},
 };
 use burn::{
     module::Module,
     tensor::{Device, Tensor, TensorData},
 };
-use mnemora_memory::{AnyCore, AnyCoreState, Bundle, Initializer, RecurrentCore, TensorMapper};
+use mnemora_memory::{
+    AnyCore, AnyCoreState, Bundle, Count, Initializer, RecurrentCore, TensorMapper,
+};
 use mnemora_models::{LanguageModel, WordDropout, WordSamples, Words};
 use mnemora_worlds::{Part, Stream, Text, TextBatch};
 use std::{hint::black_box, path::Path};
@@ -57,6 +60,67 @@ fn part_for(purpose: &str) -> Part {
     }
 }
 
+/// What the experiment's model of a text consists of, and how much memory its training takes.
+pub(crate) fn planned(experiment: &Experiment, text: &Text) -> Result<Planned, LabError> {
+    let vocabulary = text.vocabulary().len();
+    let config = experiment.language_config(vocabulary)?;
+    let model = config.init(&mut outline()?)?;
+    let (footprint, window) = (model.footprint(), experiment.task.window);
+    let batch = experiment.training.batch;
+    let [learning, passed] = sequences(experiment, &footprint, window);
+    let held_out = text.words(Part::Test).len();
+    let settings = &experiment.evaluation;
+    // Where lengths of the past are compared, many short stretches lie side by side; the shortest are many.
+    let compared = match usize::try_from(settings.batches)
+        .unwrap_or(usize::MAX)
+        .saturating_mul(window)
+    {
+        scored if scored < held_out.div_ceil(settings.batch) => scored,
+        _ => held_out,
+    };
+    let compared = compared
+        .min(settings.unroll_words)
+        .min(score::WORDS_AT_A_TIME);
+    let shortest = score::UNROLLS[0];
+    let stretches = footprint.looking(shortest) * compared.div_ceil(shortest);
+    let at_once = window.saturating_mul(settings.batch);
+    let looking = (passed + model.softmax_looked_at(at_once))
+        .max(stretches + model.softmax_looked_at(compared))
+        // What each held-out word costs.
+        + held_out * 6;
+    let words = batch.saturating_mul(window);
+    let softmax = model.softmax_kept(words, experiment.language.samples);
+    let all = Part::ALL.iter().map(|part| text.words(*part).len());
+    let work = Work {
+        learning: learning + softmax,
+        looking,
+        batches: Count::product(&[words, 6]),
+        // Four bytes a word, and the words of the vocabulary by number and by name.
+        data: Count::from(all.sum::<usize>()) * 4 + Count::product(&[vocabulary, 120]),
+    };
+    Ok(Planned::new(parts(&model), work))
+}
+
+/// Refuses a text that cannot be trained on, or scored.
+pub(crate) fn check(experiment: &Experiment, text: &Text) -> Result<(), LabError> {
+    let (batch, window) = (experiment.training.batch, experiment.task.window);
+    text.batch(Part::Train, 0, batch, window)?;
+    for part in [Part::Valid, Part::Test] {
+        text.unroll(part, 1, window).map(drop)?;
+    }
+    Ok(())
+}
+
+/// Trainable numbers, whole model first.
+fn parts(model: &LanguageModel<AnyCore>) -> Parts {
+    vec![
+        ("model".into(), parameters_of(model)),
+        ("memory".into(), parameters_of(&model.core)),
+        ("table".into(), Count::product(&model.embedding.dims())),
+        ("projection".into(), parameters_of(&model.projection)),
+    ]
+}
+
 impl LanguageLearner {
     /// A fresh one, its model on `device` and drawn from the experiment's seed.
     pub(crate) fn new(
@@ -65,11 +129,8 @@ impl LanguageLearner {
         device: &Device,
     ) -> Result<Self, LabError> {
         let (batch, window) = (experiment.training.batch, experiment.task.window);
-        // What cannot be trained on, or scored, is better known before there is a run.
-        text.batch(Part::Train, 0, batch, window)?;
-        for part in [Part::Valid, Part::Test] {
-            text.unroll(part, 1, window).map(drop)?;
-        }
+        // Better known before there is a run.
+        check(experiment, &text)?;
         let stream = Stream::new(experiment.seed, "parameters").at(0);
         let mut init = Initializer::new(stream, device.clone());
         let config = experiment.language_config(text.vocabulary().len())?;
@@ -170,15 +231,11 @@ impl TensorMapper for Load<'_> {
 
 impl Learner for LanguageLearner {
     fn parameters(&self) -> Vec<(String, usize)> {
-        let table = self.model.embedding.shape().num_elements();
-        let core = parameter_count(&self.model.core);
-        let projection = parameter_count(&self.model.projection);
-        vec![
-            ("model".into(), parameter_count(&self.model)),
-            ("memory".into(), core),
-            ("table".into(), table),
-            ("projection".into(), projection),
-        ]
+        in_words(parts(&self.model))
+    }
+
+    fn planned(&self, experiment: &Experiment) -> Result<Planned, LabError> {
+        planned(experiment, &self.text)
     }
 
     fn weights(&self) -> Arrays {

@@ -7,6 +7,7 @@ use crate::{
     checkpoint::HeldOut,
     config::Schedule,
     device::is_processor,
+    memory_use::Planned,
     online::{Belief, OnlineFilter},
     picture::Image,
     present::Figures,
@@ -24,6 +25,9 @@ use std::path::Path;
 pub trait Learner: Send {
     /// Trainable numbers, whole model first, then its parts by name.
     fn parameters(&self) -> Vec<(String, usize)>;
+
+    /// What a model of `experiment` on the learner's data would consist of, and how much memory it would take.
+    fn planned(&self, experiment: &Experiment) -> Result<Planned, LabError>;
 
     /// Parameters and running statistics.
     fn weights(&self) -> Arrays;

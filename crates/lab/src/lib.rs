@@ -6,6 +6,7 @@
 //! | `train.rs` | a training from start or checkpoint to report: start here |
 //! | `replicas.rs` | the same under several seeds |
 //! | `open.rs`, `device.rs` | data, task, model and threads of an experiment or a run; the device they are on |
+//! | `memory_use.rs` | how much memory all this takes, and whether there is as much |
 //! | `learner.rs`, `adam.rs` | what a training drives; one update and its optimiser |
 //! | `trainer.rs` | temporal VAEs on tasks of frames |
 //! | `recordings.rs` | models of recorded sequences: music, sound, clips, a user's own |
@@ -40,6 +41,7 @@ mod keys;
 mod language;
 mod learner;
 mod machine;
+mod memory_use;
 mod nth_farthest;
 mod online;
 mod open;
@@ -79,6 +81,7 @@ pub use experiments::{Shipped, load_experiment, shipped};
 pub use export::export;
 pub use language::{FrequencyScore, TextScore, UnrollScore};
 pub use learner::FilteredSequence;
+pub use memory_use::{MemoryLimit, MemoryUse, limit_memory};
 pub use mnemora_kernels::KERNELS_VARIABLE;
 pub use mnemora_memory::{CHECKS_VARIABLE, set_range_checks};
 pub use mnemora_worlds::{DATA_VARIABLE, npy};

@@ -11,16 +11,17 @@ use crate::{
     },
     evaluate::{data_stream, mean_and_stderr},
     learner::{Drawn, Learner, Shown, StepFailure, Updates},
+    memory_use::{Parts, Planned, Work, in_words, outline, sequences},
     picture::{HeatMap, Image, PictureError, heat_map},
     present::{Figures, attention_maps, charted, drawn, grid},
     run::Metrics,
-    weights::{Arrays, collect, host, parameter_count, restore},
+    weights::{Arrays, collect, host, parameters_of, restore},
 };
 use burn::{
     module::Module,
     tensor::{Device, Tensor, TensorData},
 };
-use mnemora_memory::{AnyCore, Initializer};
+use mnemora_memory::{AnyCore, Count, Initializer};
 use mnemora_models::{Classified, Classifier};
 use mnemora_worlds::{NthFarthest, NthFarthestBatch, Stream};
 use std::{hint::black_box, path::Path};
@@ -84,6 +85,31 @@ fn task(experiment: &Experiment) -> Result<NthFarthest, LabError> {
     Ok(NthFarthest::new(settings.vectors, settings.dimensions)?)
 }
 
+/// What the experiment's model consists of, and how much memory its training takes.
+pub(crate) fn planned(experiment: &Experiment) -> Result<Planned, LabError> {
+    let task = task(experiment)?;
+    let config = experiment.classifier_config(task.width(), task.classes())?;
+    let model = config.init(&mut outline()?)?;
+    let time = experiment.time();
+    let [learning, looking] = sequences(experiment, &model.footprint(time), time);
+    let work = Work {
+        learning,
+        looking,
+        batches: Count::product(&[task.width(), time, experiment.training.batch]) * 2,
+        ..Work::default()
+    };
+    Ok(Planned::new(parts(&model), work))
+}
+
+/// Trainable numbers, whole model first.
+fn parts(model: &Classifier<AnyCore>) -> Parts {
+    vec![
+        ("model".into(), parameters_of(model)),
+        ("memory".into(), parameters_of(&model.core)),
+        ("head".into(), parameters_of(&model.head)),
+    ]
+}
+
 impl NthFarthestLearner {
     /// A fresh one, its model on `device` and drawn from the experiment's seed.
     pub fn new(experiment: &Experiment, device: &Device) -> Result<Self, LabError> {
@@ -134,11 +160,11 @@ impl NthFarthestLearner {
 
 impl Learner for NthFarthestLearner {
     fn parameters(&self) -> Vec<(String, usize)> {
-        vec![
-            ("model".into(), parameter_count(&self.model)),
-            ("memory".into(), parameter_count(&self.model.core)),
-            ("head".into(), parameter_count(&self.model.head)),
-        ]
+        in_words(parts(&self.model))
+    }
+
+    fn planned(&self, experiment: &Experiment) -> Result<Planned, LabError> {
+        planned(experiment)
     }
 
     fn weights(&self) -> Arrays {

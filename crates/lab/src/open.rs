@@ -4,22 +4,24 @@ use crate::{
     Experiment, LabError,
     checkpoint::{self, State},
     config::{TaskKind, TaskName},
-    copy::CopyLearner,
-    device::light_device,
+    copy::{self, CopyLearner},
+    device::is_processor,
     evaluate::{EVALUATION, Evaluation},
     language::{self, LanguageLearner},
     learner::{FilteredSequence, Learner},
-    nth_farthest::NthFarthestLearner,
+    memory_use::{MemoryUse, Planned, check as check_memory, in_words},
+    nth_farthest::{self, NthFarthestLearner},
     online::OnlineFilter,
     present::write_png,
-    programs::ProgramLearner,
+    programs::{self, ProgramLearner},
     recordings::{self, Source},
     run::{Origin, read_experiment, read_origin},
     say::note,
-    trainer::{FrameLearner, task},
+    trainer::{self, FrameLearner, task},
 };
 use burn::tensor::Device;
-use mnemora_worlds::{DATA_VARIABLE, DataSet, Mnist, Omniglot, Task};
+use mnemora_memory::Count;
+use mnemora_worlds::{DATA_VARIABLE, DataSet, Mnist, Omniglot, Task, Text};
 use std::{io::ErrorKind, path::Path, sync::Arc};
 
 /// What an experiment would train, without training it.
@@ -29,6 +31,8 @@ pub struct Plan {
     pub experiment: Experiment,
     /// Trainable numbers, whole model first, then its parts by name.
     pub parameters: Vec<(String, usize)>,
+    /// What training it takes.
+    pub memory: MemoryUse,
     /// The data, in words.
     pub data: String,
 }
@@ -73,49 +77,125 @@ pub(crate) fn resolve_task(
     task(experiment, data)
 }
 
-/// The data of an experiment in words, and a fresh learner on `device`.
+/// What the sequences of an experiment are made from.
+enum Data {
+    /// Nothing but random numbers, in words.
+    Random(&'static str),
+    Images(Arc<DataSet>),
+    Recordings(Source),
+    Text(Text),
+}
+
+impl Data {
+    /// The data of an experiment; writes down which they are.
+    fn find(experiment: &mut Experiment, path: Option<&Path>) -> Result<Self, LabError> {
+        Ok(match experiment.task.name.kind() {
+            TaskKind::Copy => Self::Random("random bits"),
+            TaskKind::Classes => Self::Random("random vectors"),
+            TaskKind::Programs => Self::Random("random programs"),
+            TaskKind::Frames => Self::Images(resolve_data(experiment, path)?),
+            TaskKind::Recordings => Self::Recordings(Source::find(experiment, path)?),
+            TaskKind::Words => Self::Text(language::find(experiment, path)?),
+        })
+    }
+
+    fn words(&self) -> String {
+        match self {
+            Self::Random(words) => (*words).to_owned(),
+            Self::Images(data) => format!("{}: {}", data.name(), data.origin()),
+            Self::Recordings(source) => source.words(),
+            Self::Text(text) => language::words(text),
+        }
+    }
+
+    /// What is planned for the experiment, or for one that differs from it in a size.
+    fn planner<'a>(&'a self, experiment: &Experiment) -> Result<Planner<'a>, LabError> {
+        Ok(match self {
+            Self::Random(_) => match experiment.task.name.kind() {
+                TaskKind::Copy => Box::new(copy::planned),
+                TaskKind::Classes => Box::new(nth_farthest::planned),
+                _ => Box::new(programs::planned),
+            },
+            Self::Images(data) => Box::new(move |experiment| {
+                let task = task(experiment, data.clone())?;
+                trainer::planned(experiment, task.as_ref(), data)
+            }),
+            Self::Recordings(source) => Box::new(recordings::plan(experiment, source)?),
+            Self::Text(text) => Box::new(move |experiment| language::planned(experiment, text)),
+        })
+    }
+
+    /// Refuses data that a model cannot be trained on.
+    fn check(&self, experiment: &Experiment) -> Result<(), LabError> {
+        match self {
+            Self::Random(_) | Self::Images(_) => Ok(()),
+            Self::Recordings(source) => recordings::check(experiment, source),
+            Self::Text(text) => language::check(experiment, text),
+        }
+    }
+
+    fn learner(
+        self,
+        experiment: &Experiment,
+        device: &Device,
+    ) -> Result<Box<dyn Learner>, LabError> {
+        Ok(match self {
+            Self::Random(_) => match experiment.task.name.kind() {
+                TaskKind::Copy => Box::new(CopyLearner::new(experiment, device)?),
+                TaskKind::Classes => Box::new(NthFarthestLearner::new(experiment, device)?),
+                _ => Box::new(ProgramLearner::new(experiment, device)?),
+            },
+            Self::Images(data) => Box::new(FrameLearner::new(experiment, data, device)?),
+            Self::Recordings(source) => recordings::learner(experiment, source, device)?,
+            Self::Text(text) => Box::new(LanguageLearner::new(experiment, text, device)?),
+        })
+    }
+}
+
+/// What an experiment would train.
+type Planner<'a> = Box<dyn Fn(&Experiment) -> Result<Planned, LabError> + 'a>;
+
+/// The data of an experiment in words, and a fresh learner on `device`: an autodiff device if it is to learn.
+///
+/// # Errors
+/// There are no such data, the model is not for them, or it all takes more memory than there is.
 pub(crate) fn prepare(
     experiment: &mut Experiment,
     data: Option<&Path>,
     device: &Device,
 ) -> Result<(String, Box<dyn Learner>), LabError> {
-    if experiment.task.name == TaskName::Copy {
-        let learner = CopyLearner::new(experiment, device)?;
-        return Ok(("random bits".into(), Box::new(learner)));
-    }
-    if experiment.task.name == TaskName::NthFarthest {
-        let learner = NthFarthestLearner::new(experiment, device)?;
-        return Ok(("random vectors".into(), Box::new(learner)));
-    }
-    if experiment.task.name == TaskName::Programs {
-        let learner = ProgramLearner::new(experiment, device)?;
-        return Ok(("random programs".into(), Box::new(learner)));
-    }
-    if experiment.task.name.kind() == TaskKind::Recordings {
-        let source = Source::find(experiment, data)?;
-        let words = source.words();
-        return Ok((words, recordings::learner(experiment, source, device)?));
-    }
-    if experiment.task.name.kind() == TaskKind::Words {
-        let text = language::find(experiment, data)?;
-        let words = language::words(&text);
-        let learner = LanguageLearner::new(experiment, text, device)?;
-        return Ok((words, Box::new(learner)));
-    }
-    let data = resolve_data(experiment, data)?;
-    let words = format!("{}: {}", data.name(), data.origin());
-    let learner = FrameLearner::new(experiment, data, device)?;
-    Ok((words, Box::new(learner)))
+    // On a card the tensors have memory of their own, of which nothing is known here.
+    let taken = |memory: MemoryUse| match (is_processor(device), device.is_autodiff()) {
+        (true, true) => memory.total(),
+        (true, false) => memory.of_looking(),
+        (false, _) => memory.data + memory.batches + memory.checkpoint,
+    };
+    // Clips take as much as a key says.
+    check_memory(experiment, |experiment| {
+        let planned = recordings::planned_before_reading(experiment);
+        let planned = planned.and_then(Result::ok);
+        Ok(planned.map_or(Count::NONE, |planned| taken(planned.memory)))
+    })?;
+    let found = Data::find(experiment, data)?;
+    let planner = found.planner(experiment)?;
+    check_memory(experiment, |experiment| {
+        planner(experiment).map(|planned| taken(planned.memory))
+    })?;
+    drop(planner);
+    let words = found.words();
+    Ok((words, found.learner(experiment, device)?))
 }
 
-/// Says what would be trained.
+/// Says what would be trained. Nothing of it is made but the data.
 pub fn plan(mut experiment: Experiment, data: Option<&Path>) -> Result<Plan, LabError> {
-    let device = light_device()?.autodiff();
-    let (words, learner) = prepare(&mut experiment, data, &device)?;
+    let found = Data::find(&mut experiment, data)?;
+    found.check(&experiment)?;
+    let Planned { parameters, memory } = found.planner(&experiment)?(&experiment)?;
     Ok(Plan {
-        parameters: learner.parameters(),
+        parameters: in_words(parameters),
+        memory,
+        data: found.words(),
         experiment,
-        data: words,
     })
 }
 
@@ -290,6 +370,13 @@ pub fn open_to_filter(
     }
     use_threads(&experiment);
     let source = Source::Described(step);
+    if is_processor(device) {
+        let planner = recordings::plan(&experiment, &source)?;
+        check_memory(&experiment, |experiment| {
+            let memory = planner(experiment)?.memory;
+            Ok(memory.parameters + memory.checkpoint)
+        })?;
+    }
     let learner = recordings::learner(&experiment, source, device)?;
     with_weights(directory, which, experiment, learner)
 }
@@ -341,4 +428,97 @@ fn with_weights(
         learner,
         state: found.state,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{config::ModelName, device::light_device, load_experiment, shipped};
+
+    /// Compares what is planned with what is built, parameter for parameter; whether there were data.
+    fn compare(preset: &str, settings: &[String]) -> bool {
+        let mut experiment = load_experiment(preset, settings).unwrap();
+        let found = match Data::find(&mut experiment, None) {
+            Ok(found) => found,
+            Err(error) => {
+                let said = error.to_string();
+                assert!(said.contains("--data"), "{preset}: {said}");
+                return false;
+            }
+        };
+        let planned = found.planner(&experiment).unwrap()(&experiment).unwrap();
+        let device = light_device().unwrap();
+        let learner = found.learner(&experiment, &device.autodiff()).unwrap();
+        assert_eq!(planned.memory.parameters, planned.parameters[0].1 * 4);
+        let counted = in_words(planned.parameters);
+        assert_eq!(counted, learner.parameters(), "{preset} {settings:?}");
+        true
+    }
+
+    /// An outline has as many parameters as the model: for every experiment that comes with its data, with
+    /// every memory if it is small.
+    #[test]
+    fn what_is_planned_is_what_is_built() {
+        let mut compared = 0;
+        for preset in shipped() {
+            let experiment = preset.experiment(&[]).unwrap();
+            let small = preset.name.ends_with("-small") || preset.name == "copy";
+            let own = experiment.model.memory;
+            let memories = experiment.task.name.memories().iter();
+            let settings: Vec<Vec<String>> = match experiment.model.name {
+                ModelName::Gtmm => memories
+                    .filter(|memory| small || **memory == own)
+                    .map(|memory| vec![format!("model.memory={}", memory.as_str())])
+                    .collect(),
+                _ => vec![vec![]],
+            };
+            for settings in settings {
+                compared += usize::from(compare(preset.name, &settings));
+            }
+        }
+        assert!(compared >= 60, "{compared}");
+        for (preset, settings) in [
+            ("perfect-recall-small", &["model.visual=inception"][..]),
+            (
+                "perfect-recall-small",
+                &["filtering.strategy=iterative", "filtering.hidden=9"],
+            ),
+            (
+                "perfect-recall-small",
+                &[
+                    "model.prior_hidden=0",
+                    "model.memory=lru",
+                    "memory.lru.nearest=2",
+                ],
+            ),
+            ("jsb-chorales-small", &["model.name=vrnn"]),
+            (
+                "jsb-chorales-small",
+                &["model.name=gtmm", "model.memory=rmc"],
+            ),
+            (
+                "jsb-chorales-small",
+                &["network.srnn.smoothing=true", "filtering.strategy=direct"],
+            ),
+            (
+                "video-small",
+                &["network.svg.network=vgg", "network.svg.prior=fixed"],
+            ),
+            (
+                "nth-farthest-small",
+                &["memory.rmc.gates=none", "model.head_layers=0"],
+            ),
+            (
+                "copy",
+                &[
+                    "model.memory=dnc",
+                    "memory.dnc.controller=feed-forward",
+                    "memory.dnc.layers=3",
+                ],
+            ),
+        ] {
+            let settings: Vec<String> = settings.iter().map(|s| s.to_string()).collect();
+            assert!(compare(preset, &settings));
+        }
+    }
 }

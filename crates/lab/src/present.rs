@@ -13,6 +13,7 @@ use crate::{
     evaluate::generation,
     language,
     learner::{Drawn, Learner, Shown},
+    memory_use::{check_drawing, check_pictures},
     nth_farthest,
     open::resolve_task,
     picture::{
@@ -20,7 +21,7 @@ use crate::{
         map_overlay, sheet,
     },
     programs,
-    recordings::{Source, training_picture},
+    recordings::{self, Source, training_picture},
     report::{Content, Figure, Number, Report, html},
     run::{EVALUATION_FILE, REPORT_FILE, read_json, read_metrics, read_origin, write_atomically},
     strategy::AtWork,
@@ -28,7 +29,7 @@ use crate::{
     weights::host,
 };
 use mnemora_memory::Attention;
-use mnemora_worlds::{Batch, Split, Stream, Task};
+use mnemora_worlds::{Batch, Images, Split, Stream, Task};
 use std::{
     collections::BTreeMap,
     io::ErrorKind,
@@ -344,6 +345,14 @@ pub fn write_training_sequences(
     data: Option<&Path>,
     out: &Path,
 ) -> Result<(), LabError> {
+    let of_step = match experiment.task.name.kind() {
+        TaskKind::Frames => Images::SIZE,
+        TaskKind::Copy => 2 * experiment.task.bits + 3,
+        TaskKind::Classes => experiment.task.dimensions + 2 * experiment.task.vectors,
+        TaskKind::Programs | TaskKind::Words => 1,
+        TaskKind::Recordings => recordings::expected_numbers(&experiment),
+    };
+    check_pictures(&experiment, of_step)?;
     if experiment.task.name == TaskName::Copy {
         return write_picture(&copy::training_picture(&experiment)?, out);
     }
@@ -397,6 +406,8 @@ pub fn write_generated(
     out: &Path,
 ) -> Result<Option<String>, LabError> {
     let experiment = &trained.experiment;
+    let learner = trained.learner.as_ref();
+    check_drawing(learner, experiment, sequences, steps)?;
     let Drawn {
         picture,
         time,

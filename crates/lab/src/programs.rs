@@ -9,16 +9,17 @@ use crate::{
     curves::{admitted_chart, character_accuracy_chart, held_out_series, training_series},
     evaluate::{CHECKPOINT_EVALUATION, data_stream, mean_and_stderr},
     learner::{Drawn, Learner, Shown, StepFailure, Updates},
+    memory_use::{Parts, Planned, Work, in_words, outline, sequences},
     picture::{Image, Labelled, text_panel},
     present::{Figures, attention_maps, charted, drawn},
     run::Metrics,
-    weights::{Arrays, collect, host, parameter_count, restore},
+    weights::{Arrays, collect, host, parameters_of, restore},
 };
 use burn::{
     module::Module,
     tensor::{Device, Tensor},
 };
-use mnemora_memory::{AnyCore, Initializer};
+use mnemora_memory::{AnyCore, Count, Initializer};
 use mnemora_models::{DecoderInput, EncoderDecoder, PackedSymbols, Written, one_hot_targets};
 use mnemora_worlds::{
     Alphabet, Correct, Curriculum, Hardness, Part, ProgramBatch, Programs, Stream,
@@ -71,6 +72,36 @@ fn hardness(stage: usize, target: Hardness) -> Hardness {
     (1..stage).fold(Hardness::EASIEST, |hardness, _| {
         hardness.next(target).unwrap_or(target)
     })
+}
+
+/// What the experiment's model consists of, and how much memory its training takes: as if all programs and
+/// answers had the length of the longest.
+pub(crate) fn planned(experiment: &Experiment) -> Result<Planned, LabError> {
+    let config = experiment.encoder_decoder_config(Alphabet::SIZE)?;
+    let model = config.init(&mut outline()?)?;
+    let task = experiment.task.programs.task()?;
+    let (program, answer) = task.most_characters();
+    let [read, written] = model.footprints();
+    let [read_learning, read_looking] = sequences(experiment, &read, program);
+    let [learning, looking] = sequences(experiment, &written, answer);
+    let characters = program + answer;
+    let work = Work {
+        learning: read_learning + learning,
+        looking: read_looking + looking,
+        batches: Count::product(&[characters, 2, experiment.training.batch]),
+        ..Work::default()
+    };
+    Ok(Planned::new(parts(&model), work))
+}
+
+/// Trainable numbers, whole model first.
+fn parts(model: &EncoderDecoder<AnyCore>) -> Parts {
+    vec![
+        ("model".into(), parameters_of(model)),
+        ("encoder".into(), parameters_of(&model.encoder)),
+        ("decoder".into(), parameters_of(&model.decoder)),
+        ("head".into(), parameters_of(&model.head)),
+    ]
 }
 
 impl ProgramLearner {
@@ -177,12 +208,11 @@ fn with_end(mut answer: String, ended: bool) -> String {
 
 impl Learner for ProgramLearner {
     fn parameters(&self) -> Vec<(String, usize)> {
-        vec![
-            ("model".into(), parameter_count(&self.model)),
-            ("encoder".into(), parameter_count(&self.model.encoder)),
-            ("decoder".into(), parameter_count(&self.model.decoder)),
-            ("head".into(), parameter_count(&self.model.head)),
-        ]
+        in_words(parts(&self.model))
+    }
+
+    fn planned(&self, experiment: &Experiment) -> Result<Planned, LabError> {
+        planned(experiment)
     }
 
     fn weights(&self) -> Arrays {

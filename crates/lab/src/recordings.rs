@@ -11,25 +11,28 @@ pub(crate) use self::source::Source;
 use crate::{
     Evaluation, Experiment, LabError,
     adam::{Adam, ParameterGradients},
-    config::{Kind, LikelihoodName, ModelName, SvgNetworkName, SvgPriorName, SvgSkipsName},
+    config::{
+        Kind, LikelihoodName, ModelName, SvgNetworkName, SvgPriorName, SvgSkipsName, TaskName,
+    },
     evaluate::{CHECKPOINT_EVALUATION, EVALUATION},
     learner::{Drawn, FilteredSequence, Learner, Shown, StepFailure, Updates},
+    memory_use::{Parts, Planned, Work, filtered, in_words, outline},
     online::{Numbers, Observed, Online, OnlineFilter},
     picture::Image,
     present::Figures,
     run::Metrics,
     strategy::Strategy,
     trainer::{TERMS, terms},
-    weights::{Arrays, collect, parameter_count, restore},
+    weights::{Arrays, collect, parameters_of, restore},
 };
 use burn::{
     module::Module,
     tensor::{Device, Tensor, TensorData},
 };
-use mnemora_memory::Initializer;
+use mnemora_memory::{AnyMemory, Count, Initializer};
 use mnemora_models::{
-    FilteringModel, FrameShape, LikelihoodConfig, SrnnConfig, SvgConfig, SvgNetwork, SvgPrior,
-    SvgSkips, VrnnConfig,
+    FilteringModel, Footprint, FrameShape, Gtmm, LikelihoodConfig, Srnn, SrnnConfig, Svg,
+    SvgConfig, SvgNetwork, SvgPrior, SvgSkips, Vrnn, VrnnConfig,
 };
 use mnemora_worlds::{Part, Scale, SequenceBatch, Stream};
 use std::{hint::black_box, path::Path, sync::Arc};
@@ -46,6 +49,91 @@ pub struct RecordingLearner<M> {
     device: Device,
 }
 
+/// A model of recorded sequences, whichever the experiment has.
+// One value a model: the size of the largest variant costs nothing that matters.
+#[allow(clippy::large_enum_variant)]
+enum AnyModel {
+    Gtmm(Gtmm<AnyMemory>),
+    Vrnn(Vrnn),
+    Srnn(Srnn),
+    Svg(Svg),
+}
+
+/// What a model is told of its data.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    /// Dimensions of a step.
+    frame: FrameShape,
+    likelihood: LikelihoodConfig,
+    /// Held-out sequences.
+    held_out: usize,
+    /// Steps of the longest of them.
+    longest: usize,
+    /// Bytes of all recordings.
+    bytes: Count,
+}
+
+impl AnyModel {
+    /// The experiment's, with the parameters that `init` makes.
+    fn new(experiment: &Experiment, seen: &Seen, init: &mut Initializer) -> Result<Self, LabError> {
+        let (frame, likelihood) = (seen.frame, seen.likelihood);
+        let latent = experiment.model.latent;
+        let observation = frame.size();
+        Ok(match experiment.model.name {
+            ModelName::Gtmm => {
+                Self::Gtmm(experiment.model_config(frame, 0, likelihood)?.init(init)?)
+            }
+            ModelName::Vrnn => {
+                let sizes = &experiment.network.vrnn;
+                let config = VrnnConfig {
+                    observation,
+                    latent,
+                    hidden: sizes.hidden,
+                    layers: sizes.layers,
+                    observation_units: sizes.observation_units,
+                    latent_units: sizes.latent_units,
+                    likelihood,
+                };
+                Self::Vrnn(config.init(init)?)
+            }
+            ModelName::Srnn => {
+                let sizes = &experiment.network.srnn;
+                let config = SrnnConfig {
+                    observation,
+                    latent,
+                    hidden: sizes.hidden,
+                    units: sizes.units,
+                    layers: sizes.layers,
+                    decoder_layers: sizes.decoder_layers,
+                    smoothing: sizes.smoothing,
+                    likelihood,
+                };
+                Self::Srnn(config.init(init)?)
+            }
+            ModelName::Svg => Self::Svg(svg_config(experiment, frame, likelihood).init(init)?),
+        })
+    }
+
+    /// What learning from windows of `time` steps keeps.
+    fn footprint(&self, observation: usize, time: usize) -> Footprint {
+        match self {
+            Self::Gtmm(model) => model.footprint(observation, time),
+            Self::Vrnn(model) => model.footprint(observation),
+            Self::Srnn(model) => model.footprint(observation),
+            Self::Svg(model) => model.footprint(),
+        }
+    }
+
+    fn parameters(&self) -> Count {
+        match self {
+            Self::Gtmm(model) => parameters_of(model),
+            Self::Vrnn(model) => parameters_of(model),
+            Self::Srnn(model) => parameters_of(model),
+            Self::Svg(model) => parameters_of(model),
+        }
+    }
+}
+
 /// A fresh learner of the experiment's model, on `device`.
 pub(crate) fn learner(
     experiment: &Experiment,
@@ -54,62 +142,138 @@ pub(crate) fn learner(
 ) -> Result<Box<dyn Learner>, LabError> {
     let stream = Stream::new(experiment.seed, "parameters").at(0);
     let mut init = Initializer::new(stream, device.clone());
-    let shape = source.frame();
-    let frame = FrameShape {
-        channels: shape.channels,
-        height: shape.height,
-        width: shape.width,
-    };
-    let likelihood = source.likelihood(experiment)?;
-    let latent = experiment.model.latent;
-    let observation = frame.size();
-    Ok(match experiment.model.name {
-        ModelName::Gtmm => {
-            let config = experiment.model_config(frame, 0, likelihood)?;
-            let model = config.init(&mut init)?;
+    let seen = seen(experiment, &source)?;
+    Ok(match AnyModel::new(experiment, &seen, &mut init)? {
+        AnyModel::Gtmm(model) => {
             Box::new(RecordingLearner::new(experiment, source, model, device)?)
         }
-        ModelName::Vrnn => {
-            let sizes = &experiment.network.vrnn;
-            let config = VrnnConfig {
-                observation,
-                latent,
-                hidden: sizes.hidden,
-                layers: sizes.layers,
-                observation_units: sizes.observation_units,
-                latent_units: sizes.latent_units,
-                likelihood,
-            };
-            let model = config.init(&mut init)?;
+        AnyModel::Vrnn(model) => {
             Box::new(RecordingLearner::new(experiment, source, model, device)?)
         }
-        ModelName::Srnn => {
-            let sizes = &experiment.network.srnn;
-            let config = SrnnConfig {
-                observation,
-                latent,
-                hidden: sizes.hidden,
-                units: sizes.units,
-                layers: sizes.layers,
-                decoder_layers: sizes.decoder_layers,
-                smoothing: sizes.smoothing,
-                likelihood,
-            };
-            let model = config.init(&mut init)?;
+        AnyModel::Srnn(model) => {
             Box::new(RecordingLearner::new(experiment, source, model, device)?)
         }
-        ModelName::Svg => {
-            if source.kind() != Kind::Pixels {
-                return Err(LabError::Configuration(format!(
-                    "model.name is 'svg', which is for clips; {} has none",
-                    source.words()
-                )));
-            }
-            let config = svg_config(experiment, frame, likelihood);
-            let model = config.init(&mut init)?;
-            Box::new(RecordingLearner::new(experiment, source, model, device)?)
-        }
+        AnyModel::Svg(model) => Box::new(RecordingLearner::new(experiment, source, model, device)?),
     })
+}
+
+/// What the experiment's model is told of a source.
+///
+/// # Errors
+/// It is not for such data.
+fn seen(experiment: &Experiment, source: &Source) -> Result<Seen, LabError> {
+    if experiment.model.name == ModelName::Svg && source.kind() != Kind::Pixels {
+        return Err(LabError::Configuration(format!(
+            "model.name is 'svg', which is for clips; {} has none",
+            source.words()
+        )));
+    }
+    let shape = source.frame();
+    Ok(Seen {
+        frame: FrameShape {
+            channels: shape.channels,
+            height: shape.height,
+            width: shape.width,
+        },
+        likelihood: source.likelihood(experiment)?,
+        held_out: source.most_held_out(),
+        longest: source
+            .longest(experiment.task.window)
+            .max(experiment.task.window),
+        bytes: source.bytes(),
+    })
+}
+
+/// What the experiment's model of a source consists of, and how much memory its training takes; also of
+/// experiments that differ from it in a size.
+pub(crate) fn plan(
+    experiment: &Experiment,
+    source: &Source,
+) -> Result<impl Fn(&Experiment) -> Result<Planned, LabError> + use<>, LabError> {
+    let seen = seen(experiment, source)?;
+    let side = experiment.task.side;
+    Ok(move |experiment: &Experiment| {
+        let mut seen = seen;
+        if let Some(frame) = clip_frame(experiment)
+            && experiment.task.side != side
+        {
+            let share = Count::from(frame.size());
+            seen.bytes = (seen.bytes * share).divided_by(seen.frame.size());
+            seen.frame = frame;
+        }
+        planned(experiment, &seen)
+    })
+}
+
+/// The same before clips are read, whose frames are as large as the experiment says; `None` for other data.
+pub(crate) fn planned_before_reading(experiment: &Experiment) -> Option<Result<Planned, LabError>> {
+    let seen = Seen {
+        frame: clip_frame(experiment)?,
+        likelihood: experiment.likelihood_config(0.0, true),
+        held_out: usize::MAX,
+        longest: experiment.task.window,
+        bytes: Count::NONE,
+    };
+    Some(planned(experiment, &seen))
+}
+
+/// Numbers of a step as far as they are known before the data are read.
+pub(crate) fn expected_numbers(experiment: &Experiment) -> usize {
+    clip_frame(experiment).map_or(1, FrameShape::size)
+}
+
+/// What the frames of clips are made to be.
+fn clip_frame(experiment: &Experiment) -> Option<FrameShape> {
+    let channels = match experiment.task.name {
+        TaskName::Video if experiment.task.colour => 3,
+        TaskName::Video | TaskName::Kth => 1,
+        _ => return None,
+    };
+    let side = experiment.task.side;
+    Some(FrameShape {
+        channels,
+        height: side,
+        width: side,
+    })
+}
+
+/// Refuses recordings that cannot be trained on; of those that are not at hand nothing is known.
+pub(crate) fn check(experiment: &Experiment, source: &Source) -> Result<(), LabError> {
+    if !matches!(source, Source::Described(_)) {
+        let stream = Stream::new(experiment.seed, "data");
+        source.windows(&stream, 0, 1, experiment.task.window)?;
+    }
+    Ok(())
+}
+
+fn planned(experiment: &Experiment, seen: &Seen) -> Result<Planned, LabError> {
+    let model = AnyModel::new(experiment, seen, &mut outline()?)?;
+    let (numbers, window) = (seen.frame.size(), experiment.task.window);
+    let footprint = model.footprint(numbers, window);
+    let sizes = [experiment.model.latent, numbers, window];
+    // A batch of an evaluation holds no more than there are.
+    let mut scored = experiment.clone();
+    scored.evaluation.batch = scored.evaluation.batch.min(seen.held_out.max(1));
+    let ([learning, looking], inference) = filtered(&scored, &footprint, sizes, seen.longest)?;
+    let work = Work {
+        learning,
+        looking,
+        batches: Count::product(&[2, numbers, window, experiment.training.batch]),
+        data: seen.bytes,
+    };
+    Ok(Planned::new(parts(model.parameters(), inference), work))
+}
+
+/// Trainable numbers, whole model first; `inference` are those of an inference network.
+fn parts(own: Count, inference: Option<Count>) -> Parts {
+    match inference {
+        None => vec![("model".into(), own)],
+        Some(inference) => vec![
+            ("model".into(), own + inference),
+            ("generative".into(), own),
+            ("inference".into(), inference),
+        ],
+    }
 }
 
 fn svg_config(
@@ -155,10 +319,8 @@ impl<M: FilteringModel + Module> RecordingLearner<M> {
     ) -> Result<Self, LabError> {
         let observation = source.frame().size();
         let window = experiment.task.window;
-        // What cannot be trained on is better known before there is a run.
-        if !matches!(source, Source::Described(_)) {
-            source.windows(&Stream::new(experiment.seed, "data"), 0, 1, window)?;
-        }
+        // Better known before there is a run.
+        check(experiment, &source)?;
         Ok(Self {
             source: Arc::new(source),
             window,
@@ -206,15 +368,14 @@ where
     M::State: 'static,
 {
     fn parameters(&self) -> Vec<(String, usize)> {
-        let model = parameter_count(&self.model);
-        match self.strategy.parameters() {
-            None => vec![("model".into(), model)],
-            Some(inference) => vec![
-                ("model".into(), model + inference),
-                ("generative".into(), model),
-                ("inference".into(), inference),
-            ],
-        }
+        in_words(parts(
+            parameters_of(&self.model),
+            self.strategy.parameters(),
+        ))
+    }
+
+    fn planned(&self, experiment: &Experiment) -> Result<Planned, LabError> {
+        plan(experiment, &self.source)?(experiment)
     }
 
     fn weights(&self) -> Arrays {

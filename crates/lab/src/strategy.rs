@@ -7,18 +7,19 @@ use crate::{
     amortize::Amortizer,
     config::{FilteringSettings, StrategyName},
     learner::{StepFailure, learning_rate},
+    memory_use::outline,
     trainer::noise,
-    weights::{Array, Arrays, collect, parameter_count, restore},
+    weights::{Array, Arrays, collect, parameters_of, restore},
 };
 use burn::{
     module::Module,
     tensor::{Device, Tensor},
 };
-use mnemora_memory::{Bundle, Initializer};
+use mnemora_memory::{Bundle, Count, Initializer};
 use mnemora_models::{
-    Amortized, DiagonalGaussian, Filtered, FilteringModel, GradientSteps, Improver, InferenceNoise,
-    Inferred, IterativeConfig, IterativeNet, filter, filter_given, infer, infer_step,
-    inference::Belief,
+    Amortized, DiagonalGaussian, Filtered, FilteringModel, Footprint, GradientSteps, Improver,
+    InferenceNoise, Inferred, IterativeConfig, IterativeNet, filter, filter_given, infer,
+    infer_step, inference::Belief,
 };
 use mnemora_worlds::Stream;
 use std::path::Path;
@@ -54,12 +55,7 @@ impl Strategy {
         let amortizer = match settings.strategy {
             StrategyName::Direct | StrategyName::Gradient => None,
             StrategyName::Iterative => {
-                let config = IterativeConfig {
-                    latent,
-                    hidden: settings.hidden,
-                    observation: if settings.observe { observation } else { 0 },
-                    normalise_mean: settings.normalise_mean,
-                };
+                let config = net_config(&settings, latent, observation);
                 let stream = Stream::new(seed, "inference parameters").at(0);
                 let net = config.init(&mut Initializer::new(stream, device.clone()))?;
                 let mut amortizer = Amortizer::new(net, settings.iterations, 0.0);
@@ -77,9 +73,9 @@ impl Strategy {
     }
 
     /// Trainable numbers of the network, where there is one.
-    pub fn parameters(&self) -> Option<usize> {
+    pub fn parameters(&self) -> Option<Count> {
         let net = &self.amortizer.as_ref()?.net;
-        Some(parameter_count(net))
+        Some(parameters_of(net))
     }
 
     /// Adds what a checkpoint holds of the network.
@@ -220,6 +216,61 @@ impl Strategy {
             model,
             frozen,
         }
+    }
+}
+
+/// What finding beliefs by gradients takes, beside learning from them.
+pub(crate) struct PlannedStrategy {
+    /// Trainable numbers of the inference network, where there is one.
+    pub parameters: Option<Count>,
+    /// Numbers that finding the beliefs of one sequence takes.
+    pub looking: Count,
+    /// The same with what the network learns from.
+    pub learning: Count,
+}
+
+/// What an experiment's way takes for sequences of `time` steps, `observation` numbers each, of a model of
+/// `latent` latents.
+pub(crate) fn planned(
+    experiment: &Experiment,
+    footprint: &Footprint,
+    [latent, observation, time]: [usize; 3],
+) -> Result<PlannedStrategy, LabError> {
+    let settings = &experiment.filtering;
+    let net = match settings.strategy {
+        StrategyName::Direct => {
+            return Ok(PlannedStrategy {
+                parameters: None,
+                looking: Count::NONE,
+                learning: Count::NONE,
+            });
+        }
+        StrategyName::Gradient => None,
+        StrategyName::Iterative => {
+            Some(net_config(settings, latent, observation).init(&mut outline()?)?)
+        }
+    };
+    // An update of the network sees all beliefs since the last one.
+    let steps = if settings.online { 1 } else { time };
+    let rounds = Count::product(&[settings.iterations, steps]);
+    let learned = net.as_ref().map_or(Count::NONE, |net| net.kept() * rounds);
+    let energies = footprint.decoder * settings.samples * 2;
+    let draws = Count::product(&[settings.iterations + 2, settings.samples, 3 * time, latent]);
+    let beliefs = Count::product(&[10, time, latent]) + footprint.passing * time;
+    let looking = energies + draws + beliefs;
+    Ok(PlannedStrategy {
+        parameters: net.as_ref().map(parameters_of),
+        looking,
+        learning: looking + learned,
+    })
+}
+
+fn net_config(settings: &FilteringSettings, latent: usize, observation: usize) -> IterativeConfig {
+    IterativeConfig {
+        latent,
+        hidden: settings.hidden,
+        observation: if settings.observe { observation } else { 0 },
+        normalise_mean: settings.normalise_mean,
     }
 }
 

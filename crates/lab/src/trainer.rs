@@ -6,17 +6,18 @@ use crate::{
     config::{TaskName, TaskSettings},
     evaluate::evaluate,
     learner::{Drawn, Learner, Shown, StepFailure, Updates},
+    memory_use::{Parts, Planned, Work, filtered, in_words, outline},
     online::{Numbers, Observed, Online, OnlineFilter},
     present::{Figures, frame_figures, generated_picture},
     run::Metrics,
     strategy::Strategy,
-    weights::{Arrays, collect, parameter_count, restore},
+    weights::{Arrays, collect, parameters_of, restore},
 };
 use burn::{
     module::Module,
     tensor::{Device, Tensor, TensorData},
 };
-use mnemora_memory::{AnyMemory, Initializer};
+use mnemora_memory::{AnyMemory, Count, Initializer};
 use mnemora_models::{Filtered, FilteringModel, FrameShape, Gtmm, filter_by_segments};
 use mnemora_worlds::{
     Batch, DataSet, DynamicDependency, MnistMap, ParityRecall, PerfectRecall, Prefetch, Scale,
@@ -59,17 +60,29 @@ pub fn task(experiment: &Experiment, data: Arc<DataSet>) -> Result<Arc<dyn Task>
 
 /// A model with fresh parameters, drawn from the experiment's seed.
 pub fn model(experiment: &Experiment, task: &dyn Task, device: &Device) -> Result<Model, LabError> {
+    let stream = Stream::new(experiment.seed, "parameters").at(0);
+    model_of(
+        experiment,
+        task,
+        &mut Initializer::new(stream, device.clone()),
+    )
+}
+
+/// A model whose parameters `init` makes.
+fn model_of(
+    experiment: &Experiment,
+    task: &dyn Task,
+    init: &mut Initializer,
+) -> Result<Model, LabError> {
     let frame = task.frame();
     let frame = FrameShape {
         channels: frame.channels,
         height: frame.height,
         width: frame.width,
     };
-    let stream = Stream::new(experiment.seed, "parameters").at(0);
-    let mut init = Initializer::new(stream, device.clone());
     let likelihood = experiment.likelihood_config(0.0, true);
     let config = experiment.model_config(frame, task.condition_width(), likelihood)?;
-    Ok(config.init(&mut init)?)
+    Ok(config.init(init)?)
 }
 
 /// A batch on a device.
@@ -217,6 +230,46 @@ pub struct FrameLearner {
     batches: Option<Prefetch>,
 }
 
+/// What the experiment's model of a task consists of, and how much memory its training takes.
+pub(crate) fn planned(
+    experiment: &Experiment,
+    task: &dyn Task,
+    data: &DataSet,
+) -> Result<Planned, LabError> {
+    let model = model_of(experiment, task, &mut outline()?)?;
+    let (pixels, time) = (task.frame().size(), task.time());
+    let footprint = model.footprint(pixels, time);
+    let sizes = [model.latent_size(), pixels, time];
+    let ([learning, looking], inference) = filtered(experiment, &footprint, sizes, time)?;
+    let images = [Split::Train, Split::Test].map(|split| data.split(split).len());
+    let numbers = Count::product(&[pixels + task.condition_width() + 8, time]);
+    let work = Work {
+        learning,
+        // Sequences are generated, too, and lie there as they should be.
+        looking: looking + Count::product(&[6, pixels, time, experiment.evaluation.batch]),
+        // One in the making, and one that is learned from.
+        batches: numbers * (AHEAD + 2) * experiment.training.batch,
+        // A label and a place with each image.
+        data: Count::product(&[pixels + 10, images.iter().sum()]),
+    };
+    Ok(Planned::new(parts(&model, inference), work))
+}
+
+/// Trainable numbers, whole model first; `inference` are those of an inference network.
+fn parts(model: &Model, inference: Option<Count>) -> Parts {
+    let own = parameters_of(model);
+    let mut parts = vec![
+        ("model".into(), own + inference.unwrap_or(Count::NONE)),
+        ("memory".into(), parameters_of(&model.memory)),
+        ("encoder".into(), parameters_of(&model.encoder)),
+        ("posterior".into(), parameters_of(&model.posterior)),
+        ("prior".into(), parameters_of(&model.prior)),
+        ("decoder".into(), parameters_of(&model.decoder)),
+    ];
+    parts.extend(inference.map(|count| ("inference".to_owned(), count)));
+    parts
+}
+
 impl FrameLearner {
     /// A fresh one, its model on `device`.
     pub fn new(
@@ -253,19 +306,15 @@ impl FrameLearner {
 
 impl Learner for FrameLearner {
     fn parameters(&self) -> Vec<(String, usize)> {
-        let model = &self.trainer.model;
-        let inference = self.trainer.strategy.parameters();
-        let whole = parameter_count(model) + inference.unwrap_or(0);
-        let mut parts = vec![
-            ("model".into(), whole),
-            ("memory".into(), parameter_count(&model.memory)),
-            ("encoder".into(), parameter_count(&model.encoder)),
-            ("posterior".into(), parameter_count(&model.posterior)),
-            ("prior".into(), parameter_count(&model.prior)),
-            ("decoder".into(), parameter_count(&model.decoder)),
-        ];
-        parts.extend(inference.map(|count| ("inference".to_owned(), count)));
-        parts
+        in_words(parts(
+            &self.trainer.model,
+            self.trainer.strategy.parameters(),
+        ))
+    }
+
+    fn planned(&self, experiment: &Experiment) -> Result<Planned, LabError> {
+        let task = task(experiment, self.data.clone())?;
+        planned(experiment, task.as_ref(), &self.data)
     }
 
     fn weights(&self) -> Arrays {

@@ -5,6 +5,7 @@ use burn::{
     module::{Module, ModuleMapper, ModuleVisitor, Param},
     tensor::{Tensor, TensorData},
 };
+use mnemora_memory::Count;
 use safetensors::{Dtype, SafeTensors, View};
 use std::{borrow::Cow, collections::BTreeMap, path::Path};
 
@@ -31,9 +32,19 @@ pub fn collect<M: Module>(module: &M) -> Arrays {
 
 /// Trainable numbers in a module: running statistics are not counted.
 pub fn parameter_count<M: Module>(module: &M) -> usize {
-    let mut counter = Counter(0);
+    in_a_word(parameters_of(module))
+}
+
+/// The same where it may be more than a machine word holds.
+pub(crate) fn parameters_of<M: Module>(module: &M) -> Count {
+    let mut counter = Counter(Count::NONE);
     module.visit(&mut counter);
     counter.0
+}
+
+/// A count as far as a machine word holds it.
+pub(crate) fn in_a_word(count: Count) -> usize {
+    usize::try_from(count.get()).unwrap_or(usize::MAX)
 }
 
 /// Puts arrays into the module's parameters. All must be there and fit, and none may be left.
@@ -169,12 +180,12 @@ impl ModuleVisitor for Collector {
     }
 }
 
-struct Counter(usize);
+struct Counter(Count);
 
 impl ModuleVisitor for Counter {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         if param.is_require_grad() {
-            self.0 += param.shape().num_elements();
+            self.0 = self.0 + Count::product(&param.dims());
         }
     }
 }

@@ -8,7 +8,10 @@ use mnemora_worlds::{Frequency, Part, Text, TextBatch};
 use serde::{Deserialize, Serialize};
 
 /// Lengths of the past that are compared, in words (SUPPLEMENT 5.5, for figure 12 of Santoro et al. 2018).
-const UNROLLS: [usize; 7] = [10, 25, 50, 100, 250, 500, 1000];
+pub(super) const UNROLLS: [usize; 7] = [10, 25, 50, 100, 250, 500, 1000];
+
+/// Words that are worked on at a time where lengths of the past are compared.
+pub(super) const WORDS_AT_A_TIME: usize = 1 << 14;
 
 /// What a language model makes of a held-out text.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -191,8 +194,6 @@ fn compare_unrolls(
     full: &[Option<f64>],
     score: &mut TextScore,
 ) -> Result<(), LabError> {
-    /// Words that are worked on at a time.
-    const WORDS: usize = 1 << 14;
     let count = full.len();
     let lengths = UNROLLS.into_iter().filter(|length| *length < count);
     let lengths: Vec<usize> = lengths.collect();
@@ -201,7 +202,7 @@ fn compare_unrolls(
     }
     let without_break = mean_nats(full.iter().filter_map(|nats| *nats)).exp();
     for length in lengths {
-        let side_by_side = (WORDS / length).max(16);
+        let side_by_side = (WORDS_AT_A_TIME / length).max(16);
         let mut nats = Vec::with_capacity(count);
         for window in text.stretches(part, count, side_by_side, length)? {
             let words = upload(&window, model);

@@ -4,11 +4,12 @@ use crate::{
     Experiment, LabError,
     config::{Kind, LikelihoodName, StepSettings, TaskName, TaskSettings},
 };
+use mnemora_memory::Count;
 use mnemora_models::LikelihoodConfig;
 use mnemora_worlds::{
-    Corpus, DATA_VARIABLE, DataSet, Draw, FrameSettings, FrameShape, KthSplit, MidiSettings, Mnist,
-    MovingDigits, Music, Origin, Own, Part, PianoRolls, Recording, Scale, SequenceBatch, Speech,
-    SpeechSet, Split, Stream, Values, Video,
+    Corpus, DATA_VARIABLE, DataSet, Draw, FrameSettings, FrameShape, Images, KthSplit,
+    MidiSettings, Mnist, MovingDigits, Music, Origin, Own, Part, PianoRolls, Recording, Scale,
+    SequenceBatch, Speech, SpeechSet, Split, Stream, Values, Video,
 };
 use std::{
     path::{Path, PathBuf},
@@ -356,6 +357,42 @@ impl Source {
             Self::MovingDigits { .. } => window,
             Self::Described(_) => 0,
         }
+    }
+
+    /// Recordings of the larger held-out part.
+    pub fn most_held_out(&self) -> usize {
+        let counts = [Part::Valid, Part::Test].map(|part| self.count(part));
+        counts.into_iter().max().unwrap_or(0)
+    }
+
+    /// Steps of the longest held-out recording; `window` of clips that are made.
+    pub fn longest(&self, window: usize) -> usize {
+        let held_out = [Part::Valid, Part::Test].into_iter();
+        let rows = held_out.flat_map(|part| (0..self.count(part)).map(move |row| (part, row)));
+        let steps = rows.map(|(part, row)| self.steps(part, row, window));
+        steps.max().unwrap_or(window)
+    }
+
+    /// Bytes of all recordings as they are kept.
+    pub fn bytes(&self) -> Count {
+        let corpus = match self {
+            Self::Corpus(corpus) => corpus,
+            Self::MovingDigits { data, .. } => {
+                let images = [Split::Train, Split::Test].map(|split| data.split(split).len());
+                return Count::product(&[Images::SIZE, images.iter().sum()]);
+            }
+            Self::Described(_) => return Count::NONE,
+        };
+        let recordings = Part::ALL
+            .into_iter()
+            .flat_map(|part| corpus.recordings(part));
+        let bytes = recordings.map(|recording| match &recording.values {
+            Values::Notes(chords) => Count::product(&[16, chords.len()]),
+            Values::Samples(samples) => Count::product(&[2, samples.len()]),
+            Values::Pixels(pixels) => Count::from(pixels.len()),
+            Values::Numbers(numbers) => Count::product(&[4, numbers.len()]),
+        });
+        bytes.sum()
     }
 
     /// Whole recordings of a part, by their numbers.
