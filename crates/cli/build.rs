@@ -10,7 +10,9 @@ fn git(arguments: &[&str]) -> Option<String> {
 
 fn main() {
     let commit = git(&["rev-parse", "--short=12", "HEAD"]);
-    let changed = git(&["status", "--porcelain", "--untracked-files=no"])
+    // Without the locks, as otherwise a look at the index writes it, and this script would run again.
+    let status = ["status", "--porcelain", "--untracked-files=no"];
+    let changed = git(&[&["--no-optional-locks"], &status[..]].concat())
         .is_some_and(|changes| !changes.is_empty());
     let commit = match commit {
         None => "unknown".to_owned(),
