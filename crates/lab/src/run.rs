@@ -451,7 +451,9 @@ impl Run {
             return Ok(());
         }
         Err(LabError::Configuration(format!(
-            "{} was edited after the run was begun, so that it would not be the same run: take the change              back (--set changes keys of training and of evaluation, --data the folder of the data), or              train it anew under another --out",
+            "{} was edited after the run was begun, so that it would not be the same run: take the change \
+             back (--set changes keys of training and of evaluation, --data the folder of the data), or \
+             train it anew under another --out",
             self.directory.join(EXPERIMENT_FILE).display()
         )))
     }
