@@ -37,6 +37,10 @@ const AHEAD: usize = 64;
 const NPY: &[u8] = b"\x93NUMPY";
 /// How an archive does, as `.npz` is one.
 const ZIP: &[u8] = b"PK\x03\x04";
+/// Bytes of a line; one of two hundred thousand numbers has two million.
+const LONGEST_LINE: u64 = 1 << 28;
+/// Bytes of an array.
+const LARGEST_ARRAY: u64 = 1 << 33;
 /// What may come before a text in UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -105,12 +109,19 @@ fn lines_of_standard_input() -> Receiver<Result<Vec<u8>, LabError>> {
         loop {
             let mut line = Vec::new();
             let array = input.fill_buf().is_ok_and(|bytes| bytes.starts_with(NPY));
+            // One byte more shows that there are too many.
+            let most = if array { LARGEST_ARRAY } else { LONGEST_LINE };
+            let mut bounded = input.by_ref().take(most + 1);
             let read = match array {
-                true => input.read_to_end(&mut line),
-                false => input.read_until(b'\n', &mut line),
+                true => bounded.read_to_end(&mut line),
+                false => bounded.read_until(b'\n', &mut line),
             };
             let message = match read {
                 Ok(0) => break,
+                Ok(length) if length as u64 > most => Err(LabError::Configuration(format!(
+                    "standard input: {} of over {most} bytes",
+                    if array { "an array" } else { "a line" }
+                ))),
                 Ok(_) => Ok(line),
                 Err(error) => Err(failed(error)),
             };

@@ -909,3 +909,72 @@ fn finished_run_is_as_the_tests_suppose() {
     let state = read_json(&checkpoint_file(&run, 4, "state.json"));
     assert_eq!(state["step"], 4);
 }
+
+/// A training on a user's own data.
+fn train_own(data: &Path, task: &str, folder: &Path) -> Command {
+    let mut command = mnemora(["train", "jsb-chorales", "--out"]);
+    command.arg(folder.join("run")).arg("--data").arg(data);
+    with_settings(
+        command,
+        &[&format!("task.name={task}"), "model.likelihood=normal"],
+    )
+}
+
+/// Each of these waited for ever, or filled the memory.
+#[cfg(unix)]
+#[test]
+fn pipes_devices_and_endless_links_as_data() {
+    use std::os::unix::fs::symlink;
+    let folder = empty_folder();
+    let at = |name: &str| folder.path().join(name);
+    let pipe = at("pipe.npz");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("mkfifo is there").success());
+    symlink("/dev/zero", at("zeros.csv")).expect("a link is made");
+    symlink("/dev/zero", at("zeros.toml")).expect("a link is made");
+    symlink("endless.wav", at("endless.wav")).expect("a link is made");
+    fs::create_dir(at("recordings")).expect("a folder is made");
+    symlink("/dev/zero", at("recordings/zeros.wav")).expect("a link is made");
+    for (data, task, wanted) in [
+        ("pipe.npz", "own", "it is a named pipe, not a regular file"),
+        ("zeros.csv", "own", "it is a device, not a regular file"),
+        ("recordings", "recordings", "zeros.wav: it is a device"),
+        ("endless.wav", "recordings", "endless.wav does not exist"),
+    ] {
+        let message = refuse(train_own(&at(data), task, folder.path()));
+        assert_says(&message, &[data, wanted]);
+    }
+    let mut command = mnemora(["train"]);
+    command.arg(at("zeros.toml"));
+    assert_says(&refuse(command), &["zeros.toml: it is a device"]);
+}
+
+#[test]
+fn data_beyond_the_bounds_name_the_key() {
+    let folder = empty_folder();
+    let songs = folder.path().join("songs.json.gz");
+    let list = "[60],".repeat(200_000);
+    let json = format!("{{\"train\": [[{list}[60]]], \"valid\": [], \"test\": []}}");
+    write_gz(&songs, json.as_bytes());
+    assert!(fs::metadata(&songs).expect("it was written").len() < 20_000);
+    let train = |setting: &str| {
+        let command = train_own(&songs, "midi", folder.path());
+        refuse(with_settings(command, &[setting]))
+    };
+    // What is packed takes 1,000,000 bytes as text, and three times as many as notes.
+    assert_says(
+        &train("data.max_unpacked_bytes=3000000"),
+        &[
+            "songs.json.gz: unpacks to over 3000000 bytes",
+            "raise data.max_unpacked_bytes",
+        ],
+    );
+    assert_says(
+        &train("data.max_bytes=1000"),
+        &[
+            "songs.json.gz: with its ",
+            "over 1000 are read",
+            "raise data.max_bytes",
+        ],
+    );
+}

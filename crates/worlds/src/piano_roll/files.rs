@@ -148,6 +148,21 @@ mod tests {
         assert!(refused(r#"{"train": [], "valid": []}"#).starts_with("has no list \"test\""));
         assert!(refused(r#"{"train": [], "valid": [], "test": []}"#).starts_with("holds no songs"));
         assert!(refused("{").starts_with("not sound JSON: "));
+        assert_eq!(
+            refused(r#"{"train": [["x"]], "valid": [], "test": []}"#),
+            "train song 0: step 0: not a list of notes"
+        );
+        assert_eq!(
+            refused(r#"{"train": [[["x"]]], "valid": [], "test": []}"#),
+            "train song 0: step 0: a note that is not a number"
+        );
+        let long = "[],".repeat(1_000_000);
+        assert_eq!(
+            refused(&format!(
+                r#"{{"train": [[[60]], [{long}[]]], "valid": [], "test": []}}"#
+            )),
+            "train song 1: over 1000000 steps long"
+        );
         fs::write(&path, [0x1f, 0x8b, 8, 0, 1]).unwrap();
         let error = open(&path).unwrap_err();
         assert!(error.to_string().contains("damaged gzip data"), "{error}");

@@ -7,6 +7,7 @@ use std::io::{self, Read};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::files::SONG;
+use super::midi::LONGEST;
 use super::{Roll, Songs, bit, out_of_range};
 use crate::corpus::{Part, Parts};
 use crate::files::Room;
@@ -179,7 +180,7 @@ impl<'de> Visitor<'de> for List<'_> {
         let List(reading, part) = self;
         for number in 0.. {
             reading.place = Place::Song(part, number);
-            let Some(steps) = list.next_element_seed(Song(reading, part, number))? else {
+            let Some(mut steps) = list.next_element_seed(Song(reading, part, number))? else {
                 break;
             };
             reading.place = Place::Song(part, number);
@@ -190,6 +191,7 @@ impl<'de> Visitor<'de> for List<'_> {
                 )));
             }
             reading.take(SONG)?;
+            steps.shrink_to_fit();
             let song = (format!("{part} {number}"), Roll { steps });
             reading.songs.get_mut(part).push(song);
         }
@@ -225,6 +227,10 @@ impl<'de> Visitor<'de> for Song<'_> {
             };
             reading.take(size_of_val(&chord))?;
             steps.push(chord);
+            if steps.len() as u64 > LONGEST {
+                let place = Place::Song(part, number);
+                return Err(reading.stop(format!("{place}: over {LONGEST} steps long")));
+            }
         }
     }
 }

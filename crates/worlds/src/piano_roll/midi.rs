@@ -14,7 +14,7 @@ use crate::folder::unusable;
 use crate::{Error, Limits};
 
 /// Most steps of a song: far beyond any, well within what memory can hold.
-const LONGEST: u64 = 1_000_000;
+pub(super) const LONGEST: u64 = 1_000_000;
 /// The channel of percussion (from 0), where numbers stand for instruments, not notes.
 const PERCUSSION: u8 = 9;
 /// Ticks of a written step.
