@@ -11,5 +11,5 @@ cd "$(dirname "$0")/.."
 export MNEMORA_FUZZ_SECONDS=${1:-60}
 export MNEMORA_FUZZ_START=${2:-$(date +%s)}
 echo "fuzz: $MNEMORA_FUZZ_SECONDS seconds a reader, start $MNEMORA_FUZZ_START"
-cargo test --release --workspace --test fuzz -- --nocapture --test-threads="$(nproc)" |
+cargo test --release --workspace --test fuzz -- --nocapture --test-threads="$(nproc)" 2>&1 |
     grep -E --line-buffered ' files, |^test result|panicked|, case |, seed '

@@ -16,8 +16,27 @@ use crate::{Error, Stream};
 pub(crate) fn unusable(file: &Path, problem: impl Into<String>) -> Error {
     Error::Unusable {
         file: file.display().to_string(),
-        problem: problem.into(),
+        problem: one_line(&problem.into()),
     }
+}
+
+/// A text with its control characters spelled out, and cut where it is endless: a name that a file gives may
+/// hold ends of lines and orders to a terminal, or be as long as the file.
+pub(crate) fn one_line(text: &str) -> String {
+    const LONGEST: usize = 1000;
+    let mut line = String::new();
+    for character in text.chars() {
+        if line.len() > LONGEST {
+            line.push_str("...");
+            break;
+        }
+        if character.is_control() {
+            line.extend(character.escape_default());
+        } else {
+            line.push(character);
+        }
+    }
+    line
 }
 
 pub(crate) fn refused(file: &Path, cause: std::io::Error) -> Error {
@@ -215,6 +234,13 @@ pub(crate) fn hold_out<T>(items: Vec<T>, count: usize) -> (Vec<T>, Vec<T>) {
 mod tests {
     use super::*;
     use crate::Limits;
+
+    #[test]
+    fn what_a_file_says_is_one_line_of_some_length() {
+        assert_eq!(one_line("à\n\u{1b}[2Jb"), "à\\n\\u{1b}[2Jb");
+        let line = one_line(&"x".repeat(1 << 20));
+        assert!(line.len() < 1010 && line.ends_with("x..."));
+    }
 
     #[test]
     fn numbers_in_names_are_ordered_as_numbers() {

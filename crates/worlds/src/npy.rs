@@ -8,7 +8,7 @@ use std::path::Path;
 use zip::ZipArchive;
 
 use crate::files::{Files, Room, beyond};
-use crate::folder::{self, natural_order, unusable};
+use crate::folder::{self, natural_order, one_line, unusable};
 use crate::{Error, Limits};
 
 /// An array, row-major.
@@ -177,7 +177,7 @@ fn archive(
         let read = room.bound(entry).read_to_end(&mut bytes);
         read.map_err(|cause| match beyond(&cause) {
             Some(problem) => unusable(path, format!("{name}: {problem}")),
-            None => damaged(format!("{full_name}: {cause}")),
+            None => damaged(one_line(&format!("{full_name}: {cause}"))),
         })?;
         let array = Array::decode_within(&bytes, room);
         let array = array.map_err(|problem| unusable(path, format!("{name}: {problem}")))?;

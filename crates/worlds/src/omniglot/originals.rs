@@ -10,7 +10,7 @@ use zip::ZipArchive;
 
 use super::{Alphabet, Character, Drawing, Omniglot, PACKED};
 use crate::files::Files;
-use crate::folder::unusable;
+use crate::folder::{one_line, unusable};
 use crate::{Error, Images};
 
 /// Pixel rows and columns of an original drawing.
@@ -83,7 +83,7 @@ impl Found {
             let entry = archive
                 .by_index(index)
                 .map_err(|cause| damaged(cause.to_string()))?;
-            let entry_name = entry.name().to_owned();
+            let entry_name = one_line(entry.name());
             let levels: Vec<&str> = entry_name.trim_end_matches('/').split('/').collect();
             let [top, alphabet, below @ ..] = &levels[..] else {
                 continue;

@@ -186,6 +186,10 @@ mod tests {
             "line 3: sequence a is in split \"test\" and before in \"train\""
         );
         assert!(refused("sequence,split,x\na,some,0\n").contains("in split \"some\""));
+        assert_eq!(
+            refused("sequence,t,x\n\"a\nb\",1,0\n\"a\nb\",1,0\n"),
+            "line 4: time 1 of sequence a\\nb comes after 1; sort its rows by time"
+        );
         let error = open("x.csv", &[0xff, 0xfe, 0]).unwrap_err();
         assert!(error.starts_with("not a text in UTF-8"), "{error}");
     }
