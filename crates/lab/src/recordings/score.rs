@@ -76,14 +76,7 @@ pub(super) fn evaluate<M: FilteringModel + Module>(
             });
         }
         if count > 0 {
-            particles.add(
-                at_work,
-                &batch,
-                observations,
-                count,
-                &particle_samples,
-                index,
-            );
+            particles.add(at_work, &batch, observations, count, &particle_samples);
         }
     }
     Ok(summary(step, part, &scores, rounds, particles))
@@ -105,6 +98,8 @@ impl Score {
 /// Sums over recordings.
 #[derive(Default)]
 struct Particles {
+    /// Recordings so far: the number of the next one's draws.
+    recordings: u64,
     particles: usize,
     steps: usize,
     importance: f64,
@@ -122,7 +117,6 @@ impl Particles {
         observations: Tensor<3>,
         particles: usize,
         samples: &Stream,
-        index: u64,
     ) {
         let model = at_work.working_model();
         let device = model.devices().remove(0);
@@ -136,7 +130,8 @@ impl Particles {
                 true => Tensor::from_inner(own),
                 false => own,
             };
-            let draw = index * batch.batch as u64 + row as u64;
+            let draw = self.recordings;
+            self.recordings += 1;
             let bound = |resampling| {
                 let shape = [*steps, particles, model.latent_size()];
                 particle_bound(
@@ -211,6 +206,56 @@ fn summary(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{evaluate::EVALUATION, load_experiment, recordings::learner};
+    use burn::tensor::Device;
+
+    /// The draws of a recording are its own: five of them by batches of two, the last one smaller.
+    #[test]
+    fn particles_do_not_depend_on_batches() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = folder.path().join("waves.csv");
+        let mut rows = String::from("sequence,split,x,y\n");
+        for number in 0..8 {
+            let part = if number < 3 { "train" } else { "test" };
+            for t in 0..6 {
+                let x = f64::from(t + number).sin();
+                rows.push_str(&format!("{number},{part},{x},{t}\n"));
+            }
+        }
+        std::fs::write(&table, rows).unwrap();
+        let bounds = |batch: usize| {
+            let batch = format!("evaluation.batch={batch}");
+            let overrides = [
+                "task.name=own",
+                "task.window=4",
+                "filtering.strategy=direct",
+                "model.name=srnn",
+                "model.likelihood=normal",
+                "model.latent=3",
+                "network.srnn.hidden=6",
+                "network.srnn.units=5",
+                "evaluation.particles=4",
+                batch.as_str(),
+            ];
+            let overrides = overrides.map(str::to_owned);
+            let mut experiment = load_experiment("jsb-chorales-small", &overrides).unwrap();
+            let source = Source::find(&mut experiment, Some(&table)).unwrap();
+            let learner = learner(&experiment, source, &Device::default()).unwrap();
+            let found = learner.evaluate(&experiment, 0, 100, EVALUATION).unwrap();
+            let found = found.recordings.unwrap();
+            assert_eq!(found.steps, 30);
+            [found.importance_weighted, found.particle_filter].map(Option::unwrap)
+        };
+        let alone = bounds(1);
+        for batch in [2, 3, 5] {
+            for (found, expected) in bounds(batch).into_iter().zip(alone) {
+                assert!(
+                    (found - expected).abs() < 1e-6 * expected.abs(),
+                    "by {batch}: {found} {expected}"
+                );
+            }
+        }
+    }
 
     #[test]
     fn a_step_of_a_long_recording_counts_as_one_of_a_short_one() {
