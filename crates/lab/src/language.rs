@@ -22,7 +22,7 @@ use crate::{
 };
 use burn::{
     module::Module,
-    tensor::{Device, Tensor, TensorData},
+    tensor::{Bool, Device, Int, Tensor, TensorData},
 };
 use mnemora_memory::{
     AnyCore, AnyCoreState, Bundle, Count, Initializer, RecurrentCore, TensorMapper,
@@ -42,7 +42,7 @@ pub struct LanguageLearner {
     text: Text,
     /// On an autodiff device if it is to learn.
     model: LanguageModel<AnyCore>,
-    /// The state in which the last window ended, where it is carried.
+    /// The state in which the window of the last update ended, where it is carried.
     carried: Option<AnyCoreState>,
     carries: bool,
     /// Streams of a training batch, and words of a window.
@@ -189,42 +189,92 @@ fn dropout(experiment: &Experiment, step: u64, rows: usize, device: &Device) -> 
     }
 }
 
-/// Writes a state's tensors down, in the order of a visit.
-struct Save(Arrays);
+/// Writes a state's tensors down, in the order of a visit: numbers under one count, indices under another.
+#[derive(Default)]
+struct Save {
+    arrays: Arrays,
+    numbers: usize,
+    indices: usize,
+}
+
+impl Save {
+    fn insert(&mut self, name: String, shape: &[usize], values: Vec<f32>) {
+        let shape = shape.to_vec();
+        self.arrays.insert(name, Array { shape, values });
+    }
+}
 
 impl TensorMapper for Save {
     fn float<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
-        let array = Array {
-            shape: tensor.dims().to_vec(),
-            values: host(tensor.clone().into_data()),
-        };
-        self.0.insert(format!("{CARRIED}{}", self.0.len()), array);
+        let values = host(tensor.clone().into_data());
+        self.insert(number_name(self.numbers), &tensor.dims(), values);
+        self.numbers += 1;
         tensor
     }
+
+    fn int<const D: usize>(&mut self, tensor: Tensor<D, Int>) -> Tensor<D, Int> {
+        // Indices of slots: far below what an f32 counts exactly.
+        let values = host(tensor.clone().float().into_data());
+        self.insert(index_name(self.indices), &tensor.dims(), values);
+        self.indices += 1;
+        tensor
+    }
+}
+
+fn number_name(place: usize) -> String {
+    format!("{CARRIED}{place}")
+}
+
+fn index_name(place: usize) -> String {
+    format!("{CARRIED}index.{place}")
 }
 
 /// Puts arrays in the place of a state's tensors; what is missing or of another shape is a problem.
 struct Load<'a> {
     arrays: &'a mut Arrays,
-    visited: usize,
+    numbers: usize,
+    indices: usize,
     problem: Option<String>,
+}
+
+impl<'a> Load<'a> {
+    fn new(arrays: &'a mut Arrays) -> Self {
+        Self {
+            arrays,
+            numbers: 0,
+            indices: 0,
+            problem: None,
+        }
+    }
+
+    fn take(&mut self, name: &str, shape: &[usize]) -> Option<TensorData> {
+        let found = self.arrays.remove(name);
+        let Some(array) = found.filter(|array| array.shape == shape) else {
+            self.problem.get_or_insert(format!(
+                "its optimiser's state has no '{name}' of {shape:?}"
+            ));
+            return None;
+        };
+        Some(TensorData::new(array.values, array.shape))
+    }
 }
 
 impl TensorMapper for Load<'_> {
     fn float<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
-        let name = format!("{CARRIED}{}", self.visited);
-        self.visited += 1;
-        match self.arrays.remove(&name) {
-            Some(array) if array.shape == tensor.dims() => {
-                Tensor::from_data(TensorData::new(array.values, array.shape), &tensor.device())
-            }
-            _ => {
-                self.problem.get_or_insert(format!(
-                    "its optimiser's state has no '{name}' of {:?}",
-                    tensor.dims()
-                ));
-                tensor
-            }
+        let name = number_name(self.numbers);
+        self.numbers += 1;
+        match self.take(&name, &tensor.dims()) {
+            Some(data) => Tensor::from_data(data, &tensor.device()),
+            None => tensor,
+        }
+    }
+
+    fn int<const D: usize>(&mut self, tensor: Tensor<D, Int>) -> Tensor<D, Int> {
+        let name = index_name(self.indices);
+        self.indices += 1;
+        match self.take(&name, &tensor.dims()) {
+            Some(data) => Tensor::<D>::from_data(data, &tensor.device()).int(),
+            None => tensor,
         }
     }
 }
@@ -245,9 +295,9 @@ impl Learner for LanguageLearner {
     fn optimizer(&self) -> Arrays {
         let mut arrays = self.updates.adam.collect();
         if let Some(carried) = &self.carried {
-            let mut save = Save(Arrays::new());
+            let mut save = Save::default();
             carried.clone().map_tensors(&mut save);
-            arrays.append(&mut save.0);
+            arrays.append(&mut save.arrays);
         }
         arrays
     }
@@ -265,11 +315,7 @@ impl Learner for LanguageLearner {
         self.carried = None;
         // Before the first window there is none.
         if optimizer.keys().any(|name| name.starts_with(CARRIED)) {
-            let mut load = Load {
-                arrays: &mut optimizer,
-                visited: 0,
-                problem: None,
-            };
+            let mut load = Load::new(&mut optimizer);
             let state = self.initial_state().map_tensors(&mut load);
             if let Some(problem) = load.problem {
                 return Err(LabError::WrongWeights {
@@ -308,7 +354,19 @@ impl Learner for LanguageLearner {
         const NAMES: [&str; 1] = ["log likelihood"];
         self.updates
             .make(&mut self.model, experiment, step, gradients, &NAMES, terms)?;
-        self.carried = self.carries.then_some(learned.state);
+        if self.carries {
+            // As the parameters: after a step that was not finite nothing is taken over.
+            self.carried = Some(match self.updates.finite() {
+                None => learned.state,
+                Some(finite) => {
+                    let stopped = Tensor::<1, Bool>::from_inner(finite.bool_not());
+                    let stopped = stopped.expand([self.batch]);
+                    let before = self.carried.take();
+                    let before = before.unwrap_or_else(|| self.initial_state());
+                    learned.state.replace(&stopped, before)
+                }
+            });
+        }
         Ok(())
     }
 

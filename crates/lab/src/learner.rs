@@ -219,6 +219,18 @@ impl Updates {
         self.deferred
     }
 
+    /// Whether all steps so far were finite, `[1]` on the device: what a step changes beside the model is to be
+    /// taken over only if so. `None` where each step is looked at before its update.
+    pub fn finite(&self) -> Option<Tensor<1, Bool>> {
+        self.finite.clone()
+    }
+
+    /// On any device as on one that is slow to ask.
+    #[cfg(test)]
+    pub fn defer(&mut self) {
+        self.deferred = true;
+    }
+
     /// Makes update number `step` (from 1) of a model along the gradients of its loss.
     ///
     /// `terms`, `[names]`, are the loss's parts, without gradient.

@@ -1,5 +1,6 @@
 use super::*;
 use crate::{evaluate::EVALUATION, load_experiment};
+use mnemora_memory::{LruConfig, LruState};
 use mnemora_worlds::Frequency;
 use std::fs;
 use tempfile::TempDir;
@@ -110,6 +111,87 @@ fn a_restored_learner_goes_on_in_the_middle_of_the_text() {
         let error = parted.restore(whole.weights(), Some(optimizer), Path::new("test"));
         assert!(error.unwrap_err().to_string().contains("'carried.0'"));
     }
+}
+
+/// A device that is looked at later has gone on meanwhile; what is saved is from before the step that failed all the same.
+#[test]
+fn a_step_that_fails_leaves_parameters_and_state_of_one_step() {
+    let folder = folder(LINE);
+    // The first update makes the parameters so large that the second step is not finite.
+    let settings = ["training.learning_rate=1e30", "training.clip=0"];
+    for memory in ["lstm", "rmc"] {
+        let (experiment, mut now) = small(&folder, memory, &settings);
+        now.step(&experiment, 1).unwrap();
+        let before = now.optimizer();
+        let failed = |error| match error {
+            StepFailure::NonFinite { step, .. } => step,
+            StepFailure::Batch(error) => panic!("{error}"),
+        };
+        assert_eq!(failed(now.step(&experiment, 2).unwrap_err()), 2);
+        assert_eq!(now.optimizer(), before);
+
+        let (_, mut later) = small(&folder, memory, &settings);
+        later.updates.defer();
+        for step in 1..=4 {
+            later.step(&experiment, step).unwrap();
+        }
+        assert_eq!(failed(later.metrics().unwrap_err()), 2);
+        assert_eq!(later.weights(), now.weights(), "{memory}");
+        assert_eq!(later.optimizer(), before, "{memory}");
+        assert!(before.contains_key("carried.0"));
+    }
+}
+
+/// Of a memory that reads few of its slots the state holds their indices.
+#[test]
+fn indices_of_a_state_are_saved() {
+    let device = Device::default();
+    let config = LruConfig {
+        input: 3,
+        hidden: 4,
+        slots: 6,
+        width: 5,
+        reads: 2,
+        nearest: 2,
+    };
+    let stream = Stream::new(1, "parameters").at(0);
+    let core = config
+        .init(&mut Initializer::new(stream, device.clone()))
+        .unwrap();
+    let inputs = |seed| {
+        let values = Stream::new(seed, "inputs").standard_normal(0, 5 * 2 * 3);
+        Tensor::<3>::from_data(TensorData::new(values, [5, 2, 3]), &device)
+    };
+    let (_, state) = core.sequence(inputs(1), core.initial_state(2, &device));
+    let saved = |state: LruState| {
+        let mut save = Save::default();
+        state.map_tensors(&mut save);
+        save.arrays
+    };
+    let arrays = saved(state.clone());
+    assert!(
+        arrays.contains_key("carried.index.0"),
+        "{:?}",
+        arrays.keys()
+    );
+    let mut left = arrays.clone();
+    let mut load = Load::new(&mut left);
+    let restored = core.initial_state(2, &device).map_tensors(&mut load);
+    assert_eq!(load.problem, None);
+    assert!(left.is_empty(), "{left:?}");
+    assert_eq!(saved(restored.clone()), arrays);
+    let after = |state| {
+        let (steps, _) = core.sequence(inputs(2), state);
+        let outputs = steps.into_iter().map(|step| step.output).collect();
+        host(Tensor::cat(outputs, 0).into_data())
+    };
+    assert_eq!(after(restored), after(state));
+
+    let mut less = arrays;
+    less.remove("carried.index.0");
+    let mut load = Load::new(&mut less);
+    core.initial_state(2, &device).map_tensors(&mut load);
+    assert!(load.problem.unwrap().contains("'carried.index.0'"));
 }
 
 /// The first window begins anew either way; at the second it matters what was carried, and the pass after the last
