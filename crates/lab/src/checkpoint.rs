@@ -6,7 +6,7 @@
 use crate::{
     Experiment, LabError, disk,
     learner::Learner,
-    run::{EXPERIMENT_FILE, ORIGIN_FILE, Origin, read_json, write_json},
+    run::{EXPERIMENT_FILE, ORIGIN_FILE, Origin, write_json},
     weights::{Arrays, from_safetensors, non_finite, to_safetensors},
 };
 use serde::{Deserialize, Serialize};
@@ -308,30 +308,48 @@ pub(crate) fn digest(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// Reads a checkpoint and checks its sums and that its numbers are finite.
-pub fn load(run: &Path, step: u64) -> Result<Checkpoint, LabError> {
-    let directory = directory(run, step);
-    let sums_path = directory.join(SUMS);
-    let sums = disk::read_text(&sums_path).map_err(|error| LabError::read(&sums_path, error))?;
-    let expected = |name: &str| {
-        let mut lines = sums.lines();
+/// The files of a checkpoint, each checked against its sum when it is read.
+struct Files {
+    directory: PathBuf,
+    sums: String,
+}
+
+impl Files {
+    fn of(run: &Path, step: u64) -> Result<Self, LabError> {
+        let directory = directory(run, step);
+        let path = directory.join(SUMS);
+        let sums = disk::read_text(&path).map_err(|error| LabError::read(&path, error))?;
+        Ok(Self { directory, sums })
+    }
+
+    fn sum(&self, name: &str) -> Option<&str> {
+        let mut lines = self.sums.lines();
         lines.find_map(|line| line.strip_suffix(name)?.split_whitespace().next())
-    };
-    let mut names = vec![WEIGHTS, OPTIMIZER, STATE];
-    names.extend(expected(VOCABULARY).map(|_| VOCABULARY));
-    for name in &names {
-        let path = directory.join(name);
+    }
+
+    fn read(&self, name: &str) -> Result<(PathBuf, Vec<u8>), LabError> {
+        let path = self.directory.join(name);
         let bytes = disk::read(&path).map_err(|error| LabError::read(&path, error))?;
-        if expected(name) != Some(digest(&bytes).as_str()) {
+        if self.sum(name) != Some(digest(&bytes).as_str()) {
             return Err(LabError::DamagedFile {
                 path,
                 problem: "its contents do not match SHA256SUMS".into(),
             });
         }
+        Ok((path, bytes))
     }
-    let tensors = |name: &str| {
-        let path = directory.join(name);
-        let bytes = disk::read(&path).map_err(|error| LabError::read(&path, error))?;
+
+    fn state(&self) -> Result<State, LabError> {
+        let (path, bytes) = self.read(STATE)?;
+        serde_json::from_slice(&bytes).map_err(|error| LabError::DamagedFile {
+            path,
+            problem: error.to_string(),
+        })
+    }
+
+    /// Arrays whose numbers are finite.
+    fn arrays(&self, name: &str) -> Result<Arrays, LabError> {
+        let (path, bytes) = self.read(name)?;
         let arrays = from_safetensors(&bytes, &path)?;
         match non_finite(&arrays) {
             None => Ok(arrays),
@@ -340,25 +358,59 @@ pub fn load(run: &Path, step: u64) -> Result<Checkpoint, LabError> {
                 problem: format!("tensor '{name}' has a number that is not finite"),
             }),
         }
-    };
-    let words = || {
-        let path = directory.join(VOCABULARY);
-        disk::read_text(&path).map_err(|error| LabError::read(&path, error))
-    };
+    }
+
+    /// The words, where a checkpoint has them.
+    fn vocabulary(&self) -> Result<Option<String>, LabError> {
+        if self.sum(VOCABULARY).is_none() {
+            return Ok(None);
+        }
+        let (path, bytes) = self.read(VOCABULARY)?;
+        let words = String::from_utf8(bytes).map_err(|error| LabError::DamagedFile {
+            path,
+            problem: error.to_string(),
+        })?;
+        Ok(Some(words))
+    }
+}
+
+/// Reads a checkpoint and checks its sums and that its numbers are finite.
+pub fn load(run: &Path, step: u64) -> Result<Checkpoint, LabError> {
+    let files = Files::of(run, step)?;
     Ok(Checkpoint {
-        state: read_json(&directory.join(STATE))?,
-        weights: tensors(WEIGHTS)?,
-        optimizer: tensors(OPTIMIZER)?,
-        vocabulary: names.contains(&VOCABULARY).then(words).transpose()?,
+        weights: files.arrays(WEIGHTS)?,
+        optimizer: files.arrays(OPTIMIZER)?,
+        vocabulary: files.vocabulary()?,
+        state: files.state()?,
     })
+}
+
+/// What a model is looked at with: state and weights. The state of the optimiser is not read.
+pub fn load_weights(run: &Path, step: u64) -> Result<(State, Arrays), LabError> {
+    let files = Files::of(run, step)?;
+    let weights = files.arrays(WEIGHTS)?;
+    Ok((files.state()?, weights))
 }
 
 /// The newest checkpoint that is whole, and what was wrong with newer ones.
 pub fn load_latest(run: &Path) -> Result<(Checkpoint, Vec<String>), LabError> {
+    newest(run, |step| load(run, step))
+}
+
+/// The newest whole state, and what was wrong with newer ones. No array is read.
+pub fn latest_state(run: &Path) -> Result<(State, Vec<String>), LabError> {
+    newest(run, |step| Files::of(run, step)?.state())
+}
+
+/// What `read` makes of the newest checkpoint of which it makes something, and its problems with newer ones.
+fn newest<T>(
+    run: &Path,
+    read: impl Fn(u64) -> Result<T, LabError>,
+) -> Result<(T, Vec<String>), LabError> {
     let mut problems = Vec::new();
     for step in steps(run).into_iter().rev() {
-        match load(run, step) {
-            Ok(checkpoint) => return Ok((checkpoint, problems)),
+        match read(step) {
+            Ok(found) => return Ok((found, problems)),
             Err(error) => problems.push(error.to_string()),
         }
     }
@@ -507,6 +559,24 @@ mod tests {
         let run = folder.path().join("run");
         assert!(save(&run, &checkpoint(1)).is_err());
         assert!(!run.exists());
+    }
+
+    /// Neither to look at a model nor to find the best is anything else of a checkpoint needed.
+    #[test]
+    fn what_is_not_needed_is_not_read() {
+        let run = tempfile::tempdir().unwrap();
+        for step in [1, 2] {
+            save(run.path(), &checkpoint(step)).unwrap();
+        }
+        let remove = |name| fs::remove_file(directory(run.path(), 2).join(name)).unwrap();
+        remove(OPTIMIZER);
+        let Checkpoint { state, weights, .. } = checkpoint(2);
+        let found = (state.clone(), weights);
+        assert_eq!(load_weights(run.path(), 2).unwrap(), found);
+        remove(WEIGHTS);
+        assert_eq!(latest_state(run.path()).unwrap(), (state, vec![]));
+        let (found, problems) = load_latest(run.path()).unwrap();
+        assert_eq!((found, problems.len()), (checkpoint(1), 1));
     }
 
     #[test]

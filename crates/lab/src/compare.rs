@@ -10,7 +10,7 @@ use crate::{
         kl_per_step_chart, last_kl_chart, perplexity_chart,
     },
     device::light_device,
-    open::{Which, open, resolve_task},
+    open::{Which, open},
     present::write_png,
     run::{EVALUATION_FILE, EXPERIMENT_FILE, Metrics, read_experiment, read_json, read_metrics},
     say::one_line,
@@ -188,7 +188,7 @@ pub fn compare(paths: &[PathBuf]) -> Result<Comparison, LabError> {
         let evaluation = evaluation_of(run)?;
         let held_out = match experiment.task.name.kind() {
             TaskKind::Frames => Vec::new(),
-            _ => checkpoint::load_latest(run)?.0.state.held_out,
+            _ => checkpoint::latest_state(run)?.0.held_out,
         };
         let same = |replicas: &&mut Replicas| {
             let seedless = |e: &Experiment| Experiment {
@@ -250,13 +250,9 @@ pub fn compare(paths: &[PathBuf]) -> Result<Comparison, LabError> {
     for (model, label) in models.iter_mut().zip(labels) {
         model.label = label;
     }
-    let recall = match first.task.name {
-        name if name.kind() != TaskKind::Frames => None,
-        _ => resolve_task(&mut first.clone(), None)?.recall_interval(),
-    };
     let rows = models.iter().map(row).collect();
     Ok(Comparison {
-        recall,
+        recall: first.task.recall_interval(),
         models,
         rows,
     })
@@ -509,5 +505,40 @@ fn replica_series(label: &str, curves: &[Vec<(f64, f64)>]) -> Series {
         label: label.to_owned(),
         points,
         band: (curves.len() > 1).then_some(band),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::write_json;
+
+    /// Two finished runs whose images lie nowhere any more.
+    #[test]
+    fn numbers_are_compared_without_the_images() {
+        let folder = tempfile::tempdir().unwrap();
+        let runs = [1, 2].map(|seed| {
+            let run = folder.path().join(seed.to_string());
+            let mut experiment = Experiment {
+                seed,
+                ..Experiment::default()
+            };
+            (experiment.task.length, experiment.task.recall) = (5, 2);
+            experiment.data.directory = "/nowhere/digits".into();
+            experiment.data.fingerprint = "of other images".into();
+            std::fs::create_dir_all(checkpoint::directory(&run, 3)).unwrap();
+            std::fs::write(run.join(EXPERIMENT_FILE), experiment.to_toml().unwrap()).unwrap();
+            let evaluation = Evaluation {
+                step: 3,
+                bound: -(seed as f64),
+                ..Evaluation::default()
+            };
+            write_json(&run.join(EVALUATION_FILE), &evaluation).unwrap();
+            run
+        });
+        let found = compare(&runs).unwrap();
+        assert_eq!(found.recall, Some(5..7));
+        assert_eq!(found.rows().len(), 1);
+        assert_eq!(found.rows()[0].bound.value, -1.5);
     }
 }

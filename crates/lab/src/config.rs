@@ -32,6 +32,7 @@ use mnemora_models::{
 };
 use mnemora_worlds::Limits;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 use toml::{Table, Value};
 
 /// An experiment with every setting resolved.
@@ -544,6 +545,21 @@ pub enum Kind {
 }
 
 impl TaskSettings {
+    /// The steps (from 0) at which memory is put to the test, where they are the same in every sequence:
+    /// [`Task::recall_interval`](mnemora_worlds::Task::recall_interval) without the data that a task needs.
+    pub(crate) fn recall_interval(&self) -> Option<Range<usize>> {
+        let time = self.length + self.recall;
+        match self.name {
+            TaskName::PerfectRecall
+            | TaskName::ParityRecall
+            | TaskName::OneShotRecall
+            | TaskName::DynamicDependency => Some(self.length..time),
+            // The first frame after those to be watched is the cue.
+            TaskName::SimilarityCuedRecall => Some(self.length + 1..time),
+            _ => None,
+        }
+    }
+
     /// The task and its sizes in words.
     pub(crate) fn words(&self) -> String {
         let name = self.name.as_str();

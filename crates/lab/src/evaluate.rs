@@ -76,7 +76,7 @@ pub struct Evaluation {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub map_coherence: Option<f64>,
     /// Mean free energy in nats per step before the first round of inference, when the belief is the
-    /// prior, and after each; empty for direct filtering.
+    /// prior (no wider and no narrower than a belief may be), and after each; empty for direct filtering.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub energy_by_round: Vec<f64>,
     /// Of recorded sequences, which differ in length.

@@ -447,7 +447,7 @@ impl Learner for FrameLearner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load_experiment;
+    use crate::{config::TaskKind, load_experiment, open::resolve_task};
     use mnemora_worlds::Mnist;
 
     fn small(overrides: &[&str]) -> (Experiment, Arc<dyn Task>, Model, Device) {
@@ -564,6 +564,26 @@ mod tests {
                 assert_close(&name, &weights[key].values, &all.values, 1e-3, 0.1);
             }
         }
+    }
+
+    /// What is said without data is what the task says.
+    #[test]
+    fn settings_know_the_recall_interval() {
+        let mut names = 0;
+        for name in TaskName::ALL {
+            let mut experiment = Experiment::default();
+            experiment.task.name = name;
+            (experiment.task.length, experiment.task.recall) = (20, 7);
+            let interval = experiment.task.recall_interval();
+            if name.kind() != TaskKind::Frames {
+                assert_eq!(interval, None, "{}", name.as_str());
+                continue;
+            }
+            let task = resolve_task(&mut experiment, None).unwrap();
+            assert_eq!(interval, task.recall_interval(), "{}", name.as_str());
+            names += usize::from(interval.is_some());
+        }
+        assert_eq!(names, 5);
     }
 
     #[test]
