@@ -37,7 +37,7 @@ pub use length::{
 pub use slots::{SlotRow, bench_slots, slot_table};
 pub use table::{BenchRow, Setting, geometric_mean, table};
 
-use crate::{LabError, device::find_device, train::on_large_stack};
+use crate::{LabError, device::find_device, threads::Threads};
 use limits::Limits;
 use peer::{Answer, Peer, Request};
 use progress::Progress;
@@ -80,7 +80,7 @@ pub fn bench(options: &BenchOptions) -> Result<Vec<BenchRow>, LabError> {
             .num_threads(options.threads)
             .build_global();
     }
-    on_large_stack(|| measure_all(options))
+    Threads::default_count()?.run(|| measure_all(options))
 }
 
 fn measure_all(options: &BenchOptions) -> Result<Vec<BenchRow>, LabError> {

@@ -385,11 +385,15 @@ pub fn load(run: &Path, step: u64) -> Result<Checkpoint, LabError> {
     })
 }
 
-/// What a model is looked at with: state and weights. The state of the optimiser is not read.
-pub fn load_weights(run: &Path, step: u64) -> Result<(State, Arrays), LabError> {
+/// Reads of a checkpoint what its model is looked at with: all but the state of the optimiser, which is left empty.
+pub fn load_weights(run: &Path, step: u64) -> Result<Checkpoint, LabError> {
     let files = Files::of(run, step)?;
-    let weights = files.arrays(WEIGHTS)?;
-    Ok((files.state()?, weights))
+    Ok(Checkpoint {
+        weights: files.arrays(WEIGHTS)?,
+        optimizer: Arrays::new(),
+        vocabulary: files.vocabulary()?,
+        state: files.state()?,
+    })
 }
 
 /// The newest checkpoint that is whole, and what was wrong with newer ones.
@@ -570,11 +574,13 @@ mod tests {
         }
         let remove = |name| fs::remove_file(directory(run.path(), 2).join(name)).unwrap();
         remove(OPTIMIZER);
-        let Checkpoint { state, weights, .. } = checkpoint(2);
-        let found = (state.clone(), weights);
-        assert_eq!(load_weights(run.path(), 2).unwrap(), found);
+        let expected = Checkpoint {
+            optimizer: Arrays::new(),
+            ..checkpoint(2)
+        };
+        assert_eq!(load_weights(run.path(), 2).unwrap(), expected);
         remove(WEIGHTS);
-        assert_eq!(latest_state(run.path()).unwrap(), (state, vec![]));
+        assert_eq!(latest_state(run.path()).unwrap(), (expected.state, vec![]));
         let (found, problems) = load_latest(run.path()).unwrap();
         assert_eq!((found, problems.len()), (checkpoint(1), 1));
     }

@@ -148,11 +148,25 @@ pub(crate) fn is_processor(device: &Device) -> bool {
     false
 }
 
-/// A device in words. Opens it.
+/// Whether a device is reached through CUDA.
+#[cfg(feature = "cuda")]
+fn is_cuda(device: &Device) -> bool {
+    let plain = device.clone().inner();
+    let mut all = Device::enumerate(DeviceType::Cuda).into_iter();
+    all.any(|device| device == plain)
+}
+
+#[cfg(all(any(feature = "wgpu", feature = "vulkan"), not(feature = "cuda")))]
+fn is_cuda(_: &Device) -> bool {
+    false
+}
+
+/// A device in words, by which a checkpoint knows it again: the name that its driver gives it, and what reaches
+/// it. Opens it.
 pub fn device_words(device: &Device) -> String {
     #[cfg(any(feature = "wgpu", feature = "vulkan", feature = "cuda"))]
     if let Some(identity) = device.identity() {
-        let runtime = match format!("{device:?}").contains("Cuda") {
+        let runtime = match is_cuda(device) {
             true => "cuda",
             false => "wgpu",
         };
@@ -207,4 +221,17 @@ fn wgpu(software: bool) -> Found {
 #[cfg(not(any(feature = "wgpu", feature = "vulkan")))]
 fn wgpu(_: bool) -> Found {
     Found::NotBuilt
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checkpoints of earlier versions say it so.
+    #[test]
+    fn the_processor_has_one_name() {
+        let device = DeviceName::Cpu.find().unwrap();
+        assert_eq!(device_words(&device), "processor (flex)");
+        assert_eq!(device_words(&device.autodiff()), "processor (flex)");
+    }
 }

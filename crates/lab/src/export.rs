@@ -50,13 +50,14 @@ pub fn export(run: &Path, which: Which, data: Option<&Path>, out: &Path) -> Resu
         draft.path(),
         &Checkpoint {
             state: trained.state.clone(),
-            weights: trained.learner.weights(),
+            weights: trained.ask(|learner| Ok(learner.weights()))?,
             optimizer: Arrays::new(),
-            vocabulary: trained.learner.vocabulary(),
+            vocabulary: trained.ask(|learner| Ok(learner.vocabulary()))?,
         },
     )?;
     write_json(&draft.path().join(EVALUATION_FILE), &evaluation)?;
-    let card = card(&trained, &experiment, &origin, &evaluation);
+    let notes = trained.ask(|learner| Ok(learner.notes()))?;
+    let card = card(&trained, &experiment, &origin, &evaluation, &notes);
     write_atomically(&draft.path().join(CARD_FILE), card.as_bytes())?;
     draft.finish(&experiment, origin).map(drop)
 }
@@ -67,6 +68,7 @@ fn card(
     experiment: &Experiment,
     origin: &Origin,
     evaluation: &Evaluation,
+    notes: &[String],
 ) -> String {
     let mut card = format!(
         "# {}, {}\n\n",
@@ -109,8 +111,8 @@ fn card(
         let columns = [number.name, number.value, number.unit, number.meaning];
         let _ = writeln!(card, "| {} |", columns.map(|c| text(&c)).join(" | "));
     }
-    for note in trained.learner.notes() {
-        let _ = write!(card, "\nOf the data: {}.\n", text(&note));
+    for note in notes {
+        let _ = write!(card, "\nOf the data: {}.\n", text(note));
     }
     let _ = write!(
         card,

@@ -5,7 +5,7 @@
 //! | `config.rs`, `keys.rs`, `experiments.rs` | what an experiment is; how keys are set; the ones that come with mnemora |
 //! | `train.rs` | a training from start or checkpoint to report: start here |
 //! | `replicas.rs` | the same under several seeds |
-//! | `open.rs`, `device.rs` | data, task, model and threads of an experiment or a run; the device they are on |
+//! | `open.rs`, `device.rs`, `threads.rs` | data, task and model of an experiment or a run; the device and the threads they are on |
 //! | `memory_use.rs` | how much memory all this takes, and whether there is as much |
 //! | `learner.rs`, `adam.rs` | what a training drives; one update and its optimiser |
 //! | `trainer.rs` | temporal VAEs on tasks of frames |
@@ -57,6 +57,7 @@ mod say;
 mod shell;
 mod strategy;
 pub mod tensorboard;
+mod threads;
 mod train;
 mod trainer;
 mod weights;
@@ -86,9 +87,10 @@ pub use mnemora_kernels::KERNELS_VARIABLE;
 pub use mnemora_memory::{CHECKS_VARIABLE, set_range_checks};
 pub use mnemora_worlds::{DATA_VARIABLE, npy};
 pub use online::{Belief, Numbers, Observed, OnlineFilter, load_filter_state, save_filter_state};
-pub use open::{Plan, THREADS_VARIABLE, Trained, Which, open, open_to_filter, plan};
+pub use open::{Plan, Trained, Which, open, open_to_filter, plan};
 pub use replicas::{ReplicasOutcome, replica, train_replicas};
 pub use run::{Change, Metrics, Origin, check_target, read_experiment, read_metrics, read_origin};
 pub use say::{note, one_line, printable};
 pub use shell::quoted;
+pub use threads::THREADS_VARIABLE;
 pub use train::{Outcome, Surroundings, resume, train};

@@ -85,7 +85,7 @@ pub struct Observed {
 }
 
 /// A filter that goes one observation at a time. A refused observation leaves its state unchanged.
-pub trait OnlineFilter {
+pub trait OnlineFilter: Send {
     /// What it takes.
     fn observed(&self) -> Observed;
 

@@ -2,7 +2,7 @@
 
 use crate::{
     Experiment, LabError,
-    checkpoint::{self, State},
+    checkpoint::{self, Checkpoint, State},
     config::{TaskKind, TaskName},
     copy::{self, CopyLearner},
     device::is_processor,
@@ -11,18 +11,24 @@ use crate::{
     learner::{FilteredSequence, Learner},
     memory_use::{MemoryUse, Planned, check as check_memory, in_words},
     nth_farthest::{self, NthFarthestLearner},
-    online::OnlineFilter,
+    online::{Belief, Observed, OnlineFilter},
     present::write_png,
     programs::{self, ProgramLearner},
     recordings::{self, Source},
     run::{Origin, read_experiment, read_origin},
     say::note,
+    threads::Threads,
     trainer::{self, FrameLearner, task},
+    weights::Arrays,
 };
 use burn::tensor::Device;
 use mnemora_memory::Count;
 use mnemora_worlds::{DATA_VARIABLE, DataSet, Mnist, Omniglot, Task, Text};
-use std::{io::ErrorKind, path::Path, sync::Arc};
+use std::{
+    io::ErrorKind,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 /// What an experiment would train, without training it.
 #[derive(Clone, Debug)]
@@ -199,20 +205,6 @@ pub fn plan(mut experiment: Experiment, data: Option<&Path>) -> Result<Plan, Lab
     })
 }
 
-/// Environment variable that sizes the thread pool, before `training.threads`.
-pub const THREADS_VARIABLE: &str = "RAYON_NUM_THREADS";
-
-/// Sizes the process's thread pool as the experiment says. The first experiment of a process
-/// decides; the variable `RAYON_NUM_THREADS` goes before all.
-pub(crate) fn use_threads(experiment: &Experiment) {
-    if std::env::var_os(THREADS_VARIABLE).is_none() {
-        // An error means that the pool is there already.
-        let _ = rayon::ThreadPoolBuilder::new()
-            .num_threads(experiment.training.threads)
-            .build_global();
-    }
-}
-
 /// Says on standard error which checkpoints are damaged and which one is used.
 pub(crate) fn report_damage(problems: &[String], step: u64) {
     for problem in problems {
@@ -226,13 +218,25 @@ pub(crate) fn report_damage(problems: &[String], step: u64) {
 pub struct Trained {
     /// As resolved when the run was made.
     pub experiment: Experiment,
-    /// Its task, and its model from one of its checkpoints.
-    pub(crate) learner: Box<dyn Learner>,
     /// What that checkpoint says.
     pub state: State,
+    /// Its task, and its model from one of its checkpoints.
+    learner: Mutex<Box<dyn Learner>>,
+    threads: Threads,
 }
 
 impl Trained {
+    /// Asks its learner, on the experiment's own threads.
+    pub(crate) fn ask<T: Send>(
+        &self,
+        question: impl FnOnce(&dyn Learner) -> Result<T, LabError> + Send,
+    ) -> Result<T, LabError> {
+        self.threads.run(|| {
+            let learner = self.learner.lock();
+            question(learner.unwrap_or_else(PoisonError::into_inner).as_ref())
+        })
+    }
+
     /// Held-out numbers of the model, on as many sequences as the experiment says.
     pub fn evaluate(&self) -> Result<Evaluation, LabError> {
         self.evaluate_experiment(&self.experiment)
@@ -256,12 +260,8 @@ impl Trained {
     }
 
     fn evaluate_experiment(&self, experiment: &Experiment) -> Result<Evaluation, LabError> {
-        self.learner.evaluate(
-            experiment,
-            self.state.step,
-            experiment.evaluation.batches,
-            EVALUATION,
-        )
+        let batches = experiment.evaluation.batches;
+        self.ask(|learner| learner.evaluate(experiment, self.state.step, batches, EVALUATION))
     }
 }
 
@@ -272,7 +272,11 @@ impl Trained {
     /// The task is `copy`, `nth-farthest`, `programs` or a text, whose models have no latents; or beliefs see
     /// what comes after (`network.srnn.smoothing`).
     pub fn online(&self, seed: u64) -> Result<Box<dyn OnlineFilter>, LabError> {
-        self.learner.online(seed).ok_or_else(|| {
+        let filter = self.ask(|learner| Ok(learner.online(seed)))?;
+        let threads = self.threads.clone();
+        let filter = filter
+            .map(|filter| -> Box<dyn OnlineFilter> { Box::new(OnThreads { threads, filter }) });
+        filter.ok_or_else(|| {
             let why = match self.experiment.network.srnn.smoothing {
                 true => "its beliefs see what comes after (network.srnn.smoothing)",
                 false => "it has no latents",
@@ -289,23 +293,57 @@ impl Trained {
     /// # Errors
     /// There is no such recording.
     pub fn recording(&self, number: usize) -> Result<Vec<f32>, LabError> {
-        self.learner.recording(number).unwrap_or_else(|| {
-            Err(LabError::Configuration(format!(
+        let recording = self.ask(|learner| learner.recording(number).transpose())?;
+        recording.ok_or_else(|| {
+            LabError::Configuration(format!(
                 "the task {} has no recordings; give observations on standard input",
                 self.experiment.task.name.as_str()
-            )))
+            ))
         })
     }
 
     /// Draws what came, what was expected and how surprising it was.
     pub fn draw_filtered(&self, sequence: &FilteredSequence, out: &Path) -> Result<(), LabError> {
-        let picture = self.learner.draw_filtered(sequence).unwrap_or_else(|| {
-            Err(LabError::Configuration(format!(
+        let picture = self.ask(|learner| learner.draw_filtered(sequence).transpose())?;
+        let picture = picture.ok_or_else(|| {
+            LabError::Configuration(format!(
                 "filtering the task {} has no picture",
                 self.experiment.task.name.as_str()
-            )))
+            ))
         })?;
         write_png(out, &picture.png_bytes()?)
+    }
+}
+
+/// A filter that takes its steps on its experiment's own threads.
+struct OnThreads {
+    threads: Threads,
+    filter: Box<dyn OnlineFilter>,
+}
+
+impl OnlineFilter for OnThreads {
+    fn observed(&self) -> Observed {
+        self.filter.observed()
+    }
+
+    fn model(&self) -> &str {
+        self.filter.model()
+    }
+
+    fn step(&mut self, x: &[f32], condition: Option<&[f32]>) -> Result<Belief, String> {
+        self.threads.install(|| self.filter.step(x, condition))
+    }
+
+    fn steps(&self) -> u64 {
+        self.filter.steps()
+    }
+
+    fn save(&self) -> Arrays {
+        self.filter.save()
+    }
+
+    fn restore(&mut self, state: Arrays, path: &Path) -> Result<(), LabError> {
+        self.threads.run(|| self.filter.restore(state, path))
     }
 }
 
@@ -351,9 +389,9 @@ pub fn open(
             "{key} cannot change after training; --set may change keys of evaluation"
         )));
     }
-    use_threads(&experiment);
-    let (_, learner) = prepare(&mut experiment, data, device)?;
-    with_weights(directory, which, experiment, learner)
+    let threads = Threads::of(&experiment)?;
+    let (_, learner) = threads.run(|| prepare(&mut experiment, data, device))?;
+    with_weights(directory, which, experiment, threads, learner)
 }
 
 /// Opens a run to filter what comes. Data are not needed where the run knows what a step of them is.
@@ -368,7 +406,7 @@ pub fn open_to_filter(
     if step.width == 0 || data.is_some() {
         return open(directory, which, &[], data, device);
     }
-    use_threads(&experiment);
+    let threads = Threads::of(&experiment)?;
     let source = Source::Described(step);
     if is_processor(device) {
         let planner = recordings::plan(&experiment, &source)?;
@@ -377,8 +415,8 @@ pub fn open_to_filter(
             Ok(memory.parameters + memory.checkpoint)
         })?;
     }
-    let learner = recordings::learner(&experiment, source, device)?;
-    with_weights(directory, which, experiment, learner)
+    let learner = threads.run(|| recordings::learner(&experiment, source, device))?;
+    with_weights(directory, which, experiment, threads, learner)
 }
 
 /// Gives a learner the weights of one of its run's checkpoints.
@@ -386,35 +424,15 @@ fn with_weights(
     directory: &Path,
     which: Which,
     experiment: Experiment,
+    threads: Threads,
     mut learner: Box<dyn Learner>,
 ) -> Result<Trained, LabError> {
-    let (last, problems) = checkpoint::load_latest(directory)?;
-    if which == Which::Last {
-        report_damage(&problems, last.state.step);
-    }
-    let step = match which {
-        Which::Last => last.state.step,
-        Which::Best => last.state.best_step().unwrap_or(last.state.step),
-        Which::Step(step) => step,
-    };
-    let found = match step == last.state.step {
-        true => last,
-        false if checkpoint::steps(directory).contains(&step) => checkpoint::load(directory, step)?,
-        false => {
-            let steps: Vec<String> = checkpoint::steps(directory)
-                .iter()
-                .map(u64::to_string)
-                .collect();
-            return Err(LabError::NoCheckpoint {
-                directory: directory.to_owned(),
-                detail: format!(" of step {step}; there is {}", steps.join(", ")),
-            });
-        }
-    };
-    found.state.check(directory, &experiment)?;
+    let found = to_look_at(directory, which)?;
+    let state = found.state.clone();
+    state.check(directory, &experiment)?;
     found.check_vocabulary(directory, learner.as_ref())?;
-    let weights = checkpoint::weights_file(directory, step);
-    learner.restore(found.weights, None, &weights)?;
+    let path = checkpoint::weights_file(directory, state.step);
+    learner.restore(found.weights, None, &path)?;
     // A model that was given away by hand may have come without.
     let origin = match read_origin(directory) {
         Err(LabError::Read { source, .. }) if source.kind() == ErrorKind::NotFound => {
@@ -422,18 +440,57 @@ fn with_weights(
         }
         origin => origin?,
     };
-    found.state.check_identity(directory, &origin)?;
+    state.check_identity(directory, &origin)?;
     Ok(Trained {
         experiment,
-        learner,
-        state: found.state,
+        learner: Mutex::new(learner),
+        threads,
+        state,
     })
+}
+
+/// One of a run's checkpoints, to look at its model. Which one is the best, the newest state says.
+fn to_look_at(directory: &Path, which: Which) -> Result<Checkpoint, LabError> {
+    let step = match which {
+        Which::Last => {
+            // The one that a training would go on from, whole with its optimiser's state.
+            let (found, problems) = checkpoint::load_latest(directory)?;
+            report_damage(&problems, found.state.step);
+            return Ok(found);
+        }
+        Which::Best => {
+            let (state, problems) = checkpoint::latest_state(directory)?;
+            let step = state.best_step().unwrap_or(state.step);
+            report_damage(&problems, step);
+            step
+        }
+        Which::Step(step) => step,
+    };
+    let steps = checkpoint::steps(directory);
+    if !steps.contains(&step) {
+        let there = match steps.is_empty() {
+            true => String::new(),
+            false => {
+                let steps: Vec<String> = steps.iter().map(u64::to_string).collect();
+                format!(" of step {step}; there is {}", steps.join(", "))
+            }
+        };
+        return Err(LabError::NoCheckpoint {
+            directory: directory.to_owned(),
+            detail: there,
+        });
+    }
+    checkpoint::load_weights(directory, step)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{config::ModelName, device::light_device, load_experiment, shipped};
+    use crate::{
+        checkpoint::HeldOut, config::ModelName, device::light_device, load_experiment, shipped,
+        weights::Array,
+    };
+    use std::fs;
 
     /// Compares what is planned with what is built, parameter for parameter; whether there were data.
     fn compare(preset: &str, settings: &[String]) -> bool {
@@ -520,5 +577,53 @@ mod tests {
             let settings: Vec<String> = settings.iter().map(|s| s.to_string()).collect();
             assert!(compare(preset, &settings));
         }
+    }
+
+    /// The best is found without the newest one's arrays, and is read without its optimiser's state.
+    #[test]
+    fn only_what_is_looked_at_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = folder.path();
+        let mut state = State::default();
+        for (step, bound) in [(1, -5.0), (2, -1.0), (3, -3.0)] {
+            state.step = step;
+            state.held_out.push(HeldOut {
+                step,
+                bound,
+                bit_error: None,
+                accuracy: None,
+                free_energy: None,
+            });
+            let array = Array {
+                shape: vec![1],
+                values: vec![step as f32],
+            };
+            let arrays: Arrays = [("a".to_owned(), array)].into();
+            let checkpoint = Checkpoint {
+                state: state.clone(),
+                weights: arrays.clone(),
+                optimizer: arrays,
+                vocabulary: None,
+            };
+            checkpoint::save(run, &checkpoint).unwrap();
+        }
+        let remove = |step, name| fs::remove_file(checkpoint::directory(run, step).join(name));
+        let found = |which| {
+            let Checkpoint { state, weights, .. } = to_look_at(run, which).unwrap();
+            assert_eq!(weights["a"].values, [state.step as f32]);
+            state.step
+        };
+        remove(2, "optimizer.safetensors").unwrap();
+        remove(3, "optimizer.safetensors").unwrap();
+        assert_eq!(found(Which::Step(3)), 3);
+        remove(3, "weights.safetensors").unwrap();
+        assert_eq!(found(Which::Best), 2);
+        assert_eq!(found(Which::Step(2)), 2);
+        // The last is one that a training could go on from; what is named is not passed over.
+        assert_eq!(found(Which::Last), 1);
+        let error = to_look_at(run, Which::Step(3)).unwrap_err();
+        assert!(error.to_string().contains("weights.safetensors"), "{error}");
+        let error = to_look_at(run, Which::Step(4)).unwrap_err();
+        assert!(error.to_string().contains("1, 2, 3"), "{error}");
     }
 }

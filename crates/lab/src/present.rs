@@ -406,13 +406,14 @@ pub fn write_generated(
     out: &Path,
 ) -> Result<Option<String>, LabError> {
     let experiment = &trained.experiment;
-    let learner = trained.learner.as_ref();
-    check_drawing(learner, experiment, sequences, steps)?;
     let Drawn {
         picture,
         time,
         files,
-    } = trained.learner.draw(experiment, sequences, seed, steps)?;
+    } = trained.ask(|learner| {
+        check_drawing(learner, experiment, sequences, steps)?;
+        learner.draw(experiment, sequences, seed, steps)
+    })?;
     write_picture(&picture, out)?;
     write_beside(out, &files)?;
     let trained_time = experiment.time();
@@ -445,13 +446,13 @@ pub fn write_generated(
 /// Writes a run's report again. Numbers come from the run's evaluation if it is of this
 /// checkpoint, and are measured otherwise.
 pub fn rewrite_report(run: &Path, trained: &Trained) -> Result<PathBuf, LabError> {
-    let (experiment, learner) = (&trained.experiment, trained.learner.as_ref());
     let evaluation = match read_json::<Evaluation>(&run.join(EVALUATION_FILE)) {
         Ok(evaluation) if evaluation.step == trained.state.step => evaluation,
         _ => trained.evaluate()?,
     };
-    let state = &trained.state;
-    write_report(run, experiment, learner, &evaluation, state, &|| Ok(()))?;
+    let (experiment, state) = (&trained.experiment, &trained.state);
+    trained
+        .ask(|learner| write_report(run, experiment, learner, &evaluation, state, &|| Ok(())))?;
     Ok(run.join(REPORT_FILE))
 }
 

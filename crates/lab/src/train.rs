@@ -6,7 +6,7 @@ use crate::{
     device::device_words,
     evaluate::{CHECKPOINT_EVALUATION, EVALUATION, Evaluation},
     learner::{Learner, StepFailure},
-    open::{prepare, report_damage, use_threads},
+    open::{prepare, report_damage},
     present,
     progress::Progress,
     run::{
@@ -16,16 +16,13 @@ use crate::{
     say::note,
     shell::quoted,
     tensorboard::EventWriter,
+    threads::Threads,
 };
 use burn::tensor::Device;
 use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     time::{Instant, SystemTime},
 };
-
-/// Autodiff walks the tape of a whole sequence recursively.
-const STACK: usize = 512 << 20;
 
 /// What the surroundings of a training say and hear.
 pub struct Surroundings<'a> {
@@ -68,16 +65,16 @@ pub fn train(
     data: Option<&Path>,
     surroundings: &Surroundings,
 ) -> Result<Outcome, LabError> {
-    use_threads(&experiment);
+    let threads = Threads::of(&experiment)?;
     let device = surroundings.device.clone().autodiff();
-    let (words, learner) = prepare(&mut experiment, data, &device)?;
+    let (words, learner) = threads.run(|| prepare(&mut experiment, data, &device))?;
     let origin = Origin {
         command: surroundings.command.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         commit: surroundings.commit.clone(),
         machine: crate::machine::describe(),
         device: device_words(&surroundings.device),
-        threads: rayon::current_num_threads(),
+        threads: threads.count(),
         kernels: kernels_word(),
         parameters: learner.parameters().first().map_or(0, |(_, count)| *count),
         data: words,
@@ -92,7 +89,7 @@ pub fn train(
     }
     let state = State::start(&experiment, &run.origin().identity);
     let metrics = run.metrics(|_| true)?;
-    on_large_stack(|| go_on(run, &experiment, learner, state, metrics, surroundings))
+    threads.run(|| go_on(run, &experiment, learner, state, metrics, surroundings))
 }
 
 /// Goes on with a run from its newest whole checkpoint. `overrides` may change what a training
@@ -114,9 +111,9 @@ pub fn resume(
              training.batch, and of evaluation"
         )));
     }
-    use_threads(&experiment);
+    let threads = Threads::of(&experiment)?;
     let device = surroundings.device.clone().autodiff();
-    let (_, mut learner) = prepare(&mut experiment, data, &device)?;
+    let (_, mut learner) = threads.run(|| prepare(&mut experiment, data, &device))?;
     let mut run = Run::open(directory)?;
     let mut state = match checkpoint::load_latest(directory) {
         Ok((found, problems)) => {
@@ -144,7 +141,7 @@ pub fn resume(
         Err(error) => return Err(error),
     };
     run.check_unedited(&before)?;
-    let differently = differences(run.origin(), &state, surroundings);
+    let differently = differences(run.origin(), &state, surroundings, threads.count());
     if !differently.is_empty() && !surroundings.continue_differently {
         return Err(LabError::Configuration(format!(
             "{} would not go on bit for bit: {}; set it as it was, or go on all the same with \
@@ -189,7 +186,7 @@ pub fn resume(
     });
     run.record(&experiment, change)?;
     state.identity.clone_from(&run.origin().identity);
-    on_large_stack(|| go_on(run, &experiment, learner, state, metrics, surroundings))
+    threads.run(|| go_on(run, &experiment, learner, state, metrics, surroundings))
 }
 
 /// Refuses a run without a checkpoint that has had one: it would begin from the start, over what it logged.
@@ -212,7 +209,12 @@ fn refuse_lost_checkpoints(run: &Run, experiment: &Experiment) -> Result<(), Lab
 
 /// On what else than before a run would go on: a device, kernels, a number of threads that give other numbers.
 /// A checkpoint says it, or where there is none the run's origin, as far as earlier versions wrote it down.
-fn differences(origin: &Origin, state: &State, surroundings: &Surroundings) -> Vec<String> {
+fn differences(
+    origin: &Origin,
+    state: &State,
+    surroundings: &Surroundings,
+    threads_now: usize,
+) -> Vec<String> {
     let (device, kernels, threads) = match state.step {
         0 => (&origin.device, &origin.kernels, origin.threads),
         _ => (&state.device, &state.kernels, state.threads),
@@ -226,28 +228,12 @@ fn differences(origin: &Origin, state: &State, surroundings: &Surroundings) -> V
             found.push(format!("{what} was {before}, is {now}"));
         }
     }
-    let now = rayon::current_num_threads();
-    if threads > 0 && threads != now {
-        found.push(format!("the number of threads was {threads}, is {now}"));
+    if threads > 0 && threads != threads_now {
+        found.push(format!(
+            "the number of threads was {threads}, is {threads_now}"
+        ));
     }
     found
-}
-
-/// Runs `work` on a thread of a pool of its own, as large as the global one, whose stacks hold the backward
-/// pass of long sequences. On a thread of the pool, parallel operations neither hand their work to
-/// another thread nor wait for it.
-pub(crate) fn on_large_stack<T: Send>(
-    work: impl FnOnce() -> Result<T, LabError> + Send,
-) -> Result<T, LabError> {
-    let pool = rayon::ThreadPoolBuilder::new()
-        .thread_name(|index| format!("training {index}"))
-        .num_threads(rayon::current_num_threads())
-        .stack_size(STACK)
-        .build()
-        .map_err(|_| LabError::Thread("training threads"))?;
-    pool.install(|| {
-        catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(LabError::Thread("training thread")))
-    })
 }
 
 fn is_logged(step: u64, experiment: &Experiment) -> bool {

@@ -7,7 +7,7 @@ use crate::{
     experiments::load_experiment,
     learner::{Learner, StepFailure},
     open::prepare,
-    train::on_large_stack,
+    threads::Threads,
 };
 use serde::Serialize;
 use std::time::Instant;
@@ -57,7 +57,7 @@ pub struct BatchRow {
 
 /// Times batches and updates of a small experiment of each task.
 pub fn bench_batches(repetitions: usize) -> Result<Vec<BatchRow>, LabError> {
-    on_large_stack(|| {
+    Threads::default_count()?.run(|| {
         EXPERIMENTS
             .into_iter()
             .map(|(name, family)| measure(name, family, repetitions))

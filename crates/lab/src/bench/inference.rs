@@ -4,7 +4,7 @@ use super::{
     median,
     sequences::{INFERENCE, LEARNING_RATE, MUSIC, MUSIC_SIZES, Sizes, inference_noise, notes},
 };
-use crate::{Amortizer, LabError, device::find_device, train::on_large_stack};
+use crate::{Amortizer, LabError, device::find_device, threads::Threads};
 use burn::{module::Module, tensor::Device};
 use mnemora_memory::Initializer;
 use mnemora_models::infer;
@@ -35,7 +35,7 @@ pub struct InferenceRow {
 /// Times inference alone for the SRNN of piano rolls, batch 16, with a network that is asked once a time
 /// step and learns from all of them at the end, on sequences of 20 to 500 steps. The lengths take turns.
 pub fn bench_inference(repetitions: usize) -> Result<Vec<InferenceRow>, LabError> {
-    let times = on_large_stack(|| all(repetitions))?;
+    let times = Threads::default_count()?.run(|| all(repetitions))?;
     let rows = TIMES.into_iter().zip(times).map(|(time, times)| {
         let milliseconds = median(times);
         InferenceRow {

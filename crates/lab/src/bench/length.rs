@@ -7,8 +7,7 @@ use crate::{
     device::find_device,
     experiments::load_experiment,
     learner::StepFailure,
-    open::use_threads,
-    train::on_large_stack,
+    threads::Threads,
     trainer::{Trainer, model, task},
 };
 use mnemora_worlds::{Mnist, Split, Stream};
@@ -162,9 +161,9 @@ pub fn one_length(work: &str, steps: usize) -> Result<LengthRow, LabError> {
         return Err(LabError::Configuration(problem));
     };
     let experiment = work.experiment()?;
-    use_threads(&experiment);
+    let threads = Threads::of(&experiment)?;
     let repetitions = steps.max(TIMES[TIMES.len() - 1] / work.time.max(1));
-    let (times, cpu) = on_large_stack(|| step_times(&experiment, repetitions))?;
+    let (times, cpu) = threads.run(|| step_times(&experiment, repetitions))?;
     let milliseconds = median(times);
     let Work {
         memory,
@@ -185,7 +184,7 @@ pub fn one_length(work: &str, steps: usize) -> Result<LengthRow, LabError> {
         cpu_ms_per_time_step: cpu.map(|cpu| cpu.as_secs_f64() * 1e3 / (repetitions * time) as f64),
         peak_mib: peak_memory(),
         repetitions,
-        threads: rayon::current_num_threads(),
+        threads: threads.count(),
     })
 }
 

@@ -1,7 +1,7 @@
 //! What a step of each memory costs, by the number of its slots.
 
 use super::work::median;
-use crate::{LabError, device::find_device, train::on_large_stack};
+use crate::{LabError, device::find_device, threads::Threads};
 use burn::tensor::{Device, Tensor};
 use mnemora_memory::{
     AnyMemory, AnyMemoryState, ControllerKind, CoreConfig, DncConfig, HybridConfig, Initializer,
@@ -41,7 +41,7 @@ pub fn bench_slots(repetitions: usize) -> Result<Vec<SlotRow>, LabError> {
     let mut rows = Vec::new();
     for slots in SLOTS {
         for (name, config) in memories(slots) {
-            rows.extend(on_large_stack(|| step(name, &config, slots, repetitions))?);
+            rows.extend(Threads::default_count()?.run(|| step(name, &config, slots, repetitions))?);
         }
     }
     Ok(rows)
