@@ -597,6 +597,13 @@ impl FilteringModel for Svg {
         }
     }
 
+    fn observe(&self, state: SvgState) -> SvgState {
+        SvgState {
+            skips_stay: state.skips_stay && self.skips != SvgSkips::Observed,
+            ..state
+        }
+    }
+
     fn attention<'a>(&self, _: &'a SvgState) -> &'a [Attention] {
         &[]
     }
