@@ -8,7 +8,7 @@ use mnemora_lab::{
     DATA_VARIABLE, DEVICE_VARIABLE, Device, Evaluation, Experiment, KERNELS_VARIABLE, LabError,
     ModelName, Outcome, ReplicasOutcome, StrategyName, Surroundings, THREADS_VARIABLE, TaskName,
     bench, compare, export, find_device, load_experiment, note, one_line, open, plan, present,
-    printable, quoted, resume, shipped, train, train_replicas,
+    printable, quoted, resume, run_name, shipped, train, train_replicas,
 };
 use std::{
     fmt::Display,
@@ -295,6 +295,8 @@ fn show(name: &str, out: &Path, settings: &Settings) -> Result<u8, LabError> {
 fn train_command(arguments: &Train) -> Result<u8, LabError> {
     let experiment = experiment(&arguments.experiment, &arguments.settings)?;
     let data = arguments.settings.data.data.as_deref();
+    // One that is not there is refused by a dry run, too.
+    let device = find_device(arguments.on.device)?;
     if arguments.dry_run {
         let plan = plan(experiment, data)?;
         if arguments.json {
@@ -318,20 +320,19 @@ fn train_command(arguments: &Train) -> Result<u8, LabError> {
         say(plan.experiment.to_toml()?.trim_end())?;
         return Ok(0);
     }
-    let device = find_device(arguments.on.device)?;
-    let label = experiment.label();
+    let name = run_name(
+        &arguments.experiment,
+        &experiment,
+        &arguments.settings.overrides,
+    )?;
     if let Some(count) = arguments.replicas {
-        let out = arguments
-            .out
-            .clone()
-            .unwrap_or_else(|| PathBuf::from("runs").join(format!("{}-{label}", experiment.name)));
+        let out = arguments.out.clone();
+        let out = out.unwrap_or_else(|| Path::new("runs").join(name));
         return replicas(&experiment, &out, count, data, device, arguments.json);
     }
-    let out = arguments.out.clone().unwrap_or_else(|| {
-        PathBuf::from("runs").join(format!(
-            "{}-{label}-seed{}",
-            experiment.name, experiment.seed
-        ))
+    let out = arguments.out.clone();
+    let out = out.unwrap_or_else(|| {
+        Path::new("runs").join(format!("{name}-seed{seed}", seed = experiment.seed))
     });
     let signal = StopSignal::listen()?;
     let interrupted = || signal.received();

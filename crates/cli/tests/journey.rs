@@ -338,20 +338,19 @@ fn a_seed_fixes_a_training() {
 #[test]
 fn default_run_directory() {
     let folder = tempdir().expect("a temporary folder is made");
-    let command = mnemora([
-        "train",
-        "perfect-recall-small",
-        "--memory",
-        "vrnn",
-        "--seed",
-        "3",
-    ]);
-    let mut command = common::with_settings(command, &common::TINY);
-    command.args(["--set", "training.steps=1"]);
-    command.current_dir(folder.path());
-    succeed(command);
-    let run = folder.path().join("runs/perfect-recall-small-vrnn-seed3");
-    assert_eq!(rows_logged(&run), 1);
+    let tiny = folder.path().join("tiny.toml");
+    fs::write(&tiny, common::TINY.join("\n")).expect("a file is written");
+    let train = |settings: &[&str]| {
+        let command = mnemora(["train", "tiny.toml", "--memory", "vrnn", "--seed", "3"]);
+        let mut command = common::with_settings(command, settings);
+        command.current_dir(folder.path());
+        succeed(command);
+    };
+    train(&[]);
+    train(&["training.learning_rate=0.01"]);
+    let rows = |name: &str| rows_logged(&folder.path().join("runs").join(name));
+    assert_eq!(rows("tiny-vrnn-seed3"), 12);
+    assert_eq!(rows("tiny-vrnn-learning_rate=0.01-seed3"), 12);
 }
 
 fn fingerprint(run: &Path) -> String {

@@ -64,6 +64,17 @@ pub struct Experiment {
     pub language: LanguageSettings,
 }
 
+/// A key in which two experiments differ.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Change {
+    /// With its tables, as `training.batch`.
+    pub key: String,
+    /// What one has.
+    pub before: Value,
+    /// What the other has.
+    pub after: Value,
+}
+
 /// What sequences look like.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -715,12 +726,8 @@ impl Experiment {
         Ok(experiment)
     }
 
-    /// The first key that `other` has changed and that may not change.
-    pub(crate) fn first_change(
-        &self,
-        other: &Self,
-        may_change: impl Fn(&str) -> bool,
-    ) -> Result<Option<String>, LabError> {
+    /// The keys in which `other` differs, with the value here and there.
+    pub(crate) fn changes(&self, other: &Self) -> Result<Vec<Change>, LabError> {
         let flat = |experiment: &Self| -> Result<_, LabError> {
             let table = Table::try_from(experiment)
                 .map_err(|error| LabError::Configuration(error.to_string()))?;
@@ -728,11 +735,20 @@ impl Experiment {
             flatten(&table, "", &mut values);
             Ok(values)
         };
-        let changed = flat(self)?.into_iter().zip(flat(other)?);
-        Ok(changed
-            .filter(|(before, after)| before != after)
-            .map(|((key, _), _)| key)
-            .find(|key| !may_change(key)))
+        let pairs = flat(self)?.into_iter().zip(flat(other)?);
+        let changed = pairs.filter(|(before, after)| before != after);
+        let change = |((key, before), (_, after))| Change { key, before, after };
+        Ok(changed.map(change).collect())
+    }
+
+    /// The first key that `other` has changed and that may not change.
+    pub(crate) fn first_change(
+        &self,
+        other: &Self,
+        may_change: impl Fn(&str) -> bool,
+    ) -> Result<Option<String>, LabError> {
+        let keys = self.changes(other)?.into_iter().map(|change| change.key);
+        Ok({ keys }.find(|key| !may_change(key)))
     }
 
     /// The experiment as TOML, complete.
@@ -770,6 +786,20 @@ impl Experiment {
             }
             StrategyName::Iterative => format!("{base}-avf{rounds}"),
             StrategyName::Gradient => format!("{base}-gradient{rounds}"),
+        }
+    }
+
+    /// Whether [`label`](Self::label) says what a key holds.
+    pub(crate) fn label_says(&self, key: &str) -> bool {
+        match key {
+            "model.memory" | "filtering.strategy" | "network.srnn.smoothing" => true,
+            // The one name that a model and a memory share.
+            "model.name" => {
+                self.model.name != ModelName::Gtmm || self.model.memory != MemoryName::Vrnn
+            }
+            "filtering.iterations" => self.filtering.strategy != StrategyName::Direct,
+            "filtering.online" => self.filtering.strategy == StrategyName::Iterative,
+            _ => false,
         }
     }
 

@@ -77,7 +77,7 @@ pub use device::{DEVICE_VARIABLE, DeviceName, device_words, find_device};
 pub use digit_classifier::{DigitClassifier, DigitTraining, box_blur};
 pub use error::LabError;
 pub use evaluate::{EVALUATION, Evaluation, GeneratedDigits, GeneratedRecall, RecordingScore};
-pub use experiments::{Shipped, load_experiment, shipped};
+pub use experiments::{Shipped, load_experiment, run_name, shipped};
 pub use export::export;
 pub use language::{FrequencyScore, TextScore, UnrollScore};
 pub use learner::FilteredSequence;

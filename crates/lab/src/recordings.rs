@@ -242,6 +242,14 @@ pub(crate) fn check(experiment: &Experiment, source: &Source) -> Result<(), LabE
     if !matches!(source, Source::Described(_)) {
         let stream = Stream::new(experiment.seed, "data");
         source.windows(&stream, 0, 1, experiment.task.window)?;
+        if !source.has(Part::Test) && !source.has(Part::Valid) {
+            return Err(LabError::Configuration(format!(
+                "{} has {} to train on and none to evaluate on; at least 2 sequences are needed, one of them \
+                 in the part test or valid",
+                source.words(),
+                source.count(Part::Train)
+            )));
+        }
     }
     Ok(())
 }
