@@ -255,20 +255,63 @@ impl TaskName {
             Self::NthFarthest => TaskKind::Classes,
             Self::Programs => TaskKind::Programs,
             Self::Books | Self::WikiText2 | Self::WikiText103 | Self::Text => TaskKind::Words,
-            _ => TaskKind::Recordings,
+            Self::JsbChorales
+            | Self::Nottingham
+            | Self::MuseData
+            | Self::PianoMidi
+            | Self::Midi
+            | Self::Speech
+            | Self::SpokenDigits
+            | Self::Timit
+            | Self::Recordings
+            | Self::Video
+            | Self::Kth
+            | Self::MovingDigits
+            | Self::Own => TaskKind::Recordings,
         }
     }
 
-    /// Whether its frames are digits, each named by a label.
-    pub fn shows_digits(self) -> bool {
-        self.kind() == TaskKind::Frames && self != Self::OneShotRecall
+    /// What the images are that a task of frames composes; `None` for all other tasks.
+    pub fn images(self) -> Option<TaskImages> {
+        match self {
+            Self::PerfectRecall
+            | Self::ParityRecall
+            | Self::DynamicDependency
+            | Self::SimilarityCuedRecall
+            | Self::MnistMap => Some(TaskImages::Digits),
+            Self::OneShotRecall => Some(TaskImages::Characters),
+            Self::Copy
+            | Self::NthFarthest
+            | Self::Programs
+            | Self::JsbChorales
+            | Self::Nottingham
+            | Self::MuseData
+            | Self::PianoMidi
+            | Self::Midi
+            | Self::Speech
+            | Self::SpokenDigits
+            | Self::Timit
+            | Self::Recordings
+            | Self::Video
+            | Self::Kth
+            | Self::MovingDigits
+            | Self::Own
+            | Self::Books
+            | Self::WikiText2
+            | Self::WikiText103
+            | Self::Text => None,
+        }
     }
 
     /// The models that can be trained on it.
     pub fn models(self) -> &'static [ModelName] {
         match self.kind() {
             TaskKind::Recordings => &ModelName::ALL,
-            _ => &[ModelName::Gtmm],
+            TaskKind::Frames
+            | TaskKind::Copy
+            | TaskKind::Classes
+            | TaskKind::Programs
+            | TaskKind::Words => &[ModelName::Gtmm],
         }
     }
 
@@ -277,13 +320,26 @@ impl TaskName {
         use MemoryName::{
             Dnc, EntNet, Hybrid, Introspection, Lru, Lstm, Ntm, Rmc, StackedLstm, Vrnn,
         };
-        match self {
-            Self::Copy => &[Lstm, Ntm, Lru, Dnc, Rmc],
-            Self::NthFarthest | Self::Programs => &[Lstm, StackedLstm, Ntm, Lru, Dnc, Rmc, EntNet],
-            _ if self.kind() == TaskKind::Words => &[Lstm, StackedLstm, Rmc],
-            _ => &[Vrnn, Introspection, Ntm, Lru, Dnc, Hybrid, Rmc],
+        match self.kind() {
+            TaskKind::Copy => &[Lstm, Ntm, Lru, Dnc, Rmc],
+            TaskKind::Classes | TaskKind::Programs => {
+                &[Lstm, StackedLstm, Ntm, Lru, Dnc, Rmc, EntNet]
+            }
+            TaskKind::Words => &[Lstm, StackedLstm, Rmc],
+            TaskKind::Frames | TaskKind::Recordings => {
+                &[Vrnn, Introspection, Ntm, Lru, Dnc, Hybrid, Rmc]
+            }
         }
     }
+}
+
+/// The images that frames show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskImages {
+    /// MNIST's, each named by a label from 0 to 9.
+    Digits,
+    /// Omniglot's.
+    Characters,
 }
 
 /// What a task is made of.
@@ -306,10 +362,10 @@ pub enum TaskKind {
 impl TaskKind {
     /// Whether its models are recurrent cores alone, which answer and have no latents.
     pub(crate) fn without_latents(self) -> bool {
-        matches!(
-            self,
-            Self::Copy | Self::Classes | Self::Programs | Self::Words
-        )
+        match self {
+            Self::Copy | Self::Classes | Self::Programs | Self::Words => true,
+            Self::Frames | Self::Recordings => false,
+        }
     }
 }
 
@@ -495,7 +551,7 @@ pub struct EvaluationSettings {
     /// Sequences drawn in pictures.
     pub pictures: usize,
     /// Particles of the importance-weighted and the particle filter's bound, 0 for neither; for
-    /// recorded sequences.
+    /// models with latents.
     pub particles: usize,
     /// Held-out words on which lengths of the past are compared after training, 0 for none; for texts.
     pub unroll_words: usize,
@@ -1212,7 +1268,9 @@ impl Experiment {
         match self.task.name.kind() {
             TaskKind::Recordings | TaskKind::Words => format!("task.window {}", self.task.window),
             TaskKind::Classes => format!("task.vectors {}", self.task.vectors),
-            _ => format!(
+            TaskKind::Copy => format!("task.longest {}", self.task.longest),
+            TaskKind::Programs => self.task.programs.words(),
+            TaskKind::Frames => format!(
                 "task.length {} and task.recall {}",
                 self.task.length, self.task.recall
             ),
@@ -1350,6 +1408,18 @@ mod tests {
         let message = problem(&["task.name=copy", "model.memory=vrnn"]);
         assert!(message.starts_with("model.memory is 'vrnn'"), "{message}");
         assert!(message.contains("lstm, ntm, lru, dnc"), "{message}");
+    }
+
+    /// A task that composes images says which, and no other does.
+    #[test]
+    fn tasks_of_frames_name_their_images() {
+        for task in TaskName::ALL {
+            let frames = task.kind() == TaskKind::Frames;
+            assert_eq!(task.images().is_some(), frames, "{}", task.as_str());
+        }
+        let of = |images| move |task: &TaskName| task.images() == Some(images);
+        let characters = TaskName::ALL.into_iter().filter(of(TaskImages::Characters));
+        assert!(characters.eq([TaskName::OneShotRecall]));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::{
     Experiment, LabError,
     checkpoint::{self, State},
-    config::{TaskKind, TaskName},
+    config::{TaskImages, TaskKind},
     copy::{self, CopyLearner},
     device::is_processor,
     evaluate::{EVALUATION, Evaluation},
@@ -44,9 +44,15 @@ fn resolve_data(
 ) -> Result<Arc<DataSet>, LabError> {
     let configured = &experiment.data.directory;
     let path = data.or((!configured.is_empty()).then(|| Path::new(configured)));
-    let found = match experiment.task.name {
-        TaskName::OneShotRecall => Omniglot::find(path, experiment.data.limits())?,
-        _ => Mnist::find(path, experiment.data.limits())?,
+    let found = match experiment.task.name.images() {
+        Some(TaskImages::Digits) => Mnist::find(path, experiment.data.limits())?,
+        Some(TaskImages::Characters) => Omniglot::find(path, experiment.data.limits())?,
+        None => {
+            return Err(LabError::Configuration(format!(
+                "the task {} does not compose sequences of images",
+                experiment.task.name.as_str()
+            )));
+        }
     };
     let expected = &experiment.data.fingerprint;
     if !expected.is_empty() && expected != found.fingerprint() {

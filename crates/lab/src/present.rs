@@ -1,10 +1,10 @@
 //! Pictures and report of a run.
 
 use crate::{
-    Evaluation, Experiment, LabError, RecordingScore, TextScore, Trained,
+    Evaluation, Experiment, LabError, ParticleScore, RecordingScore, TextScore, Trained,
     chart::{self, Chart, Layout, number},
     checkpoint::State,
-    config::{MemoryName, ModelName, TaskKind, TaskName},
+    config::{MemoryName, ModelName, TaskKind},
     copy,
     curves::{
         bound_chart, free_energy_chart, held_out_series, kl_per_step_chart, kl_per_step_series,
@@ -68,6 +68,16 @@ pub fn numbers(evaluation: &Evaluation) -> Vec<Number> {
             spread(evaluation.bound_stderr, "sequences")
         ),
     ));
+    if let Some(particles) = &evaluation.particles {
+        let steps = evaluation.kl_per_step.len().max(1) as f64;
+        rows.push(row(
+            "free energy",
+            digits(-evaluation.bound / steps),
+            "nats per step",
+            "minus the bound, to be compared with the next two, which are lower",
+        ));
+        rows.extend(particle_numbers(particles));
+    }
     if let Some(error) = evaluation.bit_error {
         rows.push(row(
             "bit error",
@@ -275,34 +285,45 @@ fn recording_numbers(score: &RecordingScore, rounds: &[f64]) -> Vec<Number> {
             },
         ));
     }
-    let particles = score.particles.unwrap_or(0);
-    for (name, value, meaning) in [
-        (
+    rows.extend(score.particles.iter().flat_map(particle_numbers));
+    rows
+}
+
+/// The rows of bounds by particles.
+fn particle_numbers(score: &ParticleScore) -> [Number; 3] {
+    let particles = score.particles;
+    let row = |name: &str, value: f64, unit: &str, meaning: String| Number {
+        name: name.into(),
+        value: digits(value),
+        unit: unit.into(),
+        meaning,
+    };
+    [
+        row(
             "importance-weighted",
             score.importance_weighted,
+            "nats per step",
             format!("minus the bound of {particles} weighted samples of whole sequences"),
         ),
-        (
+        row(
             "particle filter",
             score.particle_filter,
+            "nats per step",
             format!(
-                "minus the bound of {particles} particles, drawn anew where half are of no use"
+                "minus the bound of {particles} particles, resampled when the effective sample size falls \
+                 below half"
             ),
         ),
-    ] {
-        if let Some(value) = value {
-            rows.push(row(name, digits(value), "nats per step", meaning));
-        }
-    }
-    if let (Some(effective), Some(resampled)) = (score.effective_particles, score.resampled) {
-        rows.push(row(
+        row(
             "effective particles",
-            format!("{effective:.1}"),
+            score.effective_particles,
             "particles",
-            format!("mean; drawn anew after {:.1}% of steps", 100.0 * resampled),
-        ));
-    }
-    rows
+            format!(
+                "mean; resampled after {:.1}% of steps",
+                100.0 * score.resampled
+            ),
+        ),
+    ]
 }
 
 /// The rows of a text.
@@ -384,24 +405,23 @@ pub fn write_training_sequences(
         TaskKind::Recordings => recordings::expected_numbers(&experiment),
     };
     check_pictures(&experiment, of_step)?;
-    if experiment.task.name == TaskName::Copy {
-        return write_picture(&copy::training_picture(&experiment)?, out);
-    }
-    if experiment.task.name == TaskName::NthFarthest {
-        return write_picture(&nth_farthest::training_picture(&experiment)?, out);
-    }
-    if experiment.task.name == TaskName::Programs {
-        return write_picture(&programs::training_picture(&experiment)?, out);
-    }
-    if experiment.task.name.kind() == TaskKind::Recordings {
-        let source = Source::find(&mut experiment, data)?;
-        let drawn = training_picture(&experiment, &source)?;
-        write_picture(&drawn.picture, out)?;
-        return write_beside(out, &drawn.files);
-    }
-    if experiment.task.name.kind() == TaskKind::Words {
-        let text = language::find(&mut experiment, data)?;
-        return write_picture(&language::training_picture(&experiment, &text)?, out);
+    match experiment.task.name.kind() {
+        TaskKind::Copy => return write_picture(&copy::training_picture(&experiment)?, out),
+        TaskKind::Classes => {
+            return write_picture(&nth_farthest::training_picture(&experiment)?, out);
+        }
+        TaskKind::Programs => return write_picture(&programs::training_picture(&experiment)?, out),
+        TaskKind::Recordings => {
+            let source = Source::find(&mut experiment, data)?;
+            let drawn = training_picture(&experiment, &source)?;
+            write_picture(&drawn.picture, out)?;
+            return write_beside(out, &drawn.files);
+        }
+        TaskKind::Words => {
+            let text = language::find(&mut experiment, data)?;
+            return write_picture(&language::training_picture(&experiment, &text)?, out);
+        }
+        TaskKind::Frames => {}
     }
     let task = resolve_task(&mut experiment, data)?;
     let stream = Stream::new(experiment.seed, "data");
