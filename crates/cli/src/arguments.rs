@@ -267,7 +267,7 @@ pub struct Train {
 /// Settings of an experiment.
 #[derive(Debug, Args)]
 pub struct Settings {
-    /// Change any key of the experiment: --set training.batch=32 (repeatable)
+    /// Change a key that the experiment reads: --set training.batch=32 (repeatable)
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub overrides: Vec<String>,
     /// The memory: short for --set model.memory=NAME

@@ -272,17 +272,10 @@ fn list(json: bool) -> Result<u8, LabError> {
 
 /// An experiment as the command line has it.
 fn experiment(name: &str, settings: &Settings) -> Result<Experiment, LabError> {
-    let experiment = load_experiment(name, &settings.all())?;
-    match &settings.memory {
-        Some(memory) if experiment.model.name != ModelName::Gtmm => {
-            Err(LabError::Configuration(format!(
-                "--memory {memory}: {name} trains the model '{}', which has no choice of memories; \
-                 --set model.name=gtmm has",
-                experiment.model.name.as_str()
-            )))
-        }
-        _ => Ok(experiment),
-    }
+    let overrides = settings.all();
+    let experiment = load_experiment(name, &overrides)?;
+    experiment.refuse_unread(&overrides)?;
+    Ok(experiment)
 }
 
 fn show(name: &str, out: &Path, settings: &Settings) -> Result<u8, LabError> {

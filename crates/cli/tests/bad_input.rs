@@ -218,6 +218,70 @@ fn evaluation_of_another_model() {
     assert_says(&message, &["task.length", "evaluation"]);
 }
 
+/// What is set for one training is meant to have an effect.
+#[test]
+fn settings_that_nothing_reads() {
+    for (experiment, setting, says) in [
+        (
+            "perfect-recall-small",
+            "task.bits=3",
+            &["the task copy", "task.length"][..],
+        ),
+        (
+            "perfect-recall-small",
+            "memory.dnc.hidden=8",
+            &["model.memory=dnc", "memory.introspection.hidden"],
+        ),
+        (
+            "jsb-chorales",
+            "network.svg.width=8",
+            &["model.name=svg", "network.srnn.hidden"],
+        ),
+        (
+            "jsb-chorales",
+            "filtering.rate=0.1",
+            &["filtering.strategy=gradient"],
+        ),
+        ("copy", "evaluation.particles=100", &["models with latents"]),
+        (
+            "nth-farthest-small",
+            "evaluation.particles=100",
+            &["models with latents"],
+        ),
+        (
+            "books-small",
+            "evaluation.particles=100",
+            &["models with latents"],
+        ),
+    ] {
+        for command in ["train", "show"] {
+            let folder = empty_folder();
+            let command = with_settings(mnemora([command, experiment]), &[setting]);
+            let key = setting.split_once('=').expect("key=value").0;
+            let message = refuse_leaving(folder.path(), command);
+            assert_says(&message, &["--set", setting, "does not read", key]);
+            assert_says(&message, says);
+        }
+    }
+    // Nor is it taken where a run goes on or is looked at; a run as it is always is.
+    let folder = empty_folder();
+    let run = finished_run(folder.path());
+    let file = run.join("experiment.toml");
+    replace_in(&file, "[memory.dnc]", "[memory.dnc] # never used");
+    for command in ["eval", "resume"] {
+        let mut words = mnemora([command, "--set", "evaluation.unroll_words=9"]);
+        words.arg(&run);
+        let message = refuse_leaving(&run, words);
+        assert_says(
+            &message,
+            &["evaluation.unroll_words", "texts", "evaluation.batch"],
+        );
+        let mut words = mnemora([command]);
+        words.arg(&run);
+        succeed(words);
+    }
+}
+
 #[test]
 fn pictures_of_another_kind() {
     let folder = empty_folder();

@@ -423,8 +423,9 @@ fn compare_averages_replicas() {
     for memory in memories {
         bounds.push(["1", "2"].map(|seed| {
             let run = folder.path().join(format!("{memory}-{seed}"));
-            let mut command = train(&run, &["training.steps=6"]);
-            command.args(["--memory", memory, "--seed", seed]);
+            let memory = format!("model.memory={memory}");
+            let mut command = train(&run, &["training.steps=6", &memory]);
+            command.args(["--seed", seed]);
             succeed(command);
             compare.arg(&run);
             number(&read_json(&run.join("evaluation.json"))["bound"])
@@ -469,8 +470,8 @@ fn copy_task() {
     let mut compare = mnemora(["compare"]);
     for memory in ["lstm", "dnc", "rmc"] {
         let run = folder.path().join(memory);
-        let mut command = train_copy(&run, &[]);
-        command.args(["--memory", memory, "--json"]);
+        let mut command = train_copy(&run, &[&format!("model.memory={memory}")]);
+        command.arg("--json");
         let trained = succeed(command).json();
         let again = succeed(command_on(&run, &["eval", "--json"])).json();
         assert_eq!(trained, again, "the model is what it was when saved");

@@ -3,8 +3,7 @@
 mod common;
 
 use common::{
-    assert_same_files, assert_says, files_below, mnemora, refuse, resume, succeed, train,
-    with_settings,
+    assert_same_files, assert_says, files_below, mnemora, refuse, resume, succeed, with_tiny,
 };
 use std::{fs, path::Path, process::Command};
 use tempfile::tempdir;
@@ -20,7 +19,7 @@ const MEMORIES: [&str; 7] = [
 ];
 
 /// Sizes that make every memory tiny; five slots hold a sequence of the tiny tasks.
-const SIZES: [&str; 18] = [
+const SIZES: [&str; 19] = [
     "memory.ntm.hidden=6",
     "memory.ntm.reads=2",
     "memory.ntm.width=4",
@@ -36,6 +35,7 @@ const SIZES: [&str; 18] = [
     "memory.hybrid.reads=2",
     "memory.rmc.heads=2",
     "memory.rmc.head_size=4",
+    "task.grid=2",
     "training.steps=4",
     "training.checkpoint_every=2",
     "evaluation.batches=1",
@@ -52,8 +52,12 @@ const TASKS: [(&str, usize, usize); 6] = [
 ];
 
 fn tiny(out: &Path, memory: &str, settings: &[&str]) -> Command {
-    let command = with_settings(train(out, &SIZES), settings);
-    with_settings(command, &[&format!("model.memory={memory}")])
+    let mut command = mnemora(["train", "perfect-recall-small", "--out"]);
+    command.arg(out);
+    let tiny = [&common::TINY[..], &SIZES].concat();
+    let memory = format!("model.memory={memory}");
+    let settings = [settings, &[memory.as_str()]].concat();
+    with_tiny(command, "perfect-recall-small", &tiny, &settings)
 }
 
 /// Weights that overflow make attention NaN, which range checks name before the guard of the update
@@ -91,7 +95,7 @@ fn every_memory_trains_on_every_task() {
         let name = format!("task.name={task}");
         for memory in MEMORIES {
             let run = folder.path().join(format!("{task}-{memory}"));
-            let mut command = tiny(&run, memory, &[&name, &length, &recall, "task.grid=2"]);
+            let mut command = tiny(&run, memory, &[&name, &length, &recall]);
             command.arg("--json");
             let evaluation = succeed(command).json();
             assert!(

@@ -5,7 +5,7 @@ mod common;
 
 use common::{
     Ended, assert_png, assert_same_training, assert_says, mnemora, read_json, refuse, resume, run,
-    succeed, train, with_settings,
+    succeed, train, with_tiny,
 };
 use serde_json::{Value, json};
 use std::{
@@ -39,7 +39,7 @@ const TINY: [&str; 16] = [
 fn train_music(out: &Path, settings: &[&str]) -> Command {
     let mut command = mnemora(["train", "jsb-chorales", "--out"]);
     command.arg(out);
-    with_settings(with_settings(command, &TINY), settings)
+    with_tiny(command, "jsb-chorales", &TINY, settings)
 }
 
 /// `mnemora filter RUN` with these lines of input.
@@ -141,7 +141,10 @@ fn a_run_with_an_inference_network_resumes_bit_for_bit() {
 #[test]
 fn a_model_without_a_memory_has_no_choice_of_one() {
     let message = refuse(mnemora(["train", "jsb-chorales", "--memory", "dnc"]));
-    assert_says(&message, &["--memory dnc", "srnn", "model.name=gtmm"]);
+    assert_says(
+        &message,
+        &["--memory dnc", "srnn", "model.name=gtmm", "model.latent"],
+    );
 }
 
 #[test]
@@ -174,6 +177,46 @@ fn particles_give_bounds_in_order() {
     assert_eq!(of("particles"), 30.0);
     assert!(of("importance_weighted") < of("free_energy"), "{score}");
     assert!((1.0..=30.0).contains(&of("effective_particles")), "{score}");
+}
+
+/// The same bounds, under the same names, of temporal VAEs on tasks of frames.
+#[test]
+fn particles_give_bounds_of_frames() {
+    let folder = tempdir().unwrap();
+    for settings in [
+        &["task.name=mnist-map", "task.grid=2"][..],
+        &["filtering.strategy=iterative", "filtering.hidden=8"],
+    ] {
+        let out = folder.path().join(settings[0]);
+        succeed(train(&out, settings));
+        let eval = |more: &[&str]| {
+            let mut command = mnemora(["eval"]);
+            command.arg(&out).args(more);
+            succeed(command)
+        };
+        let particles = ["--set", "evaluation.particles=30"];
+        let score = eval(&[&particles[..], &["--json"]].concat()).json();
+        let of = |name: &str| {
+            score[name]
+                .as_f64()
+                .unwrap_or_else(|| panic!("{name}: {score}"))
+        };
+        let steps = score["kl_per_step"].as_array().unwrap().len() as f64;
+        assert_eq!(of("particles"), 30.0);
+        assert!(of("importance_weighted") < -of("bound") / steps, "{score}");
+        assert!(of("particle_filter") < -of("bound") / steps, "{score}");
+        assert!((1.0..=30.0).contains(&of("effective_particles")), "{score}");
+        assert!((0.0..1.0).contains(&of("resampled")), "{score}");
+        let table = eval(&particles).stdout;
+        assert_says(
+            &table,
+            &["importance-weighted", "particle filter", "free energy"],
+        );
+        // Nothing else changes, and nothing is said of what was not asked for.
+        let plain = eval(&["--json"]).json();
+        assert_eq!(plain["bound"], score["bound"]);
+        assert!(plain.get("particles").is_none(), "{plain}");
+    }
 }
 
 #[test]
@@ -459,7 +502,7 @@ fn one_sequence_is_refused_before_training() {
     let mut command = mnemora(["train", "jsb-chorales", "--data"]);
     command.arg(&data).arg("--out").arg(&out);
     let own = ["task.name=own", "model.likelihood=normal"];
-    let message = refuse(with_settings(with_settings(command, &TINY), &own));
+    let message = refuse(with_tiny(command, "jsb-chorales", &TINY, &own));
     assert_says(
         &message,
         &["one.csv", "1 to train on", "at least 2 sequences"],
@@ -526,7 +569,7 @@ fn a_users_own_table_is_shown_trained_on_and_filtered() {
         "--out",
         out.to_str().unwrap(),
     ]);
-    succeed(with_settings(command, &TINY));
+    succeed(with_tiny(command, experiment, &TINY, &[]));
     let png = folder.path().join("show.png");
     let command = mnemora([
         "show",
@@ -536,7 +579,7 @@ fn a_users_own_table_is_shown_trained_on_and_filtered() {
         "--out",
         png.to_str().unwrap(),
     ]);
-    succeed(with_settings(command, &TINY));
+    succeed(with_tiny(command, experiment, &TINY, &[]));
     assert_png(&png);
     // The run remembers where its data lie.
     let mut command = mnemora(["eval", "--json"]);
@@ -555,7 +598,7 @@ fn a_users_own_table_is_shown_trained_on_and_filtered() {
     // The variable names them as well.
     let mut command = mnemora(["train", experiment, "--dry-run"]);
     command.env("MNEMORA_DATA", &data);
-    succeed(with_settings(command, &TINY));
+    succeed(with_tiny(command, experiment, &TINY, &[]));
     // Another table is another run.
     let other = table(folder.path(), "other.csv", |s, t| format!("{}", s * t));
     let mut command = mnemora(["eval", "--data", &other]);
@@ -565,7 +608,7 @@ fn a_users_own_table_is_shown_trained_on_and_filtered() {
     let second = folder.path().join("second");
     let mut command = mnemora(["train", experiment, "--data", &other, "--out"]);
     command.arg(&second);
-    succeed(with_settings(command, &TINY));
+    succeed(with_tiny(command, experiment, &TINY, &[]));
     let mut command = mnemora(["compare"]);
     command.args([&out, &second]);
     assert_says(&refuse(command), &["different data"]);

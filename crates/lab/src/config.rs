@@ -3,6 +3,7 @@
 mod language;
 mod network;
 mod programs;
+mod reads;
 mod sizes;
 
 pub use language::{LanguageSettings, WordStyleName};

@@ -72,7 +72,9 @@ impl Shipped {
     /// The experiment with its overrides.
     pub fn experiment(&self, overrides: &[String]) -> Result<Experiment, LabError> {
         let mut experiment = Experiment::parse(self.text, self.name, overrides)?;
-        experiment.name = self.name.to_owned();
+        if experiment.name.is_empty() {
+            experiment.name = self.name.to_owned();
+        }
         Ok(experiment)
     }
 }
@@ -124,11 +126,13 @@ fn check_name(name: &str) -> Result<(), LabError> {
 const LONGEST_CHANGES: usize = 100;
 
 /// Keys that have another place in a run's name, or change nothing of what is learned but for how long.
-const NOT_IN_NAMES: [&str; 9] = [
+const NOT_IN_NAMES: [&str; 11] = [
     "name",
     "description",
     "seed",
     "data.directory",
+    "data.max_bytes",
+    "data.max_unpacked_bytes",
     "training.steps",
     "training.log_every",
     "training.checkpoint_every",

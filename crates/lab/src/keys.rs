@@ -105,7 +105,7 @@ fn coerce(key: &str, slot: &Value, value: Value) -> Result<Value, String> {
 }
 
 /// Values of a key that is a choice by name.
-fn choices(key: &str) -> Option<Vec<&'static str>> {
+pub(crate) fn choices(key: &str) -> Option<Vec<&'static str>> {
     Some(match key {
         "task.name" => TaskName::ALL.iter().map(|name| name.as_str()).collect(),
         "model.memory" => MemoryName::ALL.iter().map(|name| name.as_str()).collect(),

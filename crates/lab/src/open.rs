@@ -357,6 +357,7 @@ pub fn open(
             "{key} cannot change after training; --set may change keys of evaluation"
         )));
     }
+    experiment.refuse_unread(overrides)?;
     use_threads(&experiment);
     let (_, learner) = prepare(&mut experiment, data, device)?;
     with_weights(directory, which, experiment, learner)

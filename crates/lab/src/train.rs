@@ -101,7 +101,13 @@ fn taken(error: LabError, experiment: &Experiment) -> LabError {
     let LabError::RunExists(directory) = &error else {
         return error;
     };
-    let no_part = ["name", "description", "data.directory"];
+    let no_part = [
+        "name",
+        "description",
+        "data.directory",
+        "data.max_bytes",
+        "data.max_unpacked_bytes",
+    ];
     let differences = read_experiment(directory, &[])
         .and_then(|found| found.changes(experiment))
         .map(|changes| {
@@ -147,6 +153,7 @@ pub fn resume(
              training.batch, and of evaluation"
         )));
     }
+    experiment.refuse_unread(overrides)?;
     use_threads(&experiment);
     let device = surroundings.device.clone().autodiff();
     let (_, mut learner) = prepare(&mut experiment, data, &device)?;
