@@ -162,9 +162,10 @@ pub enum Command {
     conditions; or one .npy array [steps, ..], bytes taken as intensities. Notes are 0 or 1,\n\
     pixels in [0, 1], samples of sound in [-1, 1], other numbers as in training.\n\n\
     Out: a line {\"t\", \"mean\", \"std\", \"prediction\", \"surprise\"} an observation: mean and standard\n\
-    deviation of the latents, the next observation as expected, the step's free energy in nats;\n\
-    or {\"t\", \"error\"} for one that is refused, after which the filter goes on as if it had not\n\
-    come.\n\n\
+    deviation of the latents, the next observation as expected, the step's free energy in nats.\n\
+    An observation that is refused gets {\"t\", \"error\", \"advanced\"}: time goes on, with the model's own\n\
+    prediction in its place (\"advanced\": true, with mean, std and prediction). A line that is no\n\
+    observation, or one without the condition that the model needs, is no step (false).\n\n\
     Examples: mnemora filter runs/mine --state mine.state < observations.jsonl > beliefs.jsonl\n\
     mnemora filter runs/chorales --recording 1 --draw chorale.png > beliefs.jsonl"
 )]
@@ -243,13 +244,13 @@ pub struct Bench {
 pub struct Train {
     /// Name of an experiment (see `list`) or a TOML file
     pub experiment: String,
-    /// New directory for the run [default: runs/EXPERIMENT-MEMORY-seedN]
+    /// New directory for the run [default: runs/EXPERIMENT-MEMORY-seedN, with what --set changes in between]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     #[command(flatten)]
     pub settings: Settings,
     /// Train under so many seeds, from the experiment's on, each in a run below --out [default:
-    /// runs/EXPERIMENT-MEMORY]. Called again it goes on; processes that are given the same
+    /// runs/EXPERIMENT-MEMORY, with what --set changes]. Called again it goes on; processes that are given the same
     /// directory share the work
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub replicas: Option<u64>,
@@ -266,7 +267,7 @@ pub struct Train {
 /// Settings of an experiment.
 #[derive(Debug, Args)]
 pub struct Settings {
-    /// Change any key of the experiment: --set training.batch=32 (repeatable)
+    /// Change a key that the experiment reads: --set training.batch=32 (repeatable)
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub overrides: Vec<String>,
     /// The memory: short for --set model.memory=NAME

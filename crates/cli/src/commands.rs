@@ -8,7 +8,7 @@ use mnemora_lab::{
     DATA_VARIABLE, DEVICE_VARIABLE, Device, Evaluation, Experiment, KERNELS_VARIABLE, LabError,
     ModelName, Outcome, ReplicasOutcome, StrategyName, Surroundings, THREADS_VARIABLE, TaskName,
     bench, compare, export, find_device, load_experiment, note, one_line, open, plan, present,
-    printable, quoted, resume, shipped, train, train_replicas,
+    printable, quoted, resume, run_name, shipped, train, train_replicas,
 };
 use std::{
     fmt::Display,
@@ -272,17 +272,10 @@ fn list(json: bool) -> Result<u8, LabError> {
 
 /// An experiment as the command line has it.
 fn experiment(name: &str, settings: &Settings) -> Result<Experiment, LabError> {
-    let experiment = load_experiment(name, &settings.all())?;
-    match &settings.memory {
-        Some(memory) if experiment.model.name != ModelName::Gtmm => {
-            Err(LabError::Configuration(format!(
-                "--memory {memory}: {name} trains the model '{}', which has no choice of memories; \
-                 --set model.name=gtmm has",
-                experiment.model.name.as_str()
-            )))
-        }
-        _ => Ok(experiment),
-    }
+    let overrides = settings.all();
+    let experiment = load_experiment(name, &overrides)?;
+    experiment.refuse_unread(&overrides)?;
+    Ok(experiment)
 }
 
 fn show(name: &str, out: &Path, settings: &Settings) -> Result<u8, LabError> {
@@ -295,6 +288,8 @@ fn show(name: &str, out: &Path, settings: &Settings) -> Result<u8, LabError> {
 fn train_command(arguments: &Train) -> Result<u8, LabError> {
     let experiment = experiment(&arguments.experiment, &arguments.settings)?;
     let data = arguments.settings.data.data.as_deref();
+    // One that is not there is refused by a dry run, too.
+    let device = find_device(arguments.on.device)?;
     if arguments.dry_run {
         let plan = plan(experiment, data)?;
         if arguments.json {
@@ -318,20 +313,19 @@ fn train_command(arguments: &Train) -> Result<u8, LabError> {
         say(plan.experiment.to_toml()?.trim_end())?;
         return Ok(0);
     }
-    let device = find_device(arguments.on.device)?;
-    let label = experiment.label();
+    let name = run_name(
+        &arguments.experiment,
+        &experiment,
+        &arguments.settings.overrides,
+    )?;
     if let Some(count) = arguments.replicas {
-        let out = arguments
-            .out
-            .clone()
-            .unwrap_or_else(|| PathBuf::from("runs").join(format!("{}-{label}", experiment.name)));
+        let out = arguments.out.clone();
+        let out = out.unwrap_or_else(|| Path::new("runs").join(name));
         return replicas(&experiment, &out, count, data, device, arguments.json);
     }
-    let out = arguments.out.clone().unwrap_or_else(|| {
-        PathBuf::from("runs").join(format!(
-            "{}-{label}-seed{}",
-            experiment.name, experiment.seed
-        ))
+    let out = arguments.out.clone();
+    let out = out.unwrap_or_else(|| {
+        Path::new("runs").join(format!("{name}-seed{seed}", seed = experiment.seed))
     });
     let signal = StopSignal::listen()?;
     let interrupted = || signal.received();

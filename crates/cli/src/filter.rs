@@ -5,7 +5,7 @@ use mnemora_lab::{
     Belief, FilteredSequence, LabError, Numbers, Observed, OnlineFilter, check_target, find_device,
     load_filter_state, note, npy, open, open_to_filter, present::check_png_name, save_filter_state,
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::IgnoredAny};
 use std::{
     io::{BufRead, ErrorKind, Read, Write},
     sync::mpsc::{Receiver, RecvTimeoutError, sync_channel},
@@ -15,18 +15,63 @@ use std::{
 /// A line of standard input.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Observation {
-    x: Vec<f32>,
-    #[serde(default)]
-    c: Option<Vec<f32>>,
+struct Record<X, C> {
+    x: Vec<X>,
+    c: Option<C>,
 }
 
-/// What stands in the place of a belief where there is none.
+/// What a line of standard input is.
+enum Line {
+    /// An observation with its condition.
+    Observation(Vec<f32>, Option<Vec<f32>>),
+    /// An observation with values that are no 32-bit numbers, the condition where that can be read, and what
+    /// is wrong.
+    Unreadable(Option<Vec<f32>>, String),
+    /// No observation, and what is wrong.
+    Other(String),
+}
+
+impl Line {
+    fn parse(line: &[u8]) -> Self {
+        let problem = match serde_json::from_slice::<Record<f32, Vec<f32>>>(line) {
+            Ok(Record { x, c }) => return Self::Observation(x, c),
+            Err(error) => {
+                let problem = error.to_string();
+                let problem = problem.split(" at line").next().unwrap_or_default();
+                format!("{problem}; a line is {{\"x\": [..]}}, or {{\"x\": [..], \"c\": [..]}}")
+            }
+        };
+        if let Ok(Record { c, .. }) = serde_json::from_slice::<Record<IgnoredAny, Vec<f32>>>(line) {
+            return Self::Unreadable(c, problem);
+        }
+        match serde_json::from_slice::<Record<IgnoredAny, IgnoredAny>>(line) {
+            Ok(_) => Self::Unreadable(None, problem),
+            Err(_) => Self::Other(problem),
+        }
+    }
+}
+
+/// What a filter has to say of a line.
+enum Answer {
+    Belief(Belief),
+    /// What is wrong, and the step that the model took without an observation, if it took one.
+    Refusal(String, Option<Belief>),
+}
+
+/// What stands in the place of a belief where the observation was refused.
 #[derive(Serialize)]
-struct Refusal {
-    /// The number that the observation would have had.
+struct Refusal<'a> {
+    /// The number of the step; of the next one if there was none.
     t: u64,
-    error: String,
+    error: &'a str,
+    /// Whether the filter went on by a step, with its own prediction in place of the observation.
+    advanced: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mean: Option<&'a [f32]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    std: Option<&'a [f32]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prediction: Option<&'a [f32]>,
 }
 
 /// Between two looks for a signal while nothing comes.
@@ -169,15 +214,10 @@ impl Session<'_> {
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            let answer = match serde_json::from_slice::<Observation>(&line) {
-                Ok(observation) => self.step(&observation.x, observation.c.as_deref()),
-                Err(error) => {
-                    let problem = error.to_string();
-                    let problem = problem.split(" at line").next().unwrap_or_default();
-                    Err(format!(
-                        "{problem}; a line is {{\"x\": [..]}}, or {{\"x\": [..], \"c\": [..]}}"
-                    ))
-                }
+            let answer = match Line::parse(&line) {
+                Line::Observation(x, c) => self.step(&x, c.as_deref()),
+                Line::Unreadable(c, problem) => self.skip(c.as_deref(), problem),
+                Line::Other(problem) => Answer::Refusal(problem, None),
             };
             if !self.say(answer)? {
                 break;
@@ -242,24 +282,47 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn step(&mut self, x: &[f32], condition: Option<&[f32]>) -> Result<Belief, String> {
-        let belief = self.tally.timed(|| self.filter.step(x, condition))?;
+    fn step(&mut self, x: &[f32], condition: Option<&[f32]>) -> Answer {
+        let belief = match self.tally.timed(|| self.filter.step(x, condition)) {
+            Ok(belief) => belief,
+            Err(problem) => return self.skip(condition, problem),
+        };
         if self.keeps {
             self.passed.observations.extend(x);
             self.passed.beliefs.push(belief.clone());
         }
-        Ok(belief)
+        Answer::Belief(belief)
+    }
+
+    /// A step whose observation cannot be used.
+    fn skip(&mut self, condition: Option<&[f32]>, problem: String) -> Answer {
+        let belief = match self.filter.skip(condition) {
+            Ok(belief) => belief,
+            Err(why) if why == problem => return Answer::Refusal(problem, None),
+            Err(why) => return Answer::Refusal(format!("{problem}; no step: {why}"), None),
+        };
+        if self.keeps {
+            let unknown = vec![f32::NAN; self.filter.observed().frame.size()];
+            self.passed.observations.extend(unknown);
+            self.passed.beliefs.push(belief.clone());
+        }
+        Answer::Refusal(problem, Some(belief))
     }
 
     /// Writes a line; `false` once nobody reads.
-    fn say(&mut self, answer: Result<Belief, String>) -> Result<bool, LabError> {
+    fn say(&mut self, answer: Answer) -> Result<bool, LabError> {
         let text = match &answer {
-            Ok(belief) => serde_json::to_string(belief),
-            Err(error) => {
+            Answer::Belief(belief) => serde_json::to_string(belief),
+            Answer::Refusal(error, belief) => {
                 self.tally.refused += 1;
+                let belief = belief.as_ref();
                 serde_json::to_string(&Refusal {
-                    t: self.filter.steps() + 1,
-                    error: error.clone(),
+                    t: belief.map_or(self.filter.steps() + 1, |belief| belief.t),
+                    error,
+                    advanced: belief.is_some(),
+                    mean: belief.map(|belief| belief.mean.as_slice()),
+                    std: belief.map(|belief| belief.std.as_slice()),
+                    prediction: belief.and_then(|belief| belief.prediction.as_deref()),
                 })
             }
         };

@@ -218,6 +218,70 @@ fn evaluation_of_another_model() {
     assert_says(&message, &["task.length", "evaluation"]);
 }
 
+/// What is set for one training is meant to have an effect.
+#[test]
+fn settings_that_nothing_reads() {
+    for (experiment, setting, says) in [
+        (
+            "perfect-recall-small",
+            "task.bits=3",
+            &["the task copy", "task.length"][..],
+        ),
+        (
+            "perfect-recall-small",
+            "memory.dnc.hidden=8",
+            &["model.memory=dnc", "memory.introspection.hidden"],
+        ),
+        (
+            "jsb-chorales",
+            "network.svg.width=8",
+            &["model.name=svg", "network.srnn.hidden"],
+        ),
+        (
+            "jsb-chorales",
+            "filtering.rate=0.1",
+            &["filtering.strategy=gradient"],
+        ),
+        ("copy", "evaluation.particles=100", &["models with latents"]),
+        (
+            "nth-farthest-small",
+            "evaluation.particles=100",
+            &["models with latents"],
+        ),
+        (
+            "books-small",
+            "evaluation.particles=100",
+            &["models with latents"],
+        ),
+    ] {
+        for command in ["train", "show"] {
+            let folder = empty_folder();
+            let command = with_settings(mnemora([command, experiment]), &[setting]);
+            let key = setting.split_once('=').expect("key=value").0;
+            let message = refuse_leaving(folder.path(), command);
+            assert_says(&message, &["--set", setting, "does not read", key]);
+            assert_says(&message, says);
+        }
+    }
+    // Nor is it taken where a run goes on or is looked at; a run as it is always is.
+    let folder = empty_folder();
+    let run = finished_run(folder.path());
+    let file = run.join("experiment.toml");
+    replace_in(&file, "[memory.dnc]", "[memory.dnc] # never used");
+    for command in ["eval", "resume"] {
+        let mut words = mnemora([command, "--set", "evaluation.unroll_words=9"]);
+        words.arg(&run);
+        let message = refuse_leaving(&run, words);
+        assert_says(
+            &message,
+            &["evaluation.unroll_words", "texts", "evaluation.batch"],
+        );
+        let mut words = mnemora([command]);
+        words.arg(&run);
+        succeed(words);
+    }
+}
+
 #[test]
 fn pictures_of_another_kind() {
     let folder = empty_folder();
@@ -366,6 +430,11 @@ fn devices_that_are_not_built_in() {
         let message = refuse_leaving(folder.path(), command);
         assert_says(&message, &[name, "feature", "--device cpu"]);
     }
+    // What cannot be trained is not planned either.
+    let mut command = train(Path::new("run"), &[]);
+    command.args(["--device", "cuda", "--dry-run"]);
+    let message = refuse_leaving(folder.path(), command);
+    assert_says(&message, &["cuda", "feature", "--device cpu"]);
     let mut command = train(Path::new("run"), &[]);
     command.env("BURN_DEVICE", "cuda");
     let message = refuse_leaving(folder.path(), command);
@@ -452,12 +521,46 @@ fn one_of_four_files_missing() {
 fn run_directory_that_exists() {
     let folder = empty_folder();
     let run = finished_run(folder.path());
-    let message = refuse_leaving(folder.path(), train(&run, &[]));
+    let again = |more: &[&str]| {
+        let same = ["training.steps=4", "training.checkpoint_every=2"];
+        refuse_leaving(folder.path(), train(&run, &[&same[..], more].concat()))
+    };
     let path = run.display().to_string();
+    let advice = format!("mnemora resume {path}`");
+    assert_says(&again(&[]), &[&path, "exists", &advice, "--out"]);
+    let prolonged = format!("mnemora resume {path} --set training.steps=9`");
     assert_says(
-        &message,
-        &[&path, "exists", &format!("mnemora resume {path}"), "--out"],
+        &again(&["training.steps=9"]),
+        &[&path, "exists", &prolonged, "--out"],
     );
+    // To resume it would not be what was asked for.
+    let message = again(&["training.learning_rate=0.5"]);
+    let key = "training.learning_rate is 0.001, not 0.5";
+    assert_says(&message, &[&path, "another experiment", key, "--out"]);
+    assert!(!message.contains("mnemora resume"), "{message}");
+}
+
+/// Settings have default folders of their own, so that an experiment can be trained once with each.
+#[test]
+fn default_directories_follow_the_settings() {
+    let folder = empty_folder();
+    let tiny = format!("task.name=\"copy\"\n{}\n", common::TINY_COPY.join("\n"));
+    let tiny = tiny.replace(
+        "training.steps=12",
+        "training.steps=1\nmodel.memory=\"ntm\"",
+    );
+    fs::write(folder.path().join("tiny.toml"), tiny).expect("a file is written");
+    let train = |settings: &[&str]| {
+        let mut command = with_settings(mnemora(["train", "tiny.toml"]), settings);
+        command.current_dir(folder.path());
+        command
+    };
+    succeed(train(&[]));
+    succeed(train(&["training.learning_rate=0.01"]));
+    let advice = "mnemora resume runs/tiny-ntm-seed0`";
+    assert_says(&refuse(train(&[])), &["exists", advice]);
+    let other = folder.path().join("runs/tiny-ntm-learning_rate=0.01-seed0");
+    assert_eq!(checkpoint_steps(&other), [1]);
 }
 
 /// `resume` is no way out of a folder that is no run, so it must not be offered.

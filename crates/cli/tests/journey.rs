@@ -338,20 +338,19 @@ fn a_seed_fixes_a_training() {
 #[test]
 fn default_run_directory() {
     let folder = tempdir().expect("a temporary folder is made");
-    let command = mnemora([
-        "train",
-        "perfect-recall-small",
-        "--memory",
-        "vrnn",
-        "--seed",
-        "3",
-    ]);
-    let mut command = common::with_settings(command, &common::TINY);
-    command.args(["--set", "training.steps=1"]);
-    command.current_dir(folder.path());
-    succeed(command);
-    let run = folder.path().join("runs/perfect-recall-small-vrnn-seed3");
-    assert_eq!(rows_logged(&run), 1);
+    let tiny = folder.path().join("tiny.toml");
+    fs::write(&tiny, common::TINY.join("\n")).expect("a file is written");
+    let train = |settings: &[&str]| {
+        let command = mnemora(["train", "tiny.toml", "--memory", "vrnn", "--seed", "3"]);
+        let mut command = common::with_settings(command, settings);
+        command.current_dir(folder.path());
+        succeed(command);
+    };
+    train(&[]);
+    train(&["training.learning_rate=0.01"]);
+    let rows = |name: &str| rows_logged(&folder.path().join("runs").join(name));
+    assert_eq!(rows("tiny-vrnn-seed3"), 12);
+    assert_eq!(rows("tiny-vrnn-learning_rate=0.01-seed3"), 12);
 }
 
 fn fingerprint(run: &Path) -> String {
@@ -424,8 +423,9 @@ fn compare_averages_replicas() {
     for memory in memories {
         bounds.push(["1", "2"].map(|seed| {
             let run = folder.path().join(format!("{memory}-{seed}"));
-            let mut command = train(&run, &["training.steps=6"]);
-            command.args(["--memory", memory, "--seed", seed]);
+            let memory = format!("model.memory={memory}");
+            let mut command = train(&run, &["training.steps=6", &memory]);
+            command.args(["--seed", seed]);
             succeed(command);
             compare.arg(&run);
             number(&read_json(&run.join("evaluation.json"))["bound"])
@@ -470,8 +470,8 @@ fn copy_task() {
     let mut compare = mnemora(["compare"]);
     for memory in ["lstm", "dnc", "rmc"] {
         let run = folder.path().join(memory);
-        let mut command = train_copy(&run, &[]);
-        command.args(["--memory", memory, "--json"]);
+        let mut command = train_copy(&run, &[&format!("model.memory={memory}")]);
+        command.arg("--json");
         let trained = succeed(command).json();
         let again = succeed(command_on(&run, &["eval", "--json"])).json();
         assert_eq!(trained, again, "the model is what it was when saved");

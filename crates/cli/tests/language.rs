@@ -4,7 +4,7 @@ mod common;
 
 use common::{
     assert_png, assert_same_training, assert_says, checkpoint_file, mnemora, refuse, resume, run,
-    succeed, with_settings,
+    succeed, with_tiny,
 };
 use std::{
     fs,
@@ -51,10 +51,11 @@ fn folder(text: &[u8]) -> tempfile::TempDir {
 }
 
 fn train(out: &Path, data: &Path, memory: &str, settings: &[&str]) -> Command {
-    let mut command = mnemora(["train", "books-small", "--set", "task.name=text"]);
-    command.args(["--memory", memory, "--data"]).arg(data);
-    command.arg("--out").arg(out);
-    with_settings(with_settings(command, &TINY), settings)
+    let mut command = mnemora(["train", "books-small", "--data"]);
+    command.arg(data).arg("--out").arg(out);
+    let memory = format!("model.memory={memory}");
+    let settings = [&["task.name=text", memory.as_str()], settings].concat();
+    with_tiny(command, "books-small", &TINY, &settings)
 }
 
 fn on(words: &[&str], run: &Path) -> Command {
@@ -203,11 +204,15 @@ fn a_stop_changes_nothing() {
 fn bundled_books_need_no_data() {
     let runs = tempdir().expect("a temporary folder is made");
     let out = runs.path().join("run");
-    let mut command = mnemora(["train", "books-small", "--json", "--out"]);
+    let mut command = mnemora(["train", "books-small", "--out"]);
     command.arg(&out);
-    let mut command = with_settings(command, &TINY);
-    command.args(["--set", "training.steps=2", "--set", "evaluation.batches=2"]);
-    command.args(["--set", "language.least_count=3"]);
+    let settings = [
+        "training.steps=2",
+        "evaluation.batches=2",
+        "language.least_count=3",
+    ];
+    let mut command = with_tiny(command, "books-small", &TINY, &settings);
+    command.arg("--json");
     let score = succeed(command).json();
     assert_eq!(score["text"]["words"], 2 * 2 * 6);
     let origin = fs::read_to_string(out.join("origin.json")).expect("an origin");
@@ -226,8 +231,8 @@ fn placeholders_are_named_everywhere() {
     let out = runs.path().join("run");
     let mut command = mnemora(["train", "wikitext-103", "--out"]);
     command.arg(&out);
-    let mut command = with_settings(command, &TINY);
-    command.args(["--set", "language.placeholders=500"]);
+    let placeholders = ["language.placeholders=500"];
+    let command = with_tiny(command, "wikitext-103", &TINY, &placeholders);
     let trained = succeed(command);
     assert_says(
         &trained.stderr,
@@ -258,8 +263,8 @@ fn placeholders_are_named_everywhere() {
     let out = runs.path().join("partly");
     let mut command = mnemora(["train", "wikitext-103", "--out"]);
     command.arg(&out).arg("--data").arg(data.path());
-    let mut command = with_settings(command, &TINY);
-    command.args(["--set", "language.placeholders=500"]);
+    let placeholders = ["language.placeholders=500"];
+    let command = with_tiny(command, "wikitext-103", &TINY, &placeholders);
     let trained = succeed(command);
     assert_says(
         &trained.stderr,

@@ -3,8 +3,7 @@
 mod common;
 
 use common::{
-    assert_same_files, assert_says, files_below, mnemora, refuse, resume, succeed, train,
-    with_settings,
+    assert_same_files, assert_says, files_below, mnemora, refuse, resume, succeed, with_tiny,
 };
 use std::{fs, path::Path, process::Command};
 use tempfile::tempdir;
@@ -52,8 +51,12 @@ const TASKS: [(&str, usize, usize); 6] = [
 ];
 
 fn tiny(out: &Path, memory: &str, settings: &[&str]) -> Command {
-    let command = with_settings(train(out, &SIZES), settings);
-    with_settings(command, &[&format!("model.memory={memory}")])
+    let mut command = mnemora(["train", "perfect-recall-small", "--out"]);
+    command.arg(out);
+    let tiny = [&common::TINY[..], &SIZES].concat();
+    let memory = format!("model.memory={memory}");
+    let settings = [settings, &[memory.as_str()]].concat();
+    with_tiny(command, "perfect-recall-small", &tiny, &settings)
 }
 
 /// Weights that overflow make attention NaN, which range checks name before the guard of the update

@@ -4,7 +4,7 @@ mod common;
 
 use common::{
     assert_png, assert_same_training, assert_says, checkpoint_file, mnemora, refuse, resume,
-    succeed, with_settings,
+    succeed, with_tiny,
 };
 use serde_json::Value;
 use std::{fs, path::Path, process::Command};
@@ -55,15 +55,11 @@ const TINY: [&str; 30] = [
 ];
 
 fn train(out: &Path, memory: &str, settings: &[&str]) -> Command {
-    let mut command = mnemora([
-        "train",
-        "learning-to-execute-small",
-        "--memory",
-        memory,
-        "--out",
-    ]);
+    let mut command = mnemora(["train", "learning-to-execute-small", "--out"]);
     command.arg(out);
-    with_settings(with_settings(command, &TINY), settings)
+    let memory = format!("model.memory={memory}");
+    let settings = [&[memory.as_str()], settings].concat();
+    with_tiny(command, "learning-to-execute-small", &TINY, &settings)
 }
 
 fn on(words: &[&str], run: &Path) -> Command {

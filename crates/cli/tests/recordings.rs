@@ -5,7 +5,7 @@ mod common;
 
 use common::{
     Ended, assert_png, assert_same_training, assert_says, mnemora, read_json, refuse, resume, run,
-    succeed, train, with_settings,
+    succeed, train, with_tiny,
 };
 use serde_json::{Value, json};
 use std::{
@@ -39,7 +39,7 @@ const TINY: [&str; 16] = [
 fn train_music(out: &Path, settings: &[&str]) -> Command {
     let mut command = mnemora(["train", "jsb-chorales", "--out"]);
     command.arg(out);
-    with_settings(with_settings(command, &TINY), settings)
+    with_tiny(command, "jsb-chorales", &TINY, settings)
 }
 
 /// `mnemora filter RUN` with these lines of input.
@@ -141,7 +141,10 @@ fn a_run_with_an_inference_network_resumes_bit_for_bit() {
 #[test]
 fn a_model_without_a_memory_has_no_choice_of_one() {
     let message = refuse(mnemora(["train", "jsb-chorales", "--memory", "dnc"]));
-    assert_says(&message, &["--memory dnc", "srnn", "model.name=gtmm"]);
+    assert_says(
+        &message,
+        &["--memory dnc", "srnn", "model.name=gtmm", "model.latent"],
+    );
 }
 
 #[test]
@@ -176,6 +179,46 @@ fn particles_give_bounds_in_order() {
     assert!((1.0..=30.0).contains(&of("effective_particles")), "{score}");
 }
 
+/// The same bounds, under the same names, of temporal VAEs on tasks of frames.
+#[test]
+fn particles_give_bounds_of_frames() {
+    let folder = tempdir().unwrap();
+    for settings in [
+        &["task.name=mnist-map", "task.grid=2"][..],
+        &["filtering.strategy=iterative", "filtering.hidden=8"],
+    ] {
+        let out = folder.path().join(settings[0]);
+        succeed(train(&out, settings));
+        let eval = |more: &[&str]| {
+            let mut command = mnemora(["eval"]);
+            command.arg(&out).args(more);
+            succeed(command)
+        };
+        let particles = ["--set", "evaluation.particles=30"];
+        let score = eval(&[&particles[..], &["--json"]].concat()).json();
+        let of = |name: &str| {
+            score[name]
+                .as_f64()
+                .unwrap_or_else(|| panic!("{name}: {score}"))
+        };
+        let steps = score["kl_per_step"].as_array().unwrap().len() as f64;
+        assert_eq!(of("particles"), 30.0);
+        assert!(of("importance_weighted") < -of("bound") / steps, "{score}");
+        assert!(of("particle_filter") < -of("bound") / steps, "{score}");
+        assert!((1.0..=30.0).contains(&of("effective_particles")), "{score}");
+        assert!((0.0..1.0).contains(&of("resampled")), "{score}");
+        let table = eval(&particles).stdout;
+        assert_says(
+            &table,
+            &["importance-weighted", "particle filter", "free energy"],
+        );
+        // Nothing else changes, and nothing is said of what was not asked for.
+        let plain = eval(&["--json"]).json();
+        assert_eq!(plain["bound"], score["bound"]);
+        assert!(plain.get("particles").is_none(), "{plain}");
+    }
+}
+
 #[test]
 fn the_online_filter_answers_bad_lines_and_goes_on() {
     let folder = tempdir().unwrap();
@@ -197,47 +240,34 @@ fn the_online_filter_answers_bad_lines_and_goes_on() {
         assert_eq!(line["prediction"].as_array().unwrap().len(), 88);
         assert!(line["surprise"].as_f64().is_some());
     }
-    // Bad lines, one of them by the hundredfold, change nothing of what comes after.
+    // Lines that are no observation change nothing of what comes after.
     let bad = [
         "garbage",
-        "{\"x\": [1, 2]}",
         "{\"x\": [1, 2], \"y\": 3}",
         "[]",
         "{}",
+        "{\"x\": 3}",
         "\u{0}\u{1}",
     ];
     let mut input = String::new();
     for (step, bad) in (0..6).zip(bad) {
         input += &format!("{bad}\n{}", chord(step));
     }
-    let huge = chord(9).replacen('0', "1e39", 1);
-    let with_condition = chord(9).replace('}', ",\"c\":[1]}");
-    input += &huge;
-    input += &with_condition;
     let ended = filter(&out, &[], input.as_bytes());
     assert_eq!(ended.status, Some(0));
-    let answers = lines(&ended);
-    let (errors, beliefs): (Vec<Value>, Vec<Value>) = answers
-        .into_iter()
-        .partition(|line| line["error"].is_string());
+    let (errors, beliefs) = parted(&ended);
     assert_eq!(beliefs, whole);
-    assert_eq!(errors.len(), 8);
-    assert!(errors[1]["error"].as_str().unwrap().contains("takes 88"));
-    assert!(
-        errors[6]["error"]
-            .as_str()
-            .unwrap()
-            .contains("out of range"),
-        "{}",
-        errors[6]
-    );
-    assert!(
-        errors[7]["error"]
-            .as_str()
-            .unwrap()
-            .contains("no condition")
-    );
-    assert!(ended.stderr.contains("8 refused"), "{}", ended.stderr);
+    assert_eq!(errors.len(), 6);
+    for error in errors {
+        assert_eq!(error["advanced"], false, "{error}");
+    }
+    assert!(ended.stderr.contains("6 refused"), "{}", ended.stderr);
+}
+
+/// Records with an error, and those without.
+fn parted(ended: &Ended) -> (Vec<Value>, Vec<Value>) {
+    let answers = lines(ended).into_iter();
+    answers.partition(|line| line["error"].is_string())
 }
 
 #[test]
@@ -375,28 +405,109 @@ fn arrays_are_filtered_as_lines_are() {
     assert_says(&refused.stderr, &["after the end"]);
 }
 
+/// An observation that cannot be used is a step all the same: time goes on, by the model's own prediction.
 #[test]
-fn numbers_that_cannot_be_are_refused_and_change_nothing() {
+fn a_refused_observation_advances_time() {
     let folder = tempdir().unwrap();
+    for (name, settings) in [
+        ("srnn", &["filtering.strategy=iterative"][..]),
+        (
+            "introspection",
+            &[
+                "model.name=gtmm",
+                "model.memory=introspection",
+                "model.visual_hidden=8",
+                "model.visual_features=8",
+            ],
+        ),
+    ] {
+        let out = folder.path().join(name);
+        succeed(train_music(&out, settings));
+        let first = lines(&filter(&out, &[], chord(0).as_bytes()));
+        let mut after = None;
+        for (bad, says) in [
+            (chord(7).replacen('0', "0.5", 1), "number 1"),
+            (chord(7).replacen('0', "-1", 1), "0 or 1"),
+            (chord(7).replacen('0', "1e39", 1), "out of range"),
+            (chord(7).replacen('0', "1e400", 1), "out of range"),
+            (chord(7).replacen('0', "null", 1), "null"),
+            (chord(7).replacen('0', "\"C\"", 1), "string"),
+            ("{\"x\": [1, 2]}\n".into(), "takes 88"),
+            (chord(7).replace('}', ",\"c\":[1]}"), "no condition"),
+        ] {
+            let input = [chord(0), bad.clone(), chord(2)].concat();
+            let answers = lines(&filter(&out, &[], input.as_bytes()));
+            assert_eq!(answers[0], first[0], "{bad}");
+            let refused = &answers[1];
+            assert_says(refused["error"].as_str().unwrap(), &[says]);
+            assert_eq!(refused["advanced"], true, "{bad}");
+            assert_eq!(refused["t"], 2, "{bad}");
+            assert_eq!(answers[2]["t"], 3, "{bad}");
+            assert_eq!(refused["prediction"].as_array().unwrap().len(), 88);
+            assert!(refused["surprise"].is_null(), "{bad}");
+            // Whatever was wrong, the same step was made.
+            let made = (refused["mean"].clone(), answers[2].clone());
+            assert_eq!(after.get_or_insert_with(|| made.clone()), &made, "{bad}");
+        }
+        // It is another step than none.
+        let two = [chord(0), chord(2)].concat();
+        let two = lines(&filter(&out, &[], two.as_bytes()));
+        assert_ne!(two[1]["mean"], after.unwrap().1["mean"], "{name}");
+        // Pictures leave a gap, and a saved state has the step.
+        let png = folder.path().join("gap.png");
+        let state = folder.path().join(format!("{name}.state"));
+        let more = [
+            "--draw",
+            png.to_str().unwrap(),
+            "--state",
+            state.to_str().unwrap(),
+        ];
+        let input = [chord(0), chord(7).replacen('0', "9", 1), chord(2)].concat();
+        let begun = filter(&out, &more, input.as_bytes());
+        assert_eq!(begun.status, Some(0), "{begun:?}");
+        assert_png(&png);
+        let on = filter(&out, &more[2..], chord(3).as_bytes());
+        assert_eq!(lines(&on)[0]["t"], 4, "{on:?}");
+    }
+    // A condition says what the next step depends on: without one there is no step.
+    let out = folder.path().join("map");
+    let map = ["task.name=mnist-map", "task.grid=2"];
+    succeed(train(&out, &map));
+    let pixels = vec![0.0; 784];
+    let condition = [1, 0, 0, 0];
+    let record = |x: Value| format!("{}\n", json!({ "x": x, "c": condition }));
+    let input = [
+        record(json!(pixels)),
+        format!("{}\n", json!({ "x": pixels })),
+        record(json!([3])),
+        record(json!([null])),
+    ];
+    let answers = lines(&filter(&out, &[], input.concat().as_bytes()));
+    let told = |name: &str| answers.iter().map(|a| a[name].clone()).collect::<Vec<_>>();
+    assert_eq!(told("t"), [json!(1), json!(2), json!(2), json!(3)]);
+    assert_eq!(
+        told("advanced"),
+        [Value::Null, json!(false), json!(true), json!(true)]
+    );
+}
+
+/// A single sequence cannot be divided: that is said before anything is trained.
+#[test]
+fn one_sequence_is_refused_before_training() {
+    let folder = tempdir().unwrap();
+    let rows: String = (0..40).map(|t| format!("one,{}\n", t % 3)).collect();
+    let data = folder.path().join("one.csv");
+    fs::write(&data, format!("sequence,a\n{rows}")).unwrap();
     let out = folder.path().join("run");
-    succeed(train_music(&out, &[]));
-    let good: String = (0..3).map(chord).collect();
-    let whole = lines(&filter(&out, &[], good.as_bytes()));
-    let mut input = chord(0);
-    for bad in ["0.5", "255", "-1", "1e12"] {
-        input += &chord(7).replacen('0', bad, 1);
-    }
-    input += &chord(1);
-    input += &chord(2);
-    let answers = lines(&filter(&out, &[], input.as_bytes()));
-    let (errors, beliefs): (Vec<Value>, Vec<Value>) = answers
-        .into_iter()
-        .partition(|line| line["error"].is_string());
-    assert_eq!(beliefs, whole);
-    assert_eq!(errors.len(), 4);
-    for error in errors {
-        assert_says(error["error"].as_str().unwrap(), &["number 1", "0 or 1"]);
-    }
+    let mut command = mnemora(["train", "jsb-chorales", "--data"]);
+    command.arg(&data).arg("--out").arg(&out);
+    let own = ["task.name=own", "model.likelihood=normal"];
+    let message = refuse(with_tiny(command, "jsb-chorales", &TINY, &own));
+    assert_says(
+        &message,
+        &["one.csv", "1 to train on", "at least 2 sequences"],
+    );
+    assert!(!out.exists());
 }
 
 #[test]
@@ -458,7 +569,7 @@ fn a_users_own_table_is_shown_trained_on_and_filtered() {
         "--out",
         out.to_str().unwrap(),
     ]);
-    succeed(with_settings(command, &TINY));
+    succeed(with_tiny(command, experiment, &TINY, &[]));
     let png = folder.path().join("show.png");
     let command = mnemora([
         "show",
@@ -468,7 +579,7 @@ fn a_users_own_table_is_shown_trained_on_and_filtered() {
         "--out",
         png.to_str().unwrap(),
     ]);
-    succeed(with_settings(command, &TINY));
+    succeed(with_tiny(command, experiment, &TINY, &[]));
     assert_png(&png);
     // The run remembers where its data lie.
     let mut command = mnemora(["eval", "--json"]);
@@ -487,7 +598,7 @@ fn a_users_own_table_is_shown_trained_on_and_filtered() {
     // The variable names them as well.
     let mut command = mnemora(["train", experiment, "--dry-run"]);
     command.env("MNEMORA_DATA", &data);
-    succeed(with_settings(command, &TINY));
+    succeed(with_tiny(command, experiment, &TINY, &[]));
     // Another table is another run.
     let other = table(folder.path(), "other.csv", |s, t| format!("{}", s * t));
     let mut command = mnemora(["eval", "--data", &other]);
@@ -497,7 +608,7 @@ fn a_users_own_table_is_shown_trained_on_and_filtered() {
     let second = folder.path().join("second");
     let mut command = mnemora(["train", experiment, "--data", &other, "--out"]);
     command.arg(&second);
-    succeed(with_settings(command, &TINY));
+    succeed(with_tiny(command, experiment, &TINY, &[]));
     let mut command = mnemora(["compare"]);
     command.args([&out, &second]);
     assert_says(&refuse(command), &["different data"]);

@@ -9,7 +9,7 @@
 use std::{error::Error, fs, path::PathBuf, time::Instant};
 
 use burn::tensor::Device;
-use mnemora_lab::{DigitClassifier, DigitTraining, box_blur};
+use mnemora_lab::{DigitClassifier, DigitTraining, LabError, box_blur};
 use mnemora_worlds::{Images, Limits, Mnist, Split};
 
 const USAGE: &str =
@@ -59,15 +59,19 @@ fn main() -> Result<(), Box<dyn Error>> {
         fs::write(&path, &weights)?;
         println!("{} bytes written to {}", weights.len(), path.display());
     }
-    print_accuracy(&classifier, bundled.split(Split::Test), "bundled");
+    print_accuracy(&classifier, bundled.split(Split::Test), "bundled")?;
     if let Some(full) = full {
-        print_accuracy(&classifier, full.split(Split::Test), "all");
+        print_accuracy(&classifier, full.split(Split::Test), "all")?;
     }
     Ok(())
 }
 
 /// Prints the share of `digits` that are read right as they are, blurred once and twice, and paler.
-fn print_accuracy(classifier: &DigitClassifier, digits: &Images, which: &str) {
+fn print_accuracy(
+    classifier: &DigitClassifier,
+    digits: &Images,
+    which: &str,
+) -> Result<(), LabError> {
     let sharp: Vec<f32> = digits
         .pixels()
         .iter()
@@ -82,7 +86,7 @@ fn print_accuracy(classifier: &DigitClassifier, digits: &Images, which: &str) {
         (pale, "blurred, intensities x 0.7"),
         (blurred_twice, "blurred twice"),
     ] {
-        let found = classifier.classify(&frames);
+        let found = classifier.classify(&frames, DigitClassifier::FRAME)?;
         let right = found
             .iter()
             .zip(digits.labels())
@@ -94,6 +98,7 @@ fn print_accuracy(classifier: &DigitClassifier, digits: &Images, which: &str) {
             digits.len()
         );
     }
+    Ok(())
 }
 
 /// Every frame of `[count, 28 * 28]` blurred.

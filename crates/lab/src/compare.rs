@@ -11,7 +11,7 @@ use crate::{
     },
     device::light_device,
     open::{Which, open},
-    present::write_png,
+    present::{decimals, write_png},
     run::{EVALUATION_FILE, EXPERIMENT_FILE, Metrics, read_experiment, read_json, read_metrics},
     say::one_line,
 };
@@ -127,6 +127,7 @@ impl Estimate {
     }
 
     fn text(&self, digits: usize) -> String {
+        let digits = digits.min(decimals(self.value));
         match self.stderr {
             None => format!("{:.digits$}", self.value),
             Some(stderr) => format!("{:.digits$} ± {stderr:.digits$}", self.value),

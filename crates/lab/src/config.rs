@@ -3,6 +3,7 @@
 mod language;
 mod network;
 mod programs;
+mod reads;
 mod sizes;
 
 pub use language::{LanguageSettings, WordStyleName};
@@ -63,6 +64,17 @@ pub struct Experiment {
     pub data: DataSettings,
     /// Language models, and which words they know.
     pub language: LanguageSettings,
+}
+
+/// A key in which two experiments differ.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Change {
+    /// With its tables, as `training.batch`.
+    pub key: String,
+    /// What one has.
+    pub before: Value,
+    /// What the other has.
+    pub after: Value,
 }
 
 /// What sequences look like.
@@ -245,20 +257,63 @@ impl TaskName {
             Self::NthFarthest => TaskKind::Classes,
             Self::Programs => TaskKind::Programs,
             Self::Books | Self::WikiText2 | Self::WikiText103 | Self::Text => TaskKind::Words,
-            _ => TaskKind::Recordings,
+            Self::JsbChorales
+            | Self::Nottingham
+            | Self::MuseData
+            | Self::PianoMidi
+            | Self::Midi
+            | Self::Speech
+            | Self::SpokenDigits
+            | Self::Timit
+            | Self::Recordings
+            | Self::Video
+            | Self::Kth
+            | Self::MovingDigits
+            | Self::Own => TaskKind::Recordings,
         }
     }
 
-    /// Whether its frames are digits, each named by a label.
-    pub fn shows_digits(self) -> bool {
-        self.kind() == TaskKind::Frames && self != Self::OneShotRecall
+    /// What the images are that a task of frames composes; `None` for all other tasks.
+    pub fn images(self) -> Option<TaskImages> {
+        match self {
+            Self::PerfectRecall
+            | Self::ParityRecall
+            | Self::DynamicDependency
+            | Self::SimilarityCuedRecall
+            | Self::MnistMap => Some(TaskImages::Digits),
+            Self::OneShotRecall => Some(TaskImages::Characters),
+            Self::Copy
+            | Self::NthFarthest
+            | Self::Programs
+            | Self::JsbChorales
+            | Self::Nottingham
+            | Self::MuseData
+            | Self::PianoMidi
+            | Self::Midi
+            | Self::Speech
+            | Self::SpokenDigits
+            | Self::Timit
+            | Self::Recordings
+            | Self::Video
+            | Self::Kth
+            | Self::MovingDigits
+            | Self::Own
+            | Self::Books
+            | Self::WikiText2
+            | Self::WikiText103
+            | Self::Text => None,
+        }
     }
 
     /// The models that can be trained on it.
     pub fn models(self) -> &'static [ModelName] {
         match self.kind() {
             TaskKind::Recordings => &ModelName::ALL,
-            _ => &[ModelName::Gtmm],
+            TaskKind::Frames
+            | TaskKind::Copy
+            | TaskKind::Classes
+            | TaskKind::Programs
+            | TaskKind::Words => &[ModelName::Gtmm],
         }
     }
 
@@ -267,13 +322,26 @@ impl TaskName {
         use MemoryName::{
             Dnc, EntNet, Hybrid, Introspection, Lru, Lstm, Ntm, Rmc, StackedLstm, Vrnn,
         };
-        match self {
-            Self::Copy => &[Lstm, Ntm, Lru, Dnc, Rmc],
-            Self::NthFarthest | Self::Programs => &[Lstm, StackedLstm, Ntm, Lru, Dnc, Rmc, EntNet],
-            _ if self.kind() == TaskKind::Words => &[Lstm, StackedLstm, Rmc],
-            _ => &[Vrnn, Introspection, Ntm, Lru, Dnc, Hybrid, Rmc],
+        match self.kind() {
+            TaskKind::Copy => &[Lstm, Ntm, Lru, Dnc, Rmc],
+            TaskKind::Classes | TaskKind::Programs => {
+                &[Lstm, StackedLstm, Ntm, Lru, Dnc, Rmc, EntNet]
+            }
+            TaskKind::Words => &[Lstm, StackedLstm, Rmc],
+            TaskKind::Frames | TaskKind::Recordings => {
+                &[Vrnn, Introspection, Ntm, Lru, Dnc, Hybrid, Rmc]
+            }
         }
     }
+}
+
+/// The images that frames show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskImages {
+    /// MNIST's, each named by a label from 0 to 9.
+    Digits,
+    /// Omniglot's.
+    Characters,
 }
 
 /// What a task is made of.
@@ -296,10 +364,10 @@ pub enum TaskKind {
 impl TaskKind {
     /// Whether its models are recurrent cores alone, which answer and have no latents.
     pub(crate) fn without_latents(self) -> bool {
-        matches!(
-            self,
-            Self::Copy | Self::Classes | Self::Programs | Self::Words
-        )
+        match self {
+            Self::Copy | Self::Classes | Self::Programs | Self::Words => true,
+            Self::Frames | Self::Recordings => false,
+        }
     }
 }
 
@@ -485,7 +553,7 @@ pub struct EvaluationSettings {
     /// Sequences drawn in pictures.
     pub pictures: usize,
     /// Particles of the importance-weighted and the particle filter's bound, 0 for neither; for
-    /// recorded sequences.
+    /// models with latents.
     pub particles: usize,
     /// Held-out words on which lengths of the past are compared after training, 0 for none; for texts.
     pub unroll_words: usize,
@@ -731,12 +799,8 @@ impl Experiment {
         Ok(experiment)
     }
 
-    /// The first key that `other` has changed and that may not change.
-    pub(crate) fn first_change(
-        &self,
-        other: &Self,
-        may_change: impl Fn(&str) -> bool,
-    ) -> Result<Option<String>, LabError> {
+    /// The keys in which `other` differs, with the value here and there.
+    pub(crate) fn changes(&self, other: &Self) -> Result<Vec<Change>, LabError> {
         let flat = |experiment: &Self| -> Result<_, LabError> {
             let table = Table::try_from(experiment)
                 .map_err(|error| LabError::Configuration(error.to_string()))?;
@@ -744,11 +808,20 @@ impl Experiment {
             flatten(&table, "", &mut values);
             Ok(values)
         };
-        let changed = flat(self)?.into_iter().zip(flat(other)?);
-        Ok(changed
-            .filter(|(before, after)| before != after)
-            .map(|((key, _), _)| key)
-            .find(|key| !may_change(key)))
+        let pairs = flat(self)?.into_iter().zip(flat(other)?);
+        let changed = pairs.filter(|(before, after)| before != after);
+        let change = |((key, before), (_, after))| Change { key, before, after };
+        Ok(changed.map(change).collect())
+    }
+
+    /// The first key that `other` has changed and that may not change.
+    pub(crate) fn first_change(
+        &self,
+        other: &Self,
+        may_change: impl Fn(&str) -> bool,
+    ) -> Result<Option<String>, LabError> {
+        let keys = self.changes(other)?.into_iter().map(|change| change.key);
+        Ok({ keys }.find(|key| !may_change(key)))
     }
 
     /// The experiment as TOML, complete.
@@ -786,6 +859,20 @@ impl Experiment {
             }
             StrategyName::Iterative => format!("{base}-avf{rounds}"),
             StrategyName::Gradient => format!("{base}-gradient{rounds}"),
+        }
+    }
+
+    /// Whether [`label`](Self::label) says what a key holds.
+    pub(crate) fn label_says(&self, key: &str) -> bool {
+        match key {
+            "model.memory" | "filtering.strategy" | "network.srnn.smoothing" => true,
+            // The one name that a model and a memory share.
+            "model.name" => {
+                self.model.name != ModelName::Gtmm || self.model.memory != MemoryName::Vrnn
+            }
+            "filtering.iterations" => self.filtering.strategy != StrategyName::Direct,
+            "filtering.online" => self.filtering.strategy == StrategyName::Iterative,
+            _ => false,
         }
     }
 
@@ -1198,7 +1285,9 @@ impl Experiment {
         match self.task.name.kind() {
             TaskKind::Recordings | TaskKind::Words => format!("task.window {}", self.task.window),
             TaskKind::Classes => format!("task.vectors {}", self.task.vectors),
-            _ => format!(
+            TaskKind::Copy => format!("task.longest {}", self.task.longest),
+            TaskKind::Programs => self.task.programs.words(),
+            TaskKind::Frames => format!(
                 "task.length {} and task.recall {}",
                 self.task.length, self.task.recall
             ),
@@ -1336,6 +1425,18 @@ mod tests {
         let message = problem(&["task.name=copy", "model.memory=vrnn"]);
         assert!(message.starts_with("model.memory is 'vrnn'"), "{message}");
         assert!(message.contains("lstm, ntm, lru, dnc"), "{message}");
+    }
+
+    /// A task that composes images says which, and no other does.
+    #[test]
+    fn tasks_of_frames_name_their_images() {
+        for task in TaskName::ALL {
+            let frames = task.kind() == TaskKind::Frames;
+            assert_eq!(task.images().is_some(), frames, "{}", task.as_str());
+        }
+        let of = |images| move |task: &TaskName| task.images() == Some(images);
+        let characters = TaskName::ALL.into_iter().filter(of(TaskImages::Characters));
+        assert!(characters.eq([TaskName::OneShotRecall]));
     }
 
     #[test]

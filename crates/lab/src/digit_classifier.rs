@@ -18,7 +18,7 @@ use burn::{
     tensor::{Device, Tensor, TensorData, activation},
 };
 use mnemora_memory::{Draws, Initializer};
-use mnemora_worlds::{Images, Mnist, Stream};
+use mnemora_worlds::{FrameShape, Images, Mnist, Stream};
 use std::{f64::consts::PI, path::Path};
 
 /// The weights that come with the program, and where they are in the crate.
@@ -84,6 +84,13 @@ fn halving([inputs, outputs]: [usize; 2], init: &mut Initializer) -> Conv2d {
 }
 
 impl DigitClassifier {
+    /// The frames that it reads.
+    pub const FRAME: FrameShape = FrameShape {
+        channels: CHANNELS[0],
+        height: Images::ROWS,
+        width: Images::COLUMNS,
+    };
+
     /// An untrained classifier.
     pub fn new(init: &mut Initializer) -> Self {
         Self {
@@ -138,11 +145,26 @@ impl DigitClassifier {
 
     /// The likeliest digit, 0 to 9, of each frame: `[count]`.
     ///
-    /// `frames` is `[count, 28 * 28]` row-major, 0 (background) to 1 (ink). Numbers at its end that
-    /// are no whole frame are passed over.
-    pub fn classify(&self, frames: &[f32]) -> Vec<u8> {
+    /// `frames` is `[count, 28 * 28]` row-major, 0 (background) to 1 (ink), each of the shape `frame`.
+    ///
+    /// # Errors
+    /// Frames are of another shape than digits, or the numbers are not whole frames.
+    pub fn classify(&self, frames: &[f32], frame: FrameShape) -> Result<Vec<u8>, LabError> {
         let device = self.digits.weight.val().device();
-        let (frames, _) = frames.as_chunks::<{ Images::SIZE }>();
+        let (whole, rest) = frames.as_chunks::<{ Images::SIZE }>();
+        if frame != Self::FRAME || !rest.is_empty() {
+            let FrameShape {
+                channels,
+                height,
+                width,
+            } = frame;
+            return Err(LabError::Configuration(format!(
+                "the classifier reads digits, whole frames of 1x28x28 pixels, not {} pixels of frames of \
+                 {channels}x{height}x{width}",
+                frames.len()
+            )));
+        }
+        let frames = whole;
         let mut digits = Vec::with_capacity(frames.len());
         for chunk in frames.chunks(CHUNK) {
             let shape = [chunk.len(), Images::SIZE];
@@ -150,7 +172,7 @@ impl DigitClassifier {
             let logits = host(self.forward(Tensor::from_data(chunk, &device)).into_data());
             digits.extend(logits.chunks(Mnist::CLASSES).map(largest));
         }
-        digits
+        Ok(digits)
     }
 
     /// Trains a classifier on labelled digits by maximum likelihood.
@@ -297,6 +319,10 @@ mod tests {
         DigitClassifier::shipped(&Device::default()).unwrap()
     }
 
+    fn read(classifier: &DigitClassifier, frames: &[f32]) -> Vec<u8> {
+        classifier.classify(frames, DigitClassifier::FRAME).unwrap()
+    }
+
     fn refusal(bytes: &[u8]) -> String {
         DigitClassifier::from_safetensors(bytes, Path::new("some file"), &Device::default())
             .unwrap_err()
@@ -328,7 +354,7 @@ mod tests {
             .collect();
         let classifier = shipped();
         for (frames, at_least) in [(sharp, 0.98), (blurred, 0.975)] {
-            let found = classifier.classify(&frames);
+            let found = read(&classifier, &frames);
             assert_eq!(found.len(), digits.len());
             let right = found
                 .iter()
@@ -348,13 +374,22 @@ mod tests {
             .map(|&p| f32::from(p) / 255.0)
             .collect();
         let classifier = shipped();
-        let all = classifier.classify(&frames);
-        assert_eq!(
-            classifier.classify(&frames[..3 * Images::SIZE - 1]),
-            all[..2]
-        );
-        assert_eq!(classifier.classify(&frames[2 * Images::SIZE..]), all[2..]);
-        assert!(classifier.classify(&[]).is_empty());
+        let all = read(&classifier, &frames);
+        assert_eq!(read(&classifier, &frames[2 * Images::SIZE..]), all[2..]);
+        assert!(read(&classifier, &[]).is_empty());
+        // Pixels that are left over, and frames of another shape with as many pixels.
+        let colour = FrameShape {
+            channels: 4,
+            height: 14,
+            width: 14,
+        };
+        for (frames, frame, says) in [
+            (&frames[1..], DigitClassifier::FRAME, "not 2351 pixels"),
+            (&frames[..], colour, "4x14x14"),
+        ] {
+            let refused = classifier.classify(frames, frame).unwrap_err();
+            assert!(refused.to_string().contains(says), "{refused}");
+        }
     }
 
     #[test]

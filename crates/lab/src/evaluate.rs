@@ -2,6 +2,8 @@
 
 use crate::{
     DigitClassifier, Experiment, LabError, TextScore,
+    config::TaskImages,
+    particles::{ParticleScore, Particles},
     strategy::AtWork,
     trainer::{BatchTensors, Model, noise},
     weights::host,
@@ -79,6 +81,9 @@ pub struct Evaluation {
     /// prior (no wider and no narrower than a belief may be), and after each; empty for direct filtering.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub energy_by_round: Vec<f64>,
+    /// Bounds of tasks of frames by particles, where they were asked for.
+    #[serde(flatten)]
+    pub particles: Option<ParticleScore>,
     /// Of recorded sequences, which differ in length.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub recordings: Option<RecordingScore>,
@@ -123,21 +128,9 @@ pub struct RecordingScore {
     pub free_energy_of_recordings: f64,
     /// KL in nats per step.
     pub kl: f64,
-    /// Particles of the next two.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub particles: Option<usize>,
-    /// Minus the importance-weighted bound, in nats per step.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub importance_weighted: Option<f64>,
-    /// Minus the particle filter's bound (FIVO), in nats per step.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub particle_filter: Option<f64>,
-    /// Mean effective sample size of the particle filter before resampling.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub effective_particles: Option<f64>,
-    /// Share of steps after which its particles were drawn anew.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub resampled: Option<f64>,
+    /// Bounds by particles, where they were asked for.
+    #[serde(flatten)]
+    pub particles: Option<ParticleScore>,
 }
 
 /// Frames generated after a prompt, where what was seen in the prompt determines the digit, as a
@@ -178,6 +171,7 @@ struct Streams {
     noise: Stream,
     generation: Stream,
     made_up: Stream,
+    particles: Stream,
 }
 
 impl Streams {
@@ -187,6 +181,7 @@ impl Streams {
             noise: Stream::new(seed, &format!("{purpose} noise")),
             generation: Stream::new(seed, &format!("{purpose} generation")),
             made_up: Stream::new(seed, &format!("{purpose} made-up maps")),
+            particles: particle_stream(seed, purpose),
         }
     }
 }
@@ -194,6 +189,19 @@ impl Streams {
 /// Where held-out sequences are drawn from: another stream than training's.
 pub(crate) fn data_stream(seed: u64, purpose: &str) -> Stream {
     Stream::new(seed, &format!("{purpose} data"))
+}
+
+/// Where the samples of particles are drawn from.
+pub(crate) fn particle_stream(seed: u64, purpose: &str) -> Stream {
+    Stream::new(seed, &format!("{purpose} particles"))
+}
+
+/// Particles of an evaluation: none at checkpoints, of which only the bound is kept.
+pub(crate) fn particles_for(experiment: &Experiment, purpose: &str) -> Particles {
+    Particles::new(match purpose {
+        CHECKPOINT_EVALUATION => 0,
+        _ => experiment.evaluation.particles,
+    })
 }
 
 /// Scores `batches` held-out batches of the stream `purpose`.
@@ -217,13 +225,21 @@ pub(crate) fn evaluate(
     let mut recall = RecallScore::default();
     let mut coherence = Coherence::default();
     let mut rounds = Rounds::default();
-    let mut digits = match experiment.task.name.shows_digits() {
-        true => Some(DigitScore::new(DigitClassifier::shipped(&device)?)),
-        false => None,
+    let mut particles = particles_for(experiment, purpose);
+    let mut digits = match experiment.task.name.images() {
+        Some(TaskImages::Digits) => Some(DigitScore::new(DigitClassifier::shipped(&device)?)),
+        Some(TaskImages::Characters) | None => None,
     };
     for index in 0..batches {
         let batch = task.batch(Split::Test, &streams.data, index, size);
         let tensors = BatchTensors::new(batch.clone(), &device);
+        particles.add(
+            at_work,
+            &tensors.observations,
+            tensors.conditions.as_ref(),
+            &vec![time; size],
+            &streams.particles,
+        );
         let (filtered, energies) = at_work.filter(
             tensors.observations,
             tensors.conditions,
@@ -242,7 +258,7 @@ pub(crate) fn evaluate(
         let frames = generate_after_prompt(at_work, task, &batch, &streams.generation, index);
         recall.add(task, &batch, &frames);
         if let Some(digits) = &mut digits {
-            digits.add(task, &batch, &frames);
+            digits.add(task, &batch, &frames)?;
         }
         if batch.cells.is_some() {
             let made_up = generation(at_work, &batch, 0, &streams.made_up, index);
@@ -271,6 +287,7 @@ pub(crate) fn evaluate(
         generated_digits: digits.and_then(DigitScore::finish),
         map_coherence: coherence.finish(),
         energy_by_round: rounds.finish(),
+        particles: particles.finish(),
         kl_per_step,
         ..Evaluation::default()
     })
@@ -523,7 +540,10 @@ impl DigitScore {
     }
 
     /// Reads generated frames `[batch, time - prompt, pixels]` whose digit the prompt determines.
-    fn add(&mut self, task: &dyn Task, batch: &Batch, generated: &[f32]) {
+    ///
+    /// # Errors
+    /// The frames are not of the size that the classifier reads.
+    fn add(&mut self, task: &dyn Task, batch: &Batch, generated: &[f32]) -> Result<(), LabError> {
         let (mut made, mut truth, mut labels) = (Vec::new(), Vec::new(), Vec::new());
         for (row, step, frame) in generated_frames(task, batch, generated) {
             let place = row * batch.time + step;
@@ -541,17 +561,17 @@ impl DigitScore {
             truth.extend_from_slice(true_frame);
             labels.push(*label);
         }
-        let right = |frames: &[f32]| {
-            let read = self.classifier.classify(frames);
+        let right = |frames: &[f32]| -> Result<usize, LabError> {
+            let read = self.classifier.classify(frames, batch.frame)?;
             let pairs = read.into_iter().zip(&labels);
-            pairs
-                .filter(|(read, label)| u16::from(*read) == **label)
-                .count()
+            let right = pairs.filter(|(read, label)| u16::from(*read) == **label);
+            Ok(right.count())
         };
-        let (made, truth) = (right(&made), right(&truth));
+        let (made, truth) = (right(&made)?, right(&truth)?);
         self.frames += labels.len();
         self.right += made;
         self.truth_right += truth;
+        Ok(())
     }
 
     fn finish(self) -> Option<GeneratedDigits> {

@@ -1,7 +1,8 @@
 //! The experiments that come with mnemora, and those in a user's files.
 
-use crate::{Experiment, LabError, disk, say::obeyed};
+use crate::{Experiment, LabError, checkpoint::digest, disk, keys::short_key, say::obeyed};
 use std::path::Path;
+use toml::Value;
 
 /// Bytes of the longest name of an experiment.
 const LONGEST_NAME: usize = 100;
@@ -71,7 +72,9 @@ impl Shipped {
     /// The experiment with its overrides.
     pub fn experiment(&self, overrides: &[String]) -> Result<Experiment, LabError> {
         let mut experiment = Experiment::parse(self.text, self.name, overrides)?;
-        experiment.name = self.name.to_owned();
+        if experiment.name.is_empty() {
+            experiment.name = self.name.to_owned();
+        }
         Ok(experiment)
     }
 }
@@ -119,9 +122,115 @@ fn check_name(name: &str) -> Result<(), LabError> {
     )))
 }
 
+/// Characters of the changes in a run's name; beyond it a digest stands for the rest.
+const LONGEST_CHANGES: usize = 100;
+
+/// Keys that have another place in a run's name, or change nothing of what is learned but for how long.
+const NOT_IN_NAMES: [&str; 11] = [
+    "name",
+    "description",
+    "seed",
+    "data.directory",
+    "data.max_bytes",
+    "data.max_unpacked_bytes",
+    "training.steps",
+    "training.log_every",
+    "training.checkpoint_every",
+    "training.keep",
+    "training.threads",
+];
+
+/// What a run of an experiment is called unless a folder is named: the name of the experiment, its model,
+/// and each key that `overrides` (`key=value`) gave another value than the experiment `name` has, but for those
+/// that change no more than how long is trained and what is logged and measured.
+pub fn run_name(
+    name: &str,
+    experiment: &Experiment,
+    overrides: &[String],
+) -> Result<String, LabError> {
+    let keys = overrides.iter().map(|text| {
+        let key = text.split('=').next().unwrap_or_default();
+        key.trim()
+    });
+    let keys: Vec<&str> = keys.collect();
+    // A file may need what the overrides say.
+    let base = load_experiment(name, &[]).unwrap_or_default();
+    let mut changes = String::new();
+    for change in base.changes(experiment)? {
+        let key = change.key.as_str();
+        if !keys.contains(&key) || NOT_IN_NAMES.contains(&key) || experiment.label_says(key) {
+            continue;
+        }
+        // What is measured changes nothing of what is learned.
+        if key.starts_with("evaluation.") {
+            continue;
+        }
+        let value = match change.after {
+            Value::String(text) => text,
+            other => other.to_string(),
+        };
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_.+".contains(c);
+        let value = value.replace(|c| !plain(c), "_");
+        changes.push_str(&format!("-{}={value}", short_key(key)));
+    }
+    if changes.len() > LONGEST_CHANGES {
+        let digest = digest(changes.as_bytes());
+        changes = format!("{}-{}", &changes[..LONGEST_CHANGES], &digest[..8]);
+    }
+    Ok(format!(
+        "{}-{}{changes}",
+        experiment.name,
+        experiment.label()
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_is_named_for_what_was_set() {
+        let name = |experiment: &str, overrides: &[&str]| {
+            let overrides: Vec<String> = overrides.iter().map(|s| s.to_string()).collect();
+            let changed = load_experiment(experiment, &overrides).unwrap();
+            run_name(experiment, &changed, &overrides).unwrap()
+        };
+        let execute = |overrides: &[&str]| name("learning-to-execute-small", overrides);
+        assert_eq!(execute(&[]), "learning-to-execute-small-rmc");
+        // What is as it was changes nothing, and the seed has its own place.
+        let same = ["task.programs.family=addition", "seed=7"];
+        assert_eq!(execute(&same), execute(&[]));
+        assert_eq!(
+            execute(&["task.programs.family=control"]),
+            "learning-to-execute-small-rmc-family=control"
+        );
+        assert_eq!(
+            execute(&["model.memory=dnc", "training.batch=4", "training.steps=9"]),
+            "learning-to-execute-small-dnc-training.batch=4"
+        );
+        // The order in which keys are set does not matter, and no two sizes share a name.
+        let one = ["memory.rmc.heads=1", "model.head_layers=2"];
+        let other = ["model.head_layers=2", "memory.rmc.heads=1"];
+        assert_eq!(execute(&one), execute(&other));
+        let music = |overrides: &[&str]| name("jsb-chorales", overrides);
+        let network = music(&["model.name=vrnn"]);
+        let memory = music(&["model.name=gtmm", "model.memory=vrnn"]);
+        assert_eq!(network, "jsb-chorales-vrnn");
+        assert_ne!(network, memory);
+        assert_eq!(
+            music(&["filtering.strategy=iterative", "filtering.hidden=8"]),
+            "jsb-chorales-srnn-avf1-filtering.hidden=8"
+        );
+        assert_eq!(
+            music(&["network.srnn.hidden=8"]),
+            "jsb-chorales-srnn-srnn.hidden=8"
+        );
+        // No name is too long for a file system, none is a path.
+        let long = format!("language.fingerprint={}", "/a b".repeat(100));
+        let long = name("books-small", &[&long]);
+        assert!(long.len() < 150, "{long}");
+        assert!(!long.contains(['/', ' ']), "{long}");
+    }
     use crate::plan;
 
     /// Gtmm, Table 1, and the hybrid beside them: sequences of 25 steps.

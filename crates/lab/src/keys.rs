@@ -105,7 +105,7 @@ fn coerce(key: &str, slot: &Value, value: Value) -> Result<Value, String> {
 }
 
 /// Values of a key that is a choice by name.
-fn choices(key: &str) -> Option<Vec<&'static str>> {
+pub(crate) fn choices(key: &str) -> Option<Vec<&'static str>> {
     Some(match key {
         "task.name" => TaskName::ALL.iter().map(|name| name.as_str()).collect(),
         "model.memory" => MemoryName::ALL.iter().map(|name| name.as_str()).collect(),
@@ -135,6 +135,23 @@ fn check_choice(key: &str, text: &str) -> Result<(), String> {
         )),
         _ => Ok(()),
     }
+}
+
+/// The end of a key by which it is told from all other keys: `family` of `task.programs.family`, but
+/// `training.batch`, since there is `evaluation.batch`.
+pub(crate) fn short_key(key: &str) -> String {
+    let mut all = Vec::new();
+    if let Ok(template) = Experiment::template() {
+        flatten(&template, "", &mut all);
+    }
+    let parts: Vec<&str> = key.split('.').collect();
+    let ends = (0..parts.len()).rev().map(|first| parts[first..].join("."));
+    let alone = |end: &String| {
+        let dotted = format!(".{end}");
+        let ends_so = |(name, _): &&(String, Value)| name == end || name.ends_with(&dotted);
+        all.iter().filter(ends_so).count() == 1
+    };
+    { ends }.find(alone).unwrap_or_else(|| key.to_owned())
 }
 
 /// Says that a key is unknown and names the nearest right one.

@@ -111,7 +111,7 @@ pub trait Learner: Send {
 
 /// A sequence that a filter has gone through.
 pub struct FilteredSequence {
-    /// What came, `[steps, numbers]`.
+    /// What came, `[steps, numbers]`; NaN at steps where nothing usable was observed.
     pub observations: Vec<f32>,
     /// What the filter said of each step.
     pub beliefs: Vec<Belief>,

@@ -16,7 +16,7 @@
 //! | `curriculum.rs` | how training goes on to harder stages |
 //! | `run.rs`, `checkpoint.rs`, `weights.rs`, `export.rs`, `disk.rs` | what lies on disk, what is given away |
 //! | `say.rs`, `progress.rs` | what is said on standard error |
-//! | `evaluate.rs`, `digit_classifier.rs`, `compare.rs` | held-out numbers of one run, of several |
+//! | `evaluate.rs`, `particles.rs`, `digit_classifier.rs`, `compare.rs` | held-out numbers of one run, of several |
 //! | `present.rs`, `curves.rs`, `report.rs`, `chart.rs`, `picture.rs`, `tensorboard.rs` | what is looked at |
 //! | `bench.rs` | timing |
 
@@ -45,6 +45,7 @@ mod memory_use;
 mod nth_farthest;
 mod online;
 mod open;
+mod particles;
 pub mod picture;
 pub mod present;
 mod programs;
@@ -70,15 +71,15 @@ pub use config::{
     IntrospectionSettings, Kind, LanguageSettings, LikelihoodName, LruSettings, LstmSettings,
     MemoryName, MemorySettings, ModelName, ModelSettings, NetworkSettings, NtmSettings,
     ProgramSettings, RmcSettings, Schedule, SrnnNetworkSettings, StackedLstmSettings, StepSettings,
-    StrategyName, SvgNetworkName, SvgNetworkSettings, SvgPriorName, SvgSkipsName, TaskKind,
-    TaskName, TaskSettings, TrainingSettings, VisualName, VrnnNetworkSettings, VrnnSettings,
-    WordStyleName,
+    StrategyName, SvgNetworkName, SvgNetworkSettings, SvgPriorName, SvgSkipsName, TaskImages,
+    TaskKind, TaskName, TaskSettings, TrainingSettings, VisualName, VrnnNetworkSettings,
+    VrnnSettings, WordStyleName,
 };
 pub use device::{DEVICE_VARIABLE, DeviceName, device_words, find_device};
 pub use digit_classifier::{DigitClassifier, DigitTraining, box_blur};
 pub use error::LabError;
 pub use evaluate::{EVALUATION, Evaluation, GeneratedDigits, GeneratedRecall, RecordingScore};
-pub use experiments::{Shipped, load_experiment, shipped};
+pub use experiments::{Shipped, load_experiment, run_name, shipped};
 pub use export::export;
 pub use language::{FrequencyScore, TextScore, UnrollScore};
 pub use learner::FilteredSequence;
@@ -88,6 +89,7 @@ pub use mnemora_memory::{CHECKS_VARIABLE, set_range_checks};
 pub use mnemora_worlds::{DATA_VARIABLE, npy};
 pub use online::{Belief, Numbers, Observed, OnlineFilter, load_filter_state, save_filter_state};
 pub use open::{Plan, Trained, Which, open, open_to_filter, plan};
+pub use particles::ParticleScore;
 pub use replicas::{ReplicasOutcome, replica, train_replicas};
 pub use run::{Change, Metrics, Origin, check_target, read_experiment, read_metrics, read_origin};
 pub use say::{note, one_line, printable};

@@ -14,17 +14,17 @@ use burn::{
     tensor::{Device, Int, Tensor, TensorData},
 };
 use mnemora_memory::{Bundle, TensorMapper};
-use mnemora_models::{FilteringModel, expect_next, online_step};
+use mnemora_models::{FilteringModel, expect_next, online_step, unobserved_step};
 use mnemora_worlds::{FrameShape, Scale, Stream};
 use serde::Serialize;
 use std::path::Path;
 
-/// What a filter says of one observation.
+/// What a filter says of one step.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Belief {
-    /// Number of the observation, from 1.
+    /// Number of the step, from 1.
     pub t: u64,
-    /// Mean of the belief about `z_t`.
+    /// Mean of the belief about `z_t`; of the prior where nothing was observed.
     pub mean: Vec<f32>,
     /// Its standard deviation.
     pub std: Vec<f32>,
@@ -32,8 +32,10 @@ pub struct Belief {
     /// Absent for a model whose next step depends on a condition not known yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prediction: Option<Vec<f32>>,
-    /// Free energy of the step in nats, for one sample: how surprising the observation was.
-    pub surprise: f32,
+    /// Free energy of the step in nats, for one sample: how surprising the observation was. Absent where
+    /// nothing was observed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub surprise: Option<f32>,
 }
 
 /// What the numbers of an observation are.
@@ -98,7 +100,14 @@ pub trait OnlineFilter: Send {
     /// In words: it, or its condition, has another number of numbers, or one that cannot be.
     fn step(&mut self, x: &[f32], condition: Option<&[f32]>) -> Result<Belief, String>;
 
-    /// Observations taken in so far.
+    /// Goes on by a step at which nothing usable was observed: the model takes its own prediction in
+    /// place of the observation. A model without conditions ignores the one given.
+    ///
+    /// # Errors
+    /// In words: the condition of the step is missing or cannot be. The state is unchanged.
+    fn skip(&mut self, condition: Option<&[f32]>) -> Result<Belief, String>;
+
+    /// Steps taken so far.
     fn steps(&self) -> u64;
 
     /// The state, to go on from elsewhere.
@@ -213,6 +222,32 @@ impl<M: FilteringModel + Module> Online<M> {
         let data = TensorData::new(values.to_vec(), [1, values.len()]);
         Tensor::from_data(data, &self.device())
     }
+
+    /// Refuses a condition that the model cannot take, and a missing one.
+    fn check_condition(&self, condition: Option<&[f32]>) -> Result<(), String> {
+        match (condition, self.observed.conditions) {
+            (None, 0) => Ok(()),
+            (None, conditions) => Err(format!(
+                "c is missing: the model takes a condition of {conditions} numbers"
+            )),
+            (Some(_), 0) => Err("c is given, but the model takes no condition".into()),
+            (Some(condition), conditions) => check("c", condition, conditions, Numbers::Any),
+        }
+    }
+
+    /// The mean of the observation expected after a state; `None` where it depends on a condition.
+    fn prediction(&self, state: &M::State) -> Option<Vec<f32>> {
+        let Observed {
+            scale, conditions, ..
+        } = self.observed;
+        (conditions == 0).then(|| {
+            let model = self.at_work.working_model();
+            let expected = expect_next(model, state.clone(), None).mean();
+            let Scale { mean, deviation } = scale;
+            let expected = host(expected.into_data()).into_iter();
+            expected.map(|x| x * deviation + mean).collect()
+        })
+    }
 }
 
 /// Refuses values that do not fit.
@@ -243,25 +278,9 @@ impl<M: FilteringModel + Module> OnlineFilter for Online<M> {
     }
 
     fn step(&mut self, x: &[f32], condition: Option<&[f32]>) -> Result<Belief, String> {
-        let Observed {
-            frame,
-            numbers,
-            scale,
-            conditions,
-        } = self.observed;
+        let Observed { frame, numbers, .. } = self.observed;
         check("x", x, frame.size(), numbers)?;
-        match condition {
-            None if conditions > 0 => {
-                return Err(format!(
-                    "c is missing: the model takes a condition of {conditions} numbers"
-                ));
-            }
-            Some(_) if conditions == 0 => {
-                return Err("c is given, but the model takes no condition".into());
-            }
-            Some(condition) => check("c", condition, conditions, Numbers::Any)?,
-            None => {}
-        }
+        self.check_condition(condition)?;
         let model = self.at_work.working_model();
         let shape = [1, 1, model.latent_size()];
         let sample = noise(&self.samples, self.steps, shape, &self.device());
@@ -287,12 +306,7 @@ impl<M: FilteringModel + Module> OnlineFilter for Online<M> {
         // No parameter is tracked and the belief is a constant, so that the state is on no graph; detached, it
         // would let go of the weights that its first step prepared.
         let state = made.state;
-        let prediction = (conditions == 0).then(|| {
-            let expected = expect_next(model, state.clone(), None).mean();
-            let Scale { mean, deviation } = scale;
-            let expected = host(expected.into_data()).into_iter();
-            expected.map(|x| x * deviation + mean).collect()
-        });
+        let prediction = self.prediction(&state);
         self.state = state;
         self.steps += 1;
         Ok(Belief {
@@ -300,7 +314,30 @@ impl<M: FilteringModel + Module> OnlineFilter for Online<M> {
             mean,
             std,
             prediction,
-            surprise,
+            surprise: Some(surprise),
+        })
+    }
+
+    fn skip(&mut self, condition: Option<&[f32]>) -> Result<Belief, String> {
+        let condition = condition.filter(|_| self.observed.conditions > 0);
+        self.check_condition(condition)?;
+        let model = self.at_work.working_model();
+        let condition = condition.map(|condition| self.row(condition));
+        let (prior, state) = unobserved_step(model, self.state.clone(), condition);
+        let mean = host(prior.mean.into_data());
+        let std = host(prior.log_std.exp().into_data());
+        if mean.iter().chain(&std).any(|v| !v.is_finite()) {
+            return Err("the prediction is not finite".into());
+        }
+        let prediction = self.prediction(&state);
+        self.state = state;
+        self.steps += 1;
+        Ok(Belief {
+            t: self.steps,
+            mean,
+            std,
+            prediction,
+            surprise: None,
         })
     }
 

@@ -3,7 +3,7 @@
 use crate::{
     Experiment, LabError,
     checkpoint::{self, Checkpoint, State},
-    config::{TaskKind, TaskName},
+    config::{TaskImages, TaskKind},
     copy::{self, CopyLearner},
     device::is_processor,
     evaluate::{EVALUATION, Evaluation},
@@ -50,9 +50,15 @@ fn resolve_data(
 ) -> Result<Arc<DataSet>, LabError> {
     let configured = &experiment.data.directory;
     let path = data.or((!configured.is_empty()).then(|| Path::new(configured)));
-    let found = match experiment.task.name {
-        TaskName::OneShotRecall => Omniglot::find(path, experiment.data.limits())?,
-        _ => Mnist::find(path, experiment.data.limits())?,
+    let found = match experiment.task.name.images() {
+        Some(TaskImages::Digits) => Mnist::find(path, experiment.data.limits())?,
+        Some(TaskImages::Characters) => Omniglot::find(path, experiment.data.limits())?,
+        None => {
+            return Err(LabError::Configuration(format!(
+                "the task {} does not compose sequences of images",
+                experiment.task.name.as_str()
+            )));
+        }
     };
     let expected = &experiment.data.fingerprint;
     if !expected.is_empty() && expected != found.fingerprint() {
@@ -334,6 +340,10 @@ impl OnlineFilter for OnThreads {
         self.threads.install(|| self.filter.step(x, condition))
     }
 
+    fn skip(&mut self, condition: Option<&[f32]>) -> Result<Belief, String> {
+        self.threads.install(|| self.filter.skip(condition))
+    }
+
     fn steps(&self) -> u64 {
         self.filter.steps()
     }
@@ -389,6 +399,7 @@ pub fn open(
             "{key} cannot change after training; --set may change keys of evaluation"
         )));
     }
+    experiment.refuse_unread(overrides)?;
     let threads = Threads::of(&experiment)?;
     let (_, learner) = threads.run(|| prepare(&mut experiment, data, device))?;
     with_weights(directory, which, experiment, threads, learner)

@@ -1,10 +1,10 @@
 //! Pictures and report of a run.
 
 use crate::{
-    Evaluation, Experiment, LabError, RecordingScore, TextScore, Trained,
+    Evaluation, Experiment, LabError, ParticleScore, RecordingScore, TextScore, Trained,
     chart::{self, Chart, Layout, number},
     checkpoint::State,
-    config::{MemoryName, ModelName, TaskKind, TaskName},
+    config::{MemoryName, ModelName, TaskKind},
     copy,
     curves::{
         bound_chart, free_energy_chart, held_out_series, kl_per_step_chart, kl_per_step_series,
@@ -47,11 +47,9 @@ pub fn numbers(evaluation: &Evaluation) -> Vec<Number> {
         unit: unit.into(),
         meaning: meaning.into(),
     };
-    let bound = match evaluation.bit_error.or(evaluation.accuracy) {
-        None => "reconstruction less KL, higher is better; ± standard error over sequences",
-        Some(_) => {
-            "log likelihood of the answers, higher is better; ± standard error over sequences"
-        }
+    let of_what = match evaluation.bit_error.or(evaluation.accuracy) {
+        None => "reconstruction less KL",
+        Some(_) => "log likelihood of the answers",
     };
     if let (Some(perplexity), Some(text)) = (evaluation.perplexity, &evaluation.text) {
         return text_numbers(evaluation, perplexity, text);
@@ -62,10 +60,24 @@ pub fn numbers(evaluation: &Evaluation) -> Vec<Number> {
     }
     rows.push(row(
         "bound",
-        format!("{:.1} ± {:.1}", evaluation.bound, evaluation.bound_stderr),
+        plus_minus(evaluation.bound, evaluation.bound_stderr),
         "nats per sequence",
-        bound,
+        &format!(
+            "{of_what}, mean of {} held-out sequences, higher is better{}",
+            evaluation.sequences,
+            spread(evaluation.bound_stderr, "sequences")
+        ),
     ));
+    if let Some(particles) = &evaluation.particles {
+        let steps = evaluation.kl_per_step.len().max(1) as f64;
+        rows.push(row(
+            "free energy",
+            digits(-evaluation.bound / steps),
+            "nats per step",
+            "minus the bound, to be compared with the next two, which are lower",
+        ));
+        rows.extend(particle_numbers(particles));
+    }
     if let Some(error) = evaluation.bit_error {
         rows.push(row(
             "bit error",
@@ -110,7 +122,7 @@ pub fn numbers(evaluation: &Evaluation) -> Vec<Number> {
     if let Some(reconstruction) = evaluation.reconstruction {
         rows.push(row(
             "reconstruction",
-            format!("{reconstruction:.1}"),
+            digits(reconstruction),
             "nats per sequence",
             "log likelihood of the frames given the latents",
         ));
@@ -118,7 +130,7 @@ pub fn numbers(evaluation: &Evaluation) -> Vec<Number> {
     if let Some(kl) = evaluation.kl {
         rows.push(row(
             "KL",
-            format!("{kl:.1}"),
+            digits(kl),
             "nats per sequence",
             "what the frames said that the predictions had not",
         ));
@@ -197,11 +209,35 @@ pub fn numbers(evaluation: &Evaluation) -> Vec<Number> {
     rows
 }
 
+/// Decimals with which a number has about five digits.
+pub(crate) fn decimals(value: f64) -> usize {
+    match value.abs().log10().floor() {
+        magnitude if magnitude > 0.0 => (4.0 - magnitude).max(0.0) as usize,
+        _ => 4,
+    }
+}
+
+/// A number with about five digits.
+pub(crate) fn digits(value: f64) -> String {
+    format!("{value:.0$}", decimals(value))
+}
+
 /// A mean with its standard error, where there is more than one value.
 fn plus_minus(mean: f64, stderr: f64) -> String {
+    if stderr > 0.0 {
+        // Of a small error at least a digit.
+        let least = (-stderr.log10().floor()).clamp(0.0, 4.0) as usize;
+        let decimals = decimals(mean).max(least);
+        return format!("{mean:.decimals$} ± {stderr:.decimals$}");
+    }
+    digits(mean)
+}
+
+/// What the second number of [`plus_minus`] is, where there is one.
+fn spread(stderr: f64, over: &str) -> String {
     match stderr > 0.0 {
-        true => format!("{mean:.4} ± {stderr:.4}"),
-        false => format!("{mean:.4}"),
+        true => format!("; ± standard error over {over}"),
+        false => String::new(),
     }
 }
 
@@ -219,19 +255,21 @@ fn recording_numbers(score: &RecordingScore, rounds: &[f64]) -> Vec<Number> {
             plus_minus(score.free_energy, score.free_energy_stderr),
             "nats per step",
             format!(
-                "over {} steps of the {} part, lower is better; ± standard error over recordings",
-                score.steps, score.part
+                "over {} steps of the {} part, lower is better{}",
+                score.steps,
+                score.part,
+                spread(score.free_energy_stderr, "recordings")
             ),
         ),
         row(
             "of recordings",
-            format!("{:.4}", score.free_energy_of_recordings),
+            digits(score.free_energy_of_recordings),
             "nats per step",
             "mean over recordings of each one's free energy a step".into(),
         ),
         row(
             "KL a step",
-            format!("{:.4}", score.kl),
+            digits(score.kl),
             "nats per step",
             "what an observation said that the prediction had not".into(),
         ),
@@ -239,7 +277,7 @@ fn recording_numbers(score: &RecordingScore, rounds: &[f64]) -> Vec<Number> {
     for (round, energy) in rounds.iter().enumerate() {
         rows.push(row(
             &format!("round {round}"),
-            format!("{energy:.4}"),
+            digits(*energy),
             "nats per step",
             match round {
                 0 => "free energy where the belief is the prior".into(),
@@ -247,34 +285,45 @@ fn recording_numbers(score: &RecordingScore, rounds: &[f64]) -> Vec<Number> {
             },
         ));
     }
-    let particles = score.particles.unwrap_or(0);
-    for (name, value, meaning) in [
-        (
+    rows.extend(score.particles.iter().flat_map(particle_numbers));
+    rows
+}
+
+/// The rows of bounds by particles.
+fn particle_numbers(score: &ParticleScore) -> [Number; 3] {
+    let particles = score.particles;
+    let row = |name: &str, value: f64, unit: &str, meaning: String| Number {
+        name: name.into(),
+        value: digits(value),
+        unit: unit.into(),
+        meaning,
+    };
+    [
+        row(
             "importance-weighted",
             score.importance_weighted,
+            "nats per step",
             format!("minus the bound of {particles} weighted samples of whole sequences"),
         ),
-        (
+        row(
             "particle filter",
             score.particle_filter,
+            "nats per step",
             format!(
-                "minus the bound of {particles} particles, drawn anew where half are of no use"
+                "minus the bound of {particles} particles, resampled when the effective sample size falls \
+                 below half"
             ),
         ),
-    ] {
-        if let Some(value) = value {
-            rows.push(row(name, format!("{value:.4}"), "nats per step", meaning));
-        }
-    }
-    if let (Some(effective), Some(resampled)) = (score.effective_particles, score.resampled) {
-        rows.push(row(
+        row(
             "effective particles",
-            format!("{effective:.1}"),
+            score.effective_particles,
             "particles",
-            format!("mean; drawn anew after {:.1}% of steps", 100.0 * resampled),
-        ));
-    }
-    rows
+            format!(
+                "mean; resampled after {:.1}% of steps",
+                100.0 * score.resampled
+            ),
+        ),
+    ]
 }
 
 /// The rows of a text.
@@ -296,7 +345,7 @@ fn text_numbers(evaluation: &Evaluation, perplexity: f64, score: &TextScore) -> 
     let mut rows = vec![
         row(
             "perplexity".into(),
-            format!("{perplexity:.2}"),
+            digits(perplexity),
             "",
             format!(
                 "over {} {words} of the {} part, {pass}; {:.1}% of them are <unk>; lower is better",
@@ -309,13 +358,16 @@ fn text_numbers(evaluation: &Evaluation, perplexity: f64, score: &TextScore) -> 
             "bound".into(),
             plus_minus(evaluation.bound, evaluation.bound_stderr),
             "nats per word",
-            "log likelihood, higher is better; ± standard error over windows".into(),
+            format!(
+                "log likelihood, higher is better{}",
+                spread(evaluation.bound_stderr, "windows")
+            ),
         ),
     ];
     for bucket in &score.by_frequency {
         rows.push(row(
             format!("perplexity {}", bucket.count),
-            format!("{:.1}", bucket.perplexity),
+            digits(bucket.perplexity),
             "",
             format!(
                 "of the {} words that the training part has so often",
@@ -326,7 +378,7 @@ fn text_numbers(evaluation: &Evaluation, perplexity: f64, score: &TextScore) -> 
     for unroll in &score.by_unroll {
         rows.push(row(
             format!("unroll {}", unroll.length),
-            format!("{:.2}", unroll.perplexity),
+            digits(unroll.perplexity),
             "",
             format!(
                 "perplexity of the first {} words with the state begun anew at every so many, {:+.2} above \
@@ -353,24 +405,23 @@ pub fn write_training_sequences(
         TaskKind::Recordings => recordings::expected_numbers(&experiment),
     };
     check_pictures(&experiment, of_step)?;
-    if experiment.task.name == TaskName::Copy {
-        return write_picture(&copy::training_picture(&experiment)?, out);
-    }
-    if experiment.task.name == TaskName::NthFarthest {
-        return write_picture(&nth_farthest::training_picture(&experiment)?, out);
-    }
-    if experiment.task.name == TaskName::Programs {
-        return write_picture(&programs::training_picture(&experiment)?, out);
-    }
-    if experiment.task.name.kind() == TaskKind::Recordings {
-        let source = Source::find(&mut experiment, data)?;
-        let drawn = training_picture(&experiment, &source)?;
-        write_picture(&drawn.picture, out)?;
-        return write_beside(out, &drawn.files);
-    }
-    if experiment.task.name.kind() == TaskKind::Words {
-        let text = language::find(&mut experiment, data)?;
-        return write_picture(&language::training_picture(&experiment, &text)?, out);
+    match experiment.task.name.kind() {
+        TaskKind::Copy => return write_picture(&copy::training_picture(&experiment)?, out),
+        TaskKind::Classes => {
+            return write_picture(&nth_farthest::training_picture(&experiment)?, out);
+        }
+        TaskKind::Programs => return write_picture(&programs::training_picture(&experiment)?, out),
+        TaskKind::Recordings => {
+            let source = Source::find(&mut experiment, data)?;
+            let drawn = training_picture(&experiment, &source)?;
+            write_picture(&drawn.picture, out)?;
+            return write_beside(out, &drawn.files);
+        }
+        TaskKind::Words => {
+            let text = language::find(&mut experiment, data)?;
+            return write_picture(&language::training_picture(&experiment, &text)?, out);
+        }
+        TaskKind::Frames => {}
     }
     let task = resolve_task(&mut experiment, data)?;
     let stream = Stream::new(experiment.seed, "data");
@@ -900,4 +951,48 @@ pub(crate) fn write_png(path: &Path, png: &[u8]) -> Result<(), LabError> {
         std::fs::create_dir_all(parent).map_err(|error| LabError::write(path, error))?;
     }
     write_atomically(path, png)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_about_five_digits() {
+        for (value, text) in [
+            (-784.2345, "-784.23"),
+            (-12_345.678, "-12346"),
+            (1_234_567.0, "1234567"),
+            (6.123_456, "6.1235"),
+            (0.012_34, "0.0123"),
+            (0.0, "0.0000"),
+        ] {
+            assert_eq!(digits(value), text);
+        }
+        assert_eq!(plus_minus(-12_345.678, 45.1234), "-12346 ± 45");
+        assert_eq!(plus_minus(-12_345.678, 0.0312), "-12345.68 ± 0.03");
+        assert_eq!(plus_minus(6.8312, 0.0345), "6.8312 ± 0.0345");
+    }
+
+    /// One recording has no standard error, and no evaluation goes without the number of its sequences.
+    #[test]
+    fn one_sequence_has_no_standard_error() {
+        let bound = |sequences, bound_stderr| {
+            let evaluation = Evaluation {
+                sequences,
+                bound: -784.2,
+                bound_stderr,
+                ..Evaluation::default()
+            };
+            let row = numbers(&evaluation).remove(0);
+            (row.value, row.meaning)
+        };
+        let (value, meaning) = bound(1, 0.0);
+        assert_eq!(value, "-784.20");
+        assert!(!meaning.contains('±'), "{meaning}");
+        let (value, meaning) = bound(1024, 1.5);
+        assert_eq!(value, "-784.20 ± 1.50");
+        assert!(meaning.contains("1024 held-out sequences"), "{meaning}");
+        assert!(meaning.contains("± standard error"), "{meaning}");
+    }
 }

@@ -77,40 +77,11 @@ impl AnyModel {
     /// The experiment's, with the parameters that `init` makes.
     fn new(experiment: &Experiment, seen: &Seen, init: &mut Initializer) -> Result<Self, LabError> {
         let (frame, likelihood) = (seen.frame, seen.likelihood);
-        let latent = experiment.model.latent;
-        let observation = frame.size();
-        Ok(match experiment.model.name {
-            ModelName::Gtmm => {
-                Self::Gtmm(experiment.model_config(frame, 0, likelihood)?.init(init)?)
-            }
-            ModelName::Vrnn => {
-                let sizes = &experiment.network.vrnn;
-                let config = VrnnConfig {
-                    observation,
-                    latent,
-                    hidden: sizes.hidden,
-                    layers: sizes.layers,
-                    observation_units: sizes.observation_units,
-                    latent_units: sizes.latent_units,
-                    likelihood,
-                };
-                Self::Vrnn(config.init(init)?)
-            }
-            ModelName::Srnn => {
-                let sizes = &experiment.network.srnn;
-                let config = SrnnConfig {
-                    observation,
-                    latent,
-                    hidden: sizes.hidden,
-                    units: sizes.units,
-                    layers: sizes.layers,
-                    decoder_layers: sizes.decoder_layers,
-                    smoothing: sizes.smoothing,
-                    likelihood,
-                };
-                Self::Srnn(config.init(init)?)
-            }
-            ModelName::Svg => Self::Svg(svg_config(experiment, frame, likelihood).init(init)?),
+        Ok(match network_config(experiment, frame, likelihood) {
+            None => Self::Gtmm(experiment.model_config(frame, 0, likelihood)?.init(init)?),
+            Some(NetworkConfig::Vrnn(config)) => Self::Vrnn(config.init(init)?),
+            Some(NetworkConfig::Srnn(config)) => Self::Srnn(config.init(init)?),
+            Some(NetworkConfig::Svg(config)) => Self::Svg(config.init(init)?),
         })
     }
 
@@ -242,6 +213,14 @@ pub(crate) fn check(experiment: &Experiment, source: &Source) -> Result<(), LabE
     if !matches!(source, Source::Described(_)) {
         let stream = Stream::new(experiment.seed, "data");
         source.windows(&stream, 0, 1, experiment.task.window)?;
+        if !source.has(Part::Test) && !source.has(Part::Valid) {
+            return Err(LabError::Configuration(format!(
+                "{} has {} to train on and none to evaluate on; at least 2 sequences are needed, one of them \
+                 in the part test or valid",
+                source.words(),
+                source.count(Part::Train)
+            )));
+        }
     }
     Ok(())
 }
@@ -274,6 +253,48 @@ fn parts(own: Count, inference: Option<Count>) -> Parts {
             ("inference".into(), inference),
         ],
     }
+}
+
+/// The configuration of a model that has no memory beside its recurrent networks.
+#[derive(Debug)]
+pub(crate) enum NetworkConfig {
+    Vrnn(VrnnConfig),
+    Srnn(SrnnConfig),
+    Svg(SvgConfig),
+}
+
+/// The experiment's; `None` for the temporal VAE.
+pub(crate) fn network_config(
+    experiment: &Experiment,
+    frame: FrameShape,
+    likelihood: LikelihoodConfig,
+) -> Option<NetworkConfig> {
+    let latent = experiment.model.latent;
+    let observation = frame.size();
+    let networks = &experiment.network;
+    Some(match experiment.model.name {
+        ModelName::Gtmm => return None,
+        ModelName::Vrnn => NetworkConfig::Vrnn(VrnnConfig {
+            observation,
+            latent,
+            hidden: networks.vrnn.hidden,
+            layers: networks.vrnn.layers,
+            observation_units: networks.vrnn.observation_units,
+            latent_units: networks.vrnn.latent_units,
+            likelihood,
+        }),
+        ModelName::Srnn => NetworkConfig::Srnn(SrnnConfig {
+            observation,
+            latent,
+            hidden: networks.srnn.hidden,
+            units: networks.srnn.units,
+            layers: networks.srnn.layers,
+            decoder_layers: networks.srnn.decoder_layers,
+            smoothing: networks.srnn.smoothing,
+            likelihood,
+        }),
+        ModelName::Svg => NetworkConfig::Svg(svg_config(experiment, frame, likelihood)),
+    })
 }
 
 fn svg_config(

@@ -81,7 +81,8 @@ pub fn train(
         identity: new_identity()?,
         ..Origin::default()
     };
-    let run = Run::create(directory, &experiment, origin)?;
+    let run =
+        Run::create(directory, &experiment, origin).map_err(|error| taken(error, &experiment))?;
     if !surroundings.quiet {
         for line in learner.notes() {
             note(format_args!("mnemora: {line}"));
@@ -90,6 +91,44 @@ pub fn train(
     let state = State::start(&experiment, &run.origin().identity);
     let metrics = run.metrics(|_| true)?;
     threads.run(|| go_on(run, &experiment, learner, state, metrics, surroundings))
+}
+
+/// A run that exists already can be resumed in place of the new one only if it is of the same experiment.
+fn taken(error: LabError, experiment: &Experiment) -> LabError {
+    let LabError::RunExists(directory) = &error else {
+        return error;
+    };
+    let no_part = [
+        "name",
+        "description",
+        "data.directory",
+        "data.max_bytes",
+        "data.max_unpacked_bytes",
+    ];
+    let differences = read_experiment(directory, &[])
+        .and_then(|found| found.changes(experiment))
+        .map(|changes| {
+            let told = changes.into_iter();
+            let told = told.filter(|change| !no_part.contains(&change.key.as_str()));
+            told.collect::<Vec<_>>()
+        });
+    match differences.as_deref() {
+        Ok([change]) if change.key == "training.steps" => LabError::Configuration(format!(
+            "{0} exists already, with {1} of training.steps; go on to {2} with `mnemora resume {0} --set \
+             training.steps={2}` or choose another --out",
+            directory.display(),
+            change.before,
+            change.after
+        )),
+        Ok([change, ..]) => LabError::Configuration(format!(
+            "{} holds another experiment already, whose {} is {}, not {}; choose another --out",
+            directory.display(),
+            change.key,
+            change.before,
+            change.after
+        )),
+        _ => error,
+    }
 }
 
 /// Goes on with a run from its newest whole checkpoint. `overrides` may change what a training
@@ -111,6 +150,7 @@ pub fn resume(
              training.batch, and of evaluation"
         )));
     }
+    experiment.refuse_unread(overrides)?;
     let threads = Threads::of(&experiment)?;
     let device = surroundings.device.clone().autodiff();
     let (_, mut learner) = threads.run(|| prepare(&mut experiment, data, &device))?;

@@ -72,6 +72,11 @@ pub trait FilteringModel {
         state
     }
 
+    /// The same state where the frames that follow are observed again: undoes [`imagine`](Self::imagine).
+    fn observe(&self, state: Self::State) -> Self::State {
+        state
+    }
+
     /// Attention of the memory at this step, for looking at.
     fn attention<'a>(&self, context: &'a Self::Context) -> &'a [Attention];
 

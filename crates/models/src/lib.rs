@@ -58,7 +58,7 @@ pub use inference::{
 };
 pub use iterative::{Amortized, IterativeConfig, IterativeNet};
 pub use language::{LanguageConfig, LanguageModel, LearnedWords, ReadWords, WordDropout, Words};
-pub use online::{OnlineStep, decoded_at, expect_next, expected, online_step};
+pub use online::{OnlineStep, decoded_at, expect_next, expected, online_step, unobserved_step};
 pub use particles::{ParticleBound, Resampling, particle_bound};
 pub use segments::filter_by_segments;
 pub use sequence::{Answers, SequenceConfig, SequenceModel};

@@ -63,6 +63,29 @@ pub fn online_step<M: FilteringModel>(
     }
 }
 
+/// A step at which nothing was observed: what was expected of `z_t`, and the state after it. The model goes on
+/// with its own prediction, the mean of what it [expects](expect_next), in place of an observation.
+///
+/// # Shapes
+/// `condition`: `[batch, condition]`
+///
+/// # Panics
+/// If shapes do not fit the model.
+pub fn unobserved_step<M: FilteringModel>(
+    model: &M,
+    state: M::State,
+    condition: Option<Tensor<2>>,
+) -> (DiagonalGaussian, M::State) {
+    let context = model.predict(condition, model.imagine(state));
+    let prior = model.prior(model.prior_input(&context));
+    let z = prior.mean.clone();
+    let emission = model.emit(z.clone(), &context);
+    let x = model.decode(emission.clone()).mean();
+    let features = model.encode(x.unsqueeze_dim::<3>(1)).remove(0);
+    let state = model.update(&features, z, &emission, context);
+    (prior, model.observe(state))
+}
+
 /// What the model expects of the next observation: its likelihood where `z` is the mean of the prior.
 ///
 /// # Shapes

@@ -597,6 +597,13 @@ impl FilteringModel for Svg {
         }
     }
 
+    fn observe(&self, state: SvgState) -> SvgState {
+        SvgState {
+            skips_stay: state.skips_stay && self.skips != SvgSkips::Observed,
+            ..state
+        }
+    }
+
     fn attention<'a>(&self, _: &'a SvgState) -> &'a [Attention] {
         &[]
     }
@@ -607,7 +614,7 @@ mod tests {
     use super::*;
     use crate::{
         Generated, InferenceNoise, filter, filter_by_segments, filter_given, generate, infer,
-        inference::GradientSteps,
+        inference::GradientSteps, unobserved_step,
     };
     use burn::module::{ModuleMapper, ModuleVisitor, Param};
     use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
@@ -677,6 +684,34 @@ mod tests {
 
     fn largest_difference<const D: usize>(a: Tensor<D>, b: Tensor<D>) -> f32 {
         (a - b).abs().max().into_scalar()
+    }
+
+    /// A frame that was not observed leaves the skips as they are; the next observed one gives its own.
+    #[test]
+    fn a_step_without_an_observation_is_taken_back() {
+        let device = Device::default();
+        let config = config(SvgNetwork::Dcgan, 1, 64);
+        let model = build(&config, &device).valid();
+        let frames = numbers([BATCH, 2, 64 * 64], 0.0, &device);
+        let first = frames.clone().narrow(1, 0, 1);
+        let second = frames.narrow(1, 1, 1);
+        let seen = filter(&model, first.clone(), None, noise(1, &device), None).state;
+        let (_, gone_on) = unobserved_step(&model, seen.clone(), None);
+        let skips = |state: &SvgState| values(state.given.skips[0].clone());
+        assert_eq!(skips(&gone_on), skips(&seen));
+        assert_ne!(
+            values(gone_on.given.h.clone()),
+            values(seen.given.h.clone())
+        );
+        let observed = filter(
+            &model,
+            second.clone(),
+            None,
+            noise(1, &device),
+            Some(gone_on),
+        );
+        let own = model.encode(second).remove(0);
+        assert_eq!(skips(&observed.state), values(own.skips[0].clone()));
     }
 
     #[test]

@@ -169,7 +169,7 @@ fn archive(
         let entry = archive
             .by_index(index)
             .map_err(|cause| damaged(cause.to_string()))?;
-        let full_name = entry.name().to_owned();
+        let full_name = one_line(entry.name());
         let Some(name) = full_name.strip_suffix(".npy") else {
             continue;
         };

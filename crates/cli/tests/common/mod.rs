@@ -88,11 +88,25 @@ pub fn with_settings(mut command: Command, settings: &[&str]) -> Command {
     command
 }
 
+/// A command with those of the settings `tiny` that the experiment reads once it has `settings`, and these.
+pub fn with_tiny(command: Command, experiment: &str, tiny: &[&str], settings: &[&str]) -> Command {
+    let all = tiny.iter().chain(settings).map(|s| s.to_string());
+    let read = match mnemora_lab::load_experiment(experiment, &all.collect::<Vec<_>>()) {
+        // It is refused anyway.
+        Err(_) => tiny.to_vec(),
+        Ok(experiment) => {
+            let reads = |setting: &&&str| experiment.refuse_unread(&[setting.to_string()]).is_ok();
+            tiny.iter().filter(reads).copied().collect()
+        }
+    };
+    with_settings(with_settings(command, &read), settings)
+}
+
 /// A tiny training in the new directory `out`, with `settings` over [`TINY`].
 pub fn train(out: &Path, settings: &[&str]) -> Command {
     let mut command = mnemora(["train", "perfect-recall-small", "--out"]);
     command.arg(out);
-    with_settings(with_settings(command, &TINY), settings)
+    with_tiny(command, "perfect-recall-small", &TINY, settings)
 }
 
 /// A tiny training of the copy task in the new directory `out`, with `settings` over
@@ -100,7 +114,7 @@ pub fn train(out: &Path, settings: &[&str]) -> Command {
 pub fn train_copy(out: &Path, settings: &[&str]) -> Command {
     let mut command = mnemora(["train", "copy", "--out"]);
     command.arg(out);
-    with_settings(with_settings(command, &TINY_COPY), settings)
+    with_tiny(command, "copy", &TINY_COPY, settings)
 }
 
 /// `mnemora resume RUN`.

@@ -299,7 +299,8 @@ const LOWEST_NOTE: usize = 21;
 const RATE: u32 = 16_000;
 
 fn range_of<'a>(values: impl IntoIterator<Item = &'a f32>) -> Option<(f32, f32)> {
-    values.into_iter().fold(None, |range, value| {
+    let known = values.into_iter().filter(|value| !value.is_nan());
+    known.fold(None, |range, value| {
         let (low, high) = range.unwrap_or((*value, *value));
         Some((low.min(*value), high.max(*value)))
     })
@@ -525,7 +526,9 @@ pub(super) fn filtered(source: &Source, sequence: &FilteredSequence) -> Result<I
         });
     }
     let surprises = sequence.beliefs[first..].iter();
-    let surprises: Vec<f32> = surprises.map(|belief| belief.surprise).collect();
+    let surprises: Vec<f32> = surprises
+        .map(|belief| belief.surprise.unwrap_or(f32::NAN))
+        .collect();
     let pictures = [
         look.picture("", &lines, &[])?,
         look.surprise(&lines, &surprises)?,

@@ -3,17 +3,16 @@
 use super::{Source, upload};
 use crate::{
     Evaluation, Experiment, LabError,
-    evaluate::{CHECKPOINT_EVALUATION, RecordingScore, Rounds, data_stream, mean_and_stderr},
+    evaluate::{
+        RecordingScore, Rounds, data_stream, mean_and_stderr, particle_stream, particles_for,
+    },
+    particles::ParticleScore,
     strategy::AtWork,
-    trainer::noise,
     weights::host,
 };
-use burn::{module::Module, tensor::Tensor};
-use mnemora_models::{FilteringModel, Resampling, particle_bound};
-use mnemora_worlds::{Part, SequenceBatch, Stream};
-
-/// Share of the particles below which the effective sample size makes a filter draw them anew.
-const RESAMPLE_BELOW: f64 = 0.5;
+use burn::module::Module;
+use mnemora_models::FilteringModel;
+use mnemora_worlds::{Part, Stream};
 
 /// Scores the recordings of a part; a random choice of `batches` batches if there are more.
 pub(super) fn evaluate<M: FilteringModel + Module>(
@@ -46,21 +45,23 @@ pub(super) fn evaluate<M: FilteringModel + Module>(
     let groups = rows.chunk_by(|a, b| !alone || steps(a) == steps(b));
     let batches = groups.flat_map(|group| group.chunks(size));
     let samples = Stream::new(experiment.seed, &format!("{purpose} noise"));
-    let particle_samples = Stream::new(experiment.seed, &format!("{purpose} particles"));
+    let particle_samples = particle_stream(experiment.seed, purpose);
     let mut scores = Vec::new();
     let mut rounds = Rounds::default();
-    let mut particles = Particles::default();
-    // Of a checkpoint only the bound is kept.
-    let count = match purpose {
-        CHECKPOINT_EVALUATION => 0,
-        _ => experiment.evaluation.particles,
-    };
+    let mut particles = particles_for(experiment, purpose);
     let device = at_work.model().devices().remove(0);
     for (index, rows) in batches.enumerate() {
         let index = index as u64;
         let batch = source.whole(part, rows, window)?;
         let observations = upload(&batch, &device);
-        let (filtered, energies) = at_work.filter(observations.clone(), None, &samples, index);
+        particles.add(
+            at_work,
+            &observations,
+            None,
+            &batch.lengths,
+            &particle_samples,
+        );
+        let (filtered, energies) = at_work.filter(observations, None, &samples, index);
         rounds.add(&energies, Some(&batch.lengths));
         let reconstruction = host(filtered.reconstruction.into_data());
         let kl = host(filtered.kl.into_data());
@@ -75,11 +76,8 @@ pub(super) fn evaluate<M: FilteringModel + Module>(
                 kl: sum(&kl),
             });
         }
-        if count > 0 {
-            particles.add(at_work, &batch, observations, count, &particle_samples);
-        }
     }
-    Ok(summary(step, part, &scores, rounds, particles))
+    Ok(summary(step, part, &scores, rounds, particles.finish()))
 }
 
 /// Of one recording, in nats.
@@ -95,74 +93,12 @@ impl Score {
     }
 }
 
-/// Sums over recordings.
-#[derive(Default)]
-struct Particles {
-    /// Recordings so far: the number of the next one's draws.
-    recordings: u64,
-    particles: usize,
-    steps: usize,
-    importance: f64,
-    filter: f64,
-    effective: f64,
-    resampled: usize,
-}
-
-impl Particles {
-    /// One recording after the other, so that each is scored to its own end.
-    fn add<M: FilteringModel + Module>(
-        &mut self,
-        at_work: &AtWork<M>,
-        batch: &SequenceBatch,
-        observations: Tensor<3>,
-        particles: usize,
-        samples: &Stream,
-    ) {
-        let model = at_work.working_model();
-        let device = model.devices().remove(0);
-        self.particles = particles;
-        let numbers = batch.frame.size();
-        for (row, steps) in batch.lengths.iter().enumerate() {
-            let own = observations
-                .clone()
-                .slice([row..row + 1, 0..*steps, 0..numbers]);
-            let own = match device.is_autodiff() {
-                true => Tensor::from_inner(own),
-                false => own,
-            };
-            let draw = self.recordings;
-            self.recordings += 1;
-            let bound = |resampling| {
-                let shape = [*steps, particles, model.latent_size()];
-                particle_bound(
-                    model,
-                    own.clone(),
-                    None,
-                    noise(samples, draw, shape, &device),
-                    resampling,
-                    |t, features, context, x| {
-                        let draw = (draw << 20) + t as u64;
-                        at_work.belief(features, context, x, samples, draw)
-                    },
-                    |t| vec![samples.uniform((1 << 50) + (draw << 20) + t as u64)],
-                )
-            };
-            self.importance += bound(Resampling::Never).bound[0];
-            let filter = bound(Resampling::Below(RESAMPLE_BELOW));
-            self.filter += filter.bound[0];
-            self.effective += filter.effective.iter().map(|sizes| sizes[0]).sum::<f64>();
-            self.resampled += filter.resampled[0];
-            self.steps += steps;
-        }
-    }
-}
-
 fn summary(
     step: u64,
     part: Part,
     scores: &[Score],
     rounds: Rounds,
-    particles: Particles,
+    particles: Option<ParticleScore>,
 ) -> Evaluation {
     let bounds: Vec<f64> = scores.iter().map(|score| -score.free_energy()).collect();
     let (bound, bound_stderr) = mean_and_stderr(&bounds);
@@ -177,7 +113,6 @@ fn summary(
         .collect();
     let (_, stderr) = mean_and_stderr(&residuals);
     let each = |score: &Score| score.free_energy() / score.steps as f64;
-    let per_step = |sum: f64| (particles.steps > 0).then(|| sum / particles.steps as f64);
     Evaluation {
         step,
         sequences: scores.len(),
@@ -193,11 +128,7 @@ fn summary(
             free_energy_stderr: stderr * count / steps as f64,
             free_energy_of_recordings: total(&each) / count,
             kl: total(&|score| score.kl) / steps as f64,
-            particles: (particles.steps > 0).then_some(particles.particles),
-            importance_weighted: per_step(-particles.importance),
-            particle_filter: per_step(-particles.filter),
-            effective_particles: per_step(particles.effective),
-            resampled: per_step(particles.resampled as f64),
+            particles,
         }),
         ..Evaluation::default()
     }
@@ -244,7 +175,8 @@ mod tests {
             let found = learner.evaluate(&experiment, 0, 100, EVALUATION).unwrap();
             let found = found.recordings.unwrap();
             assert_eq!(found.steps, 30);
-            [found.importance_weighted, found.particle_filter].map(Option::unwrap)
+            let found = found.particles.unwrap();
+            [found.importance_weighted, found.particle_filter]
         };
         let alone = bounds(1);
         for batch in [2, 3, 5] {
@@ -265,13 +197,7 @@ mod tests {
             kl,
         };
         let scores = [score(10, -30.0, 10.0), score(30, -60.0, 0.0)];
-        let found = summary(
-            7,
-            Part::Test,
-            &scores,
-            Rounds::default(),
-            Particles::default(),
-        );
+        let found = summary(7, Part::Test, &scores, Rounds::default(), None);
         let of = found.recordings.unwrap();
         assert_eq!(of.free_energy, 100.0 / 40.0);
         assert_eq!(of.free_energy_of_recordings, (4.0 + 2.0) / 2.0);
@@ -280,6 +206,6 @@ mod tests {
         // Residuals are 15 and -15.
         let expected = 15.0 * 2.0_f64.sqrt() / 2.0_f64.sqrt() * 2.0 / 40.0;
         assert!((of.free_energy_stderr - expected).abs() < 1e-12);
-        assert_eq!((of.particles, of.particle_filter), (None, None));
+        assert_eq!(of.particles, None);
     }
 }

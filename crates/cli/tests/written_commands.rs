@@ -1,0 +1,99 @@
+//! The settings of every command that the README, the results, the pretrained models and the help have are
+//! taken by the program as it is.
+
+use mnemora_lab::load_experiment;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Files that hold commands.
+fn files() -> Vec<PathBuf> {
+    let root = workspace();
+    let mut files = vec![root.join("README.md"), root.join("ARCHITECTURE.md")];
+    for folder in ["results", "pretrained", "crates/lab/bench"] {
+        let mut folders = vec![root.join(folder)];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(&folder).expect("a folder of the project") {
+                let path = entry.expect("a file of the project").path();
+                let kinds = ["md", "jsonl", "json"];
+                match path.extension().and_then(|kind| kind.to_str()) {
+                    _ if path.is_dir() => folders.push(path),
+                    Some(kind) if kinds.contains(&kind) => files.push(path),
+                    _ => {}
+                }
+            }
+        }
+    }
+    files
+}
+
+/// The words of each command of `mnemora` in a text, without quotes.
+fn commands(text: &str) -> Vec<Vec<String>> {
+    // In a shell a command goes on in the next line after a backslash.
+    let text = text.replace("\\\n", " ");
+    let mut found = Vec::new();
+    for line in text.lines() {
+        for piece in line.split("mnemora ").skip(1) {
+            let end = piece
+                .find(['`', '"', '#', ';', '|', '>', '&'])
+                .unwrap_or(piece.len());
+            let words = piece[..end].split_whitespace();
+            found.push(
+                words
+                    .map(|word| word.trim_end_matches(',').replace('\'', ""))
+                    .collect(),
+            );
+        }
+    }
+    found
+}
+
+/// The values of an option in a command.
+fn values(words: &[String], option: &str) -> Vec<String> {
+    let pairs = words.windows(2).filter(|pair| pair[0] == option);
+    pairs.map(|pair| pair[1].clone()).collect()
+}
+
+#[test]
+fn settings_of_written_commands_are_read() {
+    let mut checked = 0;
+    for file in files() {
+        let text = fs::read_to_string(&file).expect("a file of the project");
+        for words in commands(&text) {
+            let (Some(command), Some(name)) = (words.first(), words.get(1)) else {
+                continue;
+            };
+            if command != "train" && command != "show" || name.starts_with('-') {
+                continue;
+            }
+            // Variables of a shell's loop stand for several values.
+            let plain = |value: &String| !value.contains('$') && value.contains('=');
+            let mut settings: Vec<String> = values(&words, "--set");
+            settings.retain(plain);
+            let memories = values(&words, "--memory").into_iter();
+            let memories = memories.filter(|name| !name.contains('$'));
+            settings.extend(memories.map(|name| format!("model.memory={name}")));
+            let told = format!("{}: mnemora {}", file.display(), words.join(" "));
+            let experiment = match load_experiment(name, &settings) {
+                Ok(experiment) => experiment,
+                // Experiments of a user's own, and placeholders.
+                Err(_)
+                    if name.contains('.') || name.chars().any(|c| c.is_uppercase() || c == '$') =>
+                {
+                    continue;
+                }
+                Err(error) => panic!("{told}: {error}"),
+            };
+            if let Err(error) = experiment.refuse_unread(&settings) {
+                panic!("{told}: {error}");
+            }
+            checked += usize::from(!settings.is_empty());
+        }
+    }
+    assert!(checked > 30, "only {checked} commands were found");
+}
