@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{TINY, files_below, mnemora, read_json, succeed, with_settings, write_digits};
+use common::{TINY, files_below, mnemora, read_json, succeed, with_tiny, write_digits};
 use std::fs;
 use tempfile::tempdir;
 
@@ -25,8 +25,9 @@ fn card_has_no_folders_and_no_marks() {
         let given = folder.path().join(format!("given {number}"));
         let mut command = mnemora(["train"]);
         command.arg(&experiment).arg("--out").arg(&run);
-        let mut command = with_settings(command, &TINY);
-        command.args(["--set", "training.steps=2"]).args(words);
+        let plan = experiment.display().to_string();
+        let mut command = with_tiny(command, &plan, &TINY, &["training.steps=2"]);
+        command.args(words);
         if let Some(folder) = variable {
             command.env("MNEMORA_DATA", folder);
         }

@@ -3,13 +3,15 @@
 
 mod common;
 
-use common::{TINY, assert_says, mnemora, refuse, succeed, train, train_copy, with_settings};
+use common::{
+    TINY, assert_says, mnemora, refuse, succeed, train, train_copy, with_settings, with_tiny,
+};
 use tempfile::tempdir;
 
 /// `mnemora train PRESET --dry-run --json`, with settings: the bytes of each part.
 fn estimated(preset: &str, settings: &[&str]) -> serde_json::Value {
     let command = mnemora(["train", preset, "--dry-run", "--json", "--ram", "none"]);
-    succeed(with_settings(command, settings)).json()["memory"].clone()
+    succeed(with_tiny(command, preset, settings, &[])).json()["memory"].clone()
 }
 
 /// What is too large is refused in one line that names the largest key, before anything is made of it.
@@ -153,7 +155,13 @@ fn a_limit_can_be_said() {
 #[test]
 fn a_dry_run_says_what_would_be_taken() {
     let words = ["train", "perfect-recall-small", "--dry-run", "--ram", "3GB"];
-    let said = succeed(with_settings(mnemora(words), &TINY)).stdout;
+    let said = succeed(with_tiny(
+        mnemora(words),
+        "perfect-recall-small",
+        &TINY,
+        &[],
+    ))
+    .stdout;
     for part in [
         "parameters",
         "moments",

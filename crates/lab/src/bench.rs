@@ -74,13 +74,7 @@ pub struct BenchOptions {
 /// A side's time is the median over rounds of each round's median. Of several forms of the same
 /// mathematics in the peer, the one counts that is fastest so.
 pub fn bench(options: &BenchOptions) -> Result<Vec<BenchRow>, LabError> {
-    if std::env::var_os("RAYON_NUM_THREADS").is_none() {
-        // An error means that the pool is there already.
-        let _ = rayon::ThreadPoolBuilder::new()
-            .num_threads(options.threads)
-            .build_global();
-    }
-    Threads::default_count()?.run(|| measure_all(options))
+    Threads::so_many(options.threads)?.run(|| measure_all(options))
 }
 
 fn measure_all(options: &BenchOptions) -> Result<Vec<BenchRow>, LabError> {

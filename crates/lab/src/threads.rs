@@ -24,9 +24,14 @@ pub(crate) struct Threads(Arc<ThreadPool>);
 impl Threads {
     /// As many as the experiment says, unless the variable does.
     pub fn of(experiment: &Experiment) -> Result<Self, LabError> {
+        Self::so_many(experiment.training.threads)
+    }
+
+    /// As many as `count`, unless the variable says otherwise.
+    pub fn so_many(count: usize) -> Result<Self, LabError> {
         match std::env::var_os(THREADS_VARIABLE) {
             Some(_) => Self::default_count(),
-            None => Self::new(experiment.training.threads),
+            None => Self::new(count),
         }
     }
 

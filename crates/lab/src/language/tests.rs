@@ -119,7 +119,8 @@ fn a_step_that_fails_leaves_parameters_and_state_of_one_step() {
     let folder = folder(LINE);
     // The first update makes the parameters so large that the second step is not finite.
     let settings = ["training.learning_rate=1e30", "training.clip=0"];
-    for memory in ["lstm", "rmc"] {
+    // Cores without attention: range checks, which tests have on, would name that first.
+    for memory in ["lstm", "stacked-lstm"] {
         let (experiment, mut now) = small(&folder, memory, &settings);
         now.step(&experiment, 1).unwrap();
         let before = now.optimizer();
