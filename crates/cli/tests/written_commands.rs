@@ -7,25 +7,23 @@ use std::{
     path::{Path, PathBuf},
 };
 
-fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// Files that hold commands.
+/// Files that hold commands; none where the crate lies by itself.
 fn files() -> Vec<PathBuf> {
-    let root = workspace();
-    let mut files = vec![root.join("README.md"), root.join("ARCHITECTURE.md")];
-    for folder in ["results", "pretrained", "crates/lab/bench"] {
-        let mut folders = vec![root.join(folder)];
-        while let Some(folder) = folders.pop() {
-            for entry in fs::read_dir(&folder).expect("a folder of the project") {
-                let path = entry.expect("a file of the project").path();
-                let kinds = ["md", "jsonl", "json"];
-                match path.extension().and_then(|kind| kind.to_str()) {
-                    _ if path.is_dir() => folders.push(path),
-                    Some(kind) if kinds.contains(&kind) => files.push(path),
-                    _ => {}
-                }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut files = Vec::new();
+    let mut folders = vec![root.join("results"), root.join("pretrained")];
+    let readme = root.join("README.md");
+    if folders[0].is_dir() && readme.is_file() {
+        files.push(readme);
+    }
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten() {
+            let path = entry.expect("a file of the project").path();
+            let kinds = ["md", "jsonl", "json"];
+            match path.extension().and_then(|kind| kind.to_str()) {
+                _ if path.is_dir() => folders.push(path),
+                Some(kind) if kinds.contains(&kind) => files.push(path),
+                _ => {}
             }
         }
     }
@@ -62,7 +60,12 @@ fn values(words: &[String], option: &str) -> Vec<String> {
 #[test]
 fn settings_of_written_commands_are_read() {
     let mut checked = 0;
-    for file in files() {
+    let files = files();
+    if files.is_empty() {
+        eprintln!("skipped: there are no results beside the crates");
+        return;
+    }
+    for file in files {
         let text = fs::read_to_string(&file).expect("a file of the project");
         for words in commands(&text) {
             let (Some(command), Some(name)) = (words.first(), words.get(1)) else {
@@ -76,15 +79,14 @@ fn settings_of_written_commands_are_read() {
             let mut settings: Vec<String> = values(&words, "--set");
             settings.retain(plain);
             let memories = values(&words, "--memory").into_iter();
-            let memories = memories.filter(|name| !name.contains('$'));
+            let placeholder = |c: char| c.is_uppercase() || c == '$';
+            let memories = memories.filter(|name| !name.contains(placeholder));
             settings.extend(memories.map(|name| format!("model.memory={name}")));
             let told = format!("{}: mnemora {}", file.display(), words.join(" "));
             let experiment = match load_experiment(name, &settings) {
                 Ok(experiment) => experiment,
                 // Experiments of a user's own, and placeholders.
-                Err(_)
-                    if name.contains('.') || name.chars().any(|c| c.is_uppercase() || c == '$') =>
-                {
+                Err(_) if name.contains('.') || name.contains(placeholder) => {
                     continue;
                 }
                 Err(error) => panic!("{told}: {error}"),

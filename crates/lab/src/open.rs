@@ -126,7 +126,8 @@ impl Data {
             Self::Random(_) => match experiment.task.name.kind() {
                 TaskKind::Copy => Box::new(copy::planned),
                 TaskKind::Classes => Box::new(nth_farthest::planned),
-                _ => Box::new(programs::planned),
+                TaskKind::Programs => Box::new(programs::planned),
+                kind => return Err(not_random(kind)),
             },
             Self::Images(data) => Box::new(move |experiment| {
                 let task = task(experiment, data.clone())?;
@@ -155,13 +156,19 @@ impl Data {
             Self::Random(_) => match experiment.task.name.kind() {
                 TaskKind::Copy => Box::new(CopyLearner::new(experiment, device)?),
                 TaskKind::Classes => Box::new(NthFarthestLearner::new(experiment, device)?),
-                _ => Box::new(ProgramLearner::new(experiment, device)?),
+                TaskKind::Programs => Box::new(ProgramLearner::new(experiment, device)?),
+                kind => return Err(not_random(kind)),
             },
             Self::Images(data) => Box::new(FrameLearner::new(experiment, data, device)?),
             Self::Recordings(source) => recordings::learner(experiment, source, device)?,
             Self::Text(text) => Box::new(LanguageLearner::new(experiment, text, device)?),
         })
     }
+}
+
+/// A task whose sequences are made from data has no learner of random ones.
+fn not_random(kind: TaskKind) -> LabError {
+    LabError::Configuration(format!("tasks of {kind:?} are not made of random numbers"))
 }
 
 /// What an experiment would train.
