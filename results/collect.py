@@ -167,7 +167,7 @@ def rows_of(replicas: list[dict]) -> list[dict]:
         "commit": ", ".join(commits),
         "machine": origin["machine"],
         "parameters": origin["parameters"],
-        "data": f"{re.sub(r'/[^ ]*/', '', origin['data'])}, sha256 {experiment['data']['fingerprint'][:12]}",
+        "data": f"{re.sub(r'[^ ]*/', '', origin['data'])}, sha256 {experiment['data']['fingerprint'][:12]}",
         "budget": {
             "steps": first["evaluation"]["step"],
             "seconds": [round(run["seconds"]) for run in replicas],
