@@ -2,7 +2,6 @@
 
 use crate::{
     Evaluation, Experiment, LabError, MemoryName,
-    chart::{self, Layout, Series},
     checkpoint::{self, HeldOut},
     config::TaskKind,
     curves::{
@@ -15,6 +14,7 @@ use crate::{
     run::{EVALUATION_FILE, EXPERIMENT_FILE, Metrics, read_experiment, read_json, read_metrics},
     say::one_line,
 };
+use mnemora_figures::chart::{self, Layout, Series};
 use serde::Serialize;
 use std::{
     ops::Range,

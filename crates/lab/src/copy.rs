@@ -8,7 +8,6 @@ use crate::{
     evaluate::{data_stream, mean_and_stderr},
     learner::{Drawn, Learner, Shown, StepFailure, Updates},
     memory_use::{Parts, Planned, Work, in_words, outline, sequences},
-    picture::{HeatMap, Image, PictureError, heat_map},
     present::{Figures, attention_maps, charted, drawn, grid},
     run::Metrics,
     weights::{Arrays, collect, host, parameters_of, restore},
@@ -16,6 +15,10 @@ use crate::{
 use burn::{
     module::Module,
     tensor::{Device, Tensor, TensorData, activation},
+};
+use mnemora_figures::{
+    FigureError,
+    picture::{HeatMap, Image, heat_map},
 };
 use mnemora_memory::{AnyCore, Count, Initializer};
 use mnemora_models::{Answers, SequenceModel};
@@ -325,7 +328,7 @@ fn bit_map(
     bits: usize,
     steps: Range<usize>,
     column: &str,
-) -> Result<Image, PictureError> {
+) -> Result<Image, FigureError> {
     let columns = steps.len();
     let mut transposed = vec![0.0; bits * columns];
     for (column, row) in values

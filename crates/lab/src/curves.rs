@@ -2,12 +2,8 @@
 //! copy task, the accuracy where classes are named or programs executed, the perplexity of words; and the KL of each step
 //! after training.
 
-use crate::{
-    FrequencyScore, UnrollScore,
-    chart::{self, Chart, Series, Shaded},
-    checkpoint::HeldOut,
-    run::Metrics,
-};
+use crate::{FrequencyScore, UnrollScore, checkpoint::HeldOut, run::Metrics};
+use mnemora_figures::chart::{self, Chart, Series, Shaded};
 use std::ops::Range;
 
 /// A number of training batches over updates, where it was logged.

@@ -126,7 +126,7 @@ pub enum LabError {
     },
     /// A picture could not be drawn or written.
     #[error(transparent)]
-    Picture(#[from] crate::picture::PictureError),
+    Picture(#[from] mnemora_figures::FigureError),
     /// There is no PyTorch to measure against.
     #[error(
         "no PyTorch to measure against: {python}: {problem}; name a Python that has it with \

@@ -15,7 +15,6 @@ use crate::{
     evaluate::CHECKPOINT_EVALUATION,
     learner::{Drawn, Learner, Shown, StepFailure, Updates},
     memory_use::{Parts, Planned, Work, in_words, outline, sequences},
-    picture::Image,
     present::{Figures, charted, drawn, write_beside},
     run::Metrics,
     weights::{Array, Arrays, collect, host, parameters_of, restore},
@@ -24,6 +23,7 @@ use burn::{
     module::Module,
     tensor::{Bool, Device, Int, Tensor, TensorData},
 };
+use mnemora_figures::picture::Image;
 use mnemora_memory::{
     AnyCore, AnyCoreState, Bundle, Count, Initializer, RecurrentCore, TensorMapper,
 };

@@ -9,7 +9,6 @@ use crate::{
     device::is_processor,
     memory_use::Planned,
     online::{Belief, OnlineFilter},
-    picture::Image,
     present::Figures,
     run::Metrics,
     weights::{Arrays, host},
@@ -18,6 +17,7 @@ use burn::{
     module::Module,
     tensor::{Bool, Device, Tensor},
 };
+use mnemora_figures::picture::Image;
 use std::path::Path;
 
 /// A model with its optimiser and its task. One that is only looked at needs no autodiff device

@@ -17,13 +17,12 @@
 //! | `run.rs`, `checkpoint.rs`, `weights.rs`, `export.rs`, `disk.rs` | what lies on disk, what is given away |
 //! | `say.rs`, `progress.rs` | what is said on standard error |
 //! | `evaluate.rs`, `particles.rs`, `digit_classifier.rs`, `compare.rs` | held-out numbers of one run, of several |
-//! | `present.rs`, `curves.rs`, `report.rs`, `chart.rs`, `picture.rs`, `tensorboard.rs` | what is looked at |
+//! | `present.rs`, `curves.rs`, `tensorboard.rs` | what is looked at; drawn by `mnemora-figures` |
 //! | `bench.rs` | timing |
 
 mod adam;
 mod amortize;
 pub mod bench;
-pub mod chart;
 pub mod checkpoint;
 pub mod compare;
 mod config;
@@ -46,13 +45,11 @@ mod nth_farthest;
 mod online;
 mod open;
 mod particles;
-pub mod picture;
 pub mod present;
 mod programs;
 mod progress;
 mod recordings;
 mod replicas;
-pub mod report;
 mod run;
 mod say;
 mod shell;

@@ -4,7 +4,6 @@
 use crate::{
     Evaluation, Experiment, LabError,
     adam::{Adam, ParameterGradients},
-    chart::Series,
     curriculum::Stages,
     curves::{
         accuracy_by_n_chart, accuracy_chart, admitted_chart, held_out_series, training_series,
@@ -12,7 +11,6 @@ use crate::{
     evaluate::{data_stream, mean_and_stderr},
     learner::{Drawn, Learner, Shown, StepFailure, Updates},
     memory_use::{Parts, Planned, Work, in_words, outline, sequences},
-    picture::{HeatMap, Image, PictureError, heat_map},
     present::{Figures, attention_maps, charted, drawn, grid},
     run::Metrics,
     weights::{Arrays, collect, host, parameters_of, restore},
@@ -20,6 +18,11 @@ use crate::{
 use burn::{
     module::Module,
     tensor::{Device, Tensor, TensorData},
+};
+use mnemora_figures::{
+    FigureError,
+    chart::Series,
+    picture::{HeatMap, Image, heat_map},
 };
 use mnemora_memory::{AnyCore, Count, Initializer};
 use mnemora_models::{Classified, Classifier};
@@ -403,7 +406,7 @@ pub fn training_picture(experiment: &Experiment) -> Result<Image, LabError> {
 }
 
 /// Draws the inputs of the first sequence of a batch, a column a step, with question and answer.
-fn input_map(batch: &NthFarthestBatch) -> Result<Image, PictureError> {
+fn input_map(batch: &NthFarthestBatch) -> Result<Image, FigureError> {
     let (time, width) = (batch.time, batch.width);
     let mut transposed = vec![0.0; time * width];
     for (step, input) in batch.inputs.chunks(width).take(time).enumerate() {

@@ -2,7 +2,6 @@
 
 use crate::{
     Evaluation, Experiment, LabError, ParticleScore, RecordingScore, TextScore, Trained,
-    chart::{self, Chart, Layout, number},
     checkpoint::State,
     config::{MemoryName, ModelName, TaskKind},
     copy,
@@ -16,17 +15,22 @@ use crate::{
     memory_use::{check_drawing, check_pictures},
     nth_farthest,
     open::resolve_task,
-    picture::{
-        Group, HeatMap, Image, MapOverlay, MapRow, PictureError, Row, Sequence, Sheet, heat_map,
-        map_overlay, sheet,
-    },
     programs,
     recordings::{self, Source, training_picture},
-    report::{Content, Figure, Number, Report, html},
     run::{EVALUATION_FILE, REPORT_FILE, read_json, read_metrics, read_origin, write_atomically},
     strategy::AtWork,
     trainer::{BatchTensors, Model},
     weights::host,
+};
+use mnemora_figures::{
+    FigureError,
+    chart::{self, Chart, Layout},
+    number,
+    page::{Content, Figure, Number, Page, html},
+    picture::{
+        Group, HeatMap, Image, MapOverlay, MapRow, Row, Sequence, Sheet, heat_map, map_overlay,
+        sheet,
+    },
 };
 use mnemora_memory::Attention;
 use mnemora_worlds::{Batch, Images, Split, Stream, Task};
@@ -651,7 +655,7 @@ pub(crate) fn write_report(
     let machine = origin.machine_and_device();
     let command = origin.commands();
     let seconds = state.elapsed_seconds;
-    let report = Report {
+    let page = Page {
         title: format!("{} · {}", experiment.name, experiment.label()),
         subtitle: experiment.description.clone(),
         numbers: numbers(evaluation),
@@ -678,7 +682,7 @@ pub(crate) fn write_report(
         configuration: experiment.to_toml()?,
     };
     check()?;
-    write_atomically(&run.join(REPORT_FILE), html(&report).as_bytes())?;
+    write_atomically(&run.join(REPORT_FILE), html(&page).as_bytes())?;
     Ok(generated)
 }
 
@@ -871,7 +875,7 @@ fn map_picture(
 }
 
 /// Pictures of one size in rows of `columns`.
-pub(crate) fn grid(images: &[Image], columns: usize) -> Result<Image, PictureError> {
+pub(crate) fn grid(images: &[Image], columns: usize) -> Result<Image, FigureError> {
     let width = images.iter().map(Image::width).max().unwrap_or(1);
     let rows: Vec<Image> = images
         .chunks(columns)
@@ -883,7 +887,7 @@ pub(crate) fn grid(images: &[Image], columns: usize) -> Result<Image, PictureErr
             }
             Ok(canvas)
         })
-        .collect::<Result<_, PictureError>>()?;
+        .collect::<Result<_, FigureError>>()?;
     Image::stack(&rows, 12)
 }
 

@@ -10,7 +10,6 @@ use crate::{
     evaluate::{CHECKPOINT_EVALUATION, data_stream, mean_and_stderr},
     learner::{Drawn, Learner, Shown, StepFailure, Updates},
     memory_use::{Parts, Planned, Work, in_words, outline, sequences},
-    picture::{Image, Labelled, text_panel},
     present::{Figures, attention_maps, charted, drawn},
     run::Metrics,
     weights::{Arrays, collect, host, parameters_of, restore},
@@ -19,6 +18,7 @@ use burn::{
     module::Module,
     tensor::{Device, Tensor},
 };
+use mnemora_figures::picture::{Image, Labelled, text_panel};
 use mnemora_memory::{AnyCore, Count, Initializer};
 use mnemora_models::{DecoderInput, EncoderDecoder, PackedSymbols, Written, one_hot_targets};
 use mnemora_worlds::{

@@ -18,7 +18,6 @@ use crate::{
     learner::{Drawn, FilteredSequence, Learner, Shown, StepFailure, Updates},
     memory_use::{Parts, Planned, Work, filtered, in_words, outline},
     online::{Numbers, Observed, Online, OnlineFilter},
-    picture::Image,
     present::Figures,
     run::Metrics,
     strategy::Strategy,
@@ -29,6 +28,7 @@ use burn::{
     module::Module,
     tensor::{Device, Tensor, TensorData},
 };
+use mnemora_figures::picture::Image;
 use mnemora_memory::{AnyMemory, Count, Initializer};
 use mnemora_models::{
     FilteringModel, Footprint, FrameShape, Gtmm, LikelihoodConfig, Srnn, SrnnConfig, Svg,

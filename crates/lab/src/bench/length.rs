@@ -3,13 +3,13 @@
 use super::median;
 use crate::{
     Experiment, LabError,
-    chart::{self, Chart, Layout, Series},
     device::find_device,
     experiments::load_experiment,
     learner::StepFailure,
     threads::Threads,
     trainer::{Trainer, model, task},
 };
+use mnemora_figures::chart::{self, Chart, Layout, Series};
 use mnemora_worlds::{Mnist, Split, Stream};
 use serde::{Deserialize, Serialize};
 use std::{

@@ -1,10 +1,10 @@
 //! What a language model writes, and what its memory looks at while it reads.
 
 use super::score::upload;
-use crate::{
-    LabError,
-    picture::{Align, Colour, Image, PictureError, Text as Type, text_width, viridis},
-    weights::host,
+use crate::{LabError, weights::host};
+use mnemora_figures::{
+    FigureError,
+    picture::{Align, Colour, Image, Text as Type, text_width, viridis},
 };
 use mnemora_memory::{AnyCore, RecurrentCore};
 use mnemora_models::{LanguageModel, Words};
@@ -124,7 +124,7 @@ pub(super) fn written(text: &Text, passages: &[Passage]) -> String {
 }
 
 /// Passages as a picture of a page, what follows in black.
-pub(super) fn page(text: &Text, passages: &[Passage]) -> Result<Image, PictureError> {
+pub(super) fn page(text: &Text, passages: &[Passage]) -> Result<Image, FigureError> {
     // Each line is pieces of type with their places.
     let mut lines: Vec<Vec<(f64, String, Colour)>> = Vec::new();
     let space = text_width(" ", SIZE, false);
@@ -207,7 +207,7 @@ fn reading(
     window: &TextBatch,
     rows: &[Vec<f32>],
     heads: usize,
-) -> Result<Image, PictureError> {
+) -> Result<Image, FigureError> {
     const CELL: usize = 18;
     const GAP: usize = 14;
     const WORD: usize = 180;

@@ -4,19 +4,21 @@
 use super::{Source, upload};
 use crate::{
     Experiment, LabError,
-    chart::{Chart, Series},
     config::Kind,
     learner::{Drawn, FilteredSequence, Shown},
-    picture::{
-        Align, Bars, Group, HeatMap, Image, PictureError, Row, Sequence, Sheet, Text, bars,
-        heat_map, sheet,
-    },
     present::{Figures, charted, drawn, write_beside},
     strategy::AtWork,
     trainer::noise,
     weights::host,
 };
 use burn::{module::Module, tensor::Tensor};
+use mnemora_figures::{
+    FigureError,
+    chart::{Chart, Series},
+    picture::{
+        Align, Bars, Group, HeatMap, Image, Row, Sequence, Sheet, Text, bars, heat_map, sheet,
+    },
+};
 use mnemora_models::{FilteringModel, Likelihood, decoded_at, expected, generate};
 use mnemora_worlds::{FrameShape, MidiSettings, Part, Roll, Scale, Sound, Stream};
 
@@ -70,12 +72,7 @@ impl Look {
     }
 
     /// Lines one below the other; `marked` steps are framed in pictures of frames and in heat maps.
-    fn picture(
-        &self,
-        title: &str,
-        lines: &[Line],
-        marked: &[usize],
-    ) -> Result<Image, PictureError> {
+    fn picture(&self, title: &str, lines: &[Line], marked: &[usize]) -> Result<Image, FigureError> {
         match self.kind {
             Kind::Pixels => self.frames(title, lines, marked),
             Kind::Sound => self.waves(lines),
@@ -83,7 +80,7 @@ impl Look {
         }
     }
 
-    fn frames(&self, title: &str, lines: &[Line], marked: &[usize]) -> Result<Image, PictureError> {
+    fn frames(&self, title: &str, lines: &[Line], marked: &[usize]) -> Result<Image, FigureError> {
         let origin = first_step(lines);
         let rows = lines.iter().map(|line| Row {
             label: line.label.clone(),
@@ -122,7 +119,7 @@ impl Look {
     }
 
     /// The surprise of the steps of lines, drawn to be put below their picture.
-    fn surprise(&self, lines: &[Line], values: &[f32]) -> Result<Image, PictureError> {
+    fn surprise(&self, lines: &[Line], values: &[f32]) -> Result<Image, FigureError> {
         let [left, pitch] = match self.kind {
             Kind::Notes | Kind::Numbers => {
                 let maps = self.map_layout(lines);
@@ -205,7 +202,7 @@ impl Look {
         }
     }
 
-    fn maps(&self, lines: &[Line], marked: &[usize]) -> Result<Image, PictureError> {
+    fn maps(&self, lines: &[Line], marked: &[usize]) -> Result<Image, FigureError> {
         let width = self.frame.size();
         let maps = self.map_layout(lines);
         let MapLayout { rows, columns, .. } = maps;
@@ -229,7 +226,7 @@ impl Look {
     }
 
     /// The least and the largest sample of each column.
-    fn waves(&self, lines: &[Line]) -> Result<Image, PictureError> {
+    fn waves(&self, lines: &[Line]) -> Result<Image, FigureError> {
         let all = range_of(lines.iter().flat_map(|line| &line.values));
         let reach = all.map_or(1.0, |(low, high)| low.abs().max(high.abs()));
         let numbers = self.frame.size();
@@ -264,7 +261,7 @@ impl Look {
             }
             Ok(image)
         });
-        let images: Vec<Image> = images.collect::<Result<_, PictureError>>()?;
+        let images: Vec<Image> = images.collect::<Result<_, FigureError>>()?;
         Image::stack(&images, 6)
     }
 

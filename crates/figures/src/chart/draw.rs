@@ -4,7 +4,8 @@ use super::axis::{Axis, Tick};
 use super::path::{clipped, dashes, thinned};
 use super::surface::{Label, Point, Surface};
 use super::{Chart, Layout, Series};
-use crate::picture::{Align, Colour, PictureError, text_width};
+use crate::FigureError;
+use crate::picture::{Align, Colour, text_width};
 
 const INK: Colour = [34, 34, 34];
 const FAINT: Colour = [95, 95, 95];
@@ -46,7 +47,7 @@ pub(super) fn figure(
     surface: &mut impl Surface,
     charts: &[Chart],
     layout: &Layout,
-) -> Result<(), PictureError> {
+) -> Result<(), FigureError> {
     let columns = layout.columns.clamp(1, charts.len().max(1));
     let (width, height) = (f64::from(layout.width), f64::from(layout.height));
     for (index, chart) in charts.iter().enumerate() {
@@ -95,7 +96,7 @@ fn width_of(text: &str, size: f64) -> f64 {
     text_width(text, size, false) * WIDER
 }
 
-fn draw_chart(surface: &mut impl Surface, chart: &Chart, area: Area) -> Result<(), PictureError> {
+fn draw_chart(surface: &mut impl Surface, chart: &Chart, area: Area) -> Result<(), FigureError> {
     let mut plot = Area::new(
         area.left + PADDING,
         area.top + PADDING,
@@ -201,7 +202,7 @@ fn axes(chart: &Chart) -> (Axis, Axis) {
 }
 
 /// Draws the legend in as many rows as it needs, between title and plot, where no line can run through it. Returns its height.
-fn draw_legend(surface: &mut impl Surface, chart: &Chart, area: Area) -> Result<f64, PictureError> {
+fn draw_legend(surface: &mut impl Surface, chart: &Chart, area: Area) -> Result<f64, FigureError> {
     let lines = chart.series.iter().enumerate();
     let lines = lines.map(|(place, series)| (series.label.as_str(), Some(place)));
     let shaded = chart
@@ -269,7 +270,7 @@ impl Panel {
         chart: &Chart,
         x_ticks: &[Tick],
         y_ticks: &[Tick],
-    ) -> Result<(), PictureError> {
+    ) -> Result<(), FigureError> {
         let Area {
             left,
             top,
@@ -376,7 +377,7 @@ fn label(
     at: Point,
     align: Align,
     (size, colour, bold): (f64, Colour, bool),
-) -> Result<(), PictureError> {
+) -> Result<(), FigureError> {
     surface.label(Label {
         text,
         at,

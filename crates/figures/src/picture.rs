@@ -12,75 +12,16 @@ mod sheet;
 mod strip;
 mod text_panel;
 
-use std::path::{Path, PathBuf};
-
+use crate::FigureError;
 pub use bars::{Bars, bars};
-pub(crate) use font::{mask, text_width};
+pub(crate) use font::mask;
+pub use font::text_width;
 pub use heat_map::{HeatMap, heat_map, viridis};
 pub use image::{Align, Colour, Image, Text};
 pub use map_overlay::{MapOverlay, MapRow, map_overlay};
 pub use sheet::{Group, Row, Sheet, sheet};
 pub use strip::{frame, strip};
 pub use text_panel::{Labelled, text_panel};
-
-/// Why a picture could not be made or written.
-#[derive(Debug, thiserror::Error)]
-pub enum PictureError {
-    /// The values do not fill the declared shape.
-    #[error("{what}: {found} values do not fill the shape, which holds {expected}")]
-    Shape {
-        /// What the values are.
-        what: String,
-        /// Values that the shape holds.
-        expected: usize,
-        /// Values that were given.
-        found: usize,
-    },
-    /// Frames have one channel (grey) or three (red, green, blue).
-    #[error("frames of {0} channels cannot be shown: 1 (grey) or 3 (red, green, blue) can")]
-    Channels(usize),
-    /// The picture would be too large to hold or to encode.
-    #[error(
-        "a picture of {width} x {height} pixels is too large: show fewer frames, or scale them less"
-    )]
-    TooLarge {
-        /// Pixels.
-        width: usize,
-        /// Pixels.
-        height: usize,
-    },
-    /// A file could not be written.
-    #[error("{}: {source}", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// What the operating system said.
-        source: std::io::Error,
-    },
-    /// An encoder or the text renderer failed.
-    #[error("cannot draw or encode the picture: {0}")]
-    Draw(String),
-}
-
-impl PictureError {
-    pub(crate) fn draw(error: impl std::fmt::Display) -> Self {
-        Self::Draw(error.to_string())
-    }
-}
-
-/// Writes bytes (a PNG, an SVG) to a regular file, whole or not at all.
-///
-/// # Errors
-/// [`PictureError::Write`], with the path.
-pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), PictureError> {
-    match crate::disk::replace(path, bytes) {
-        Ok(_) => Ok(()),
-        Err(source) => Err(PictureError::Write {
-            path: path.to_owned(),
-            source,
-        }),
-    }
-}
 
 /// Frames of one sequence, borrowed.
 #[derive(Debug, Clone, Copy)]
@@ -100,9 +41,9 @@ pub struct Sequence<'a> {
 
 impl<'a> Sequence<'a> {
     /// Checks the shape and splits the sequence into frames, `[channels, height, width]` each.
-    pub(crate) fn checked(&self) -> Result<Vec<&'a [f32]>, PictureError> {
+    pub(crate) fn checked(&self) -> Result<Vec<&'a [f32]>, FigureError> {
         if self.channels != 1 && self.channels != 3 {
-            return Err(PictureError::Channels(self.channels));
+            return Err(FigureError::Channels(self.channels));
         }
         let size = [self.channels, self.height, self.width]
             .into_iter()
@@ -110,7 +51,7 @@ impl<'a> Sequence<'a> {
             .unwrap_or(usize::MAX);
         let expected = size.saturating_mul(self.steps);
         if self.frames.len() != expected {
-            return Err(PictureError::Shape {
+            return Err(FigureError::Shape {
                 what: format!(
                     "a sequence of [{}, {}, {}, {}]",
                     self.steps, self.channels, self.height, self.width

@@ -1,7 +1,8 @@
 //! Values over time as bars.
 
 use super::sheet::{BACKGROUND, INK, LABEL, MARGIN, NUMBER, TITLE, every_nth};
-use super::{Align, Colour, Image, PictureError, Text, text_width};
+use super::{Align, Colour, Image, Text, text_width};
+use crate::FigureError;
 
 /// Values as bars from zero, upwards or downwards, one a step.
 #[derive(Debug, Clone)]
@@ -29,8 +30,8 @@ const BAR: Colour = [0, 90, 160];
 /// Draws bars over numbered steps, with the largest and the smallest value at their right.
 ///
 /// # Errors
-/// [`PictureError::TooLarge`].
-pub fn bars(bars: &Bars) -> Result<Image, PictureError> {
+/// [`FigureError::TooLarge`].
+pub fn bars(bars: &Bars) -> Result<Image, FigureError> {
     let finite = || {
         bars.values
             .iter()
@@ -40,7 +41,7 @@ pub fn bars(bars: &Bars) -> Result<Image, PictureError> {
     let (low, high) = (finite().fold(0.0, f32::min), finite().fold(0.0, f32::max));
     let reach = (high - low).max(f32::MIN_POSITIVE);
     let right = bars.left + bars.values.len() as f64 * bars.pitch;
-    let [top_label, bottom_label] = [high, low].map(|v| crate::chart::number(f64::from(v), 3));
+    let [top_label, bottom_label] = [high, low].map(|v| crate::number(f64::from(v), 3));
     let labels = [&top_label, &bottom_label].map(|text| text_width(text, NUMBER.size, false));
     let wanted = right + 8.0 + labels[0].max(labels[1]) + MARGIN as f64;
     let title_width = text_width(&bars.title, TITLE.size, true) + 2.0 * MARGIN as f64;

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use crate::picture::{Align, Colour, Image, PictureError, mask, text_width};
+use crate::FigureError;
+use crate::picture::{Align, Colour, Image, mask, text_width};
 
 /// A point in CSS pixels, from the top left.
 pub(super) type Point = (f64, f64);
@@ -26,7 +27,7 @@ pub(super) trait Surface {
     fn line(&mut self, points: &[Point], width: f64, colour: Colour);
     fn area(&mut self, outline: &[Point], colour: Colour, opacity: f32);
     fn dot(&mut self, centre: Point, radius: f64, colour: Colour);
-    fn label(&mut self, label: Label) -> Result<(), PictureError>;
+    fn label(&mut self, label: Label) -> Result<(), FigureError>;
 }
 
 /// How far the baseline lies below the middle of the digits, in em.
@@ -45,7 +46,7 @@ impl Svg {
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
              viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{}\" \
              font-family=\"system-ui, 'Helvetica Neue', Arial, sans-serif\">\n{}</svg>",
-            crate::report::escape(name),
+            crate::escape(name),
             self.elements
         )
     }
@@ -95,7 +96,7 @@ impl Surface for Svg {
         ));
     }
 
-    fn label(&mut self, label: Label) -> Result<(), PictureError> {
+    fn label(&mut self, label: Label) -> Result<(), FigureError> {
         let (x, y) = label.at;
         let anchor = match label.align {
             Align::Left => "start",
@@ -113,7 +114,7 @@ impl Surface for Svg {
             label.size,
             hex(label.colour),
             if label.bold { " font-weight=\"600\"" } else { "" },
-            crate::report::escape(label.text)
+            crate::escape(label.text)
         ));
         Ok(())
     }
@@ -127,7 +128,7 @@ pub(super) struct Raster {
 }
 
 impl Raster {
-    pub fn new((width, height): (u32, u32), scale: u32) -> Result<Self, PictureError> {
+    pub fn new((width, height): (u32, u32), scale: u32) -> Result<Self, FigureError> {
         let side = |length: u32| (length as usize).saturating_mul(scale as usize);
         Ok(Self {
             image: Image::new(side(width), side(height), [255; 3])?,
@@ -219,7 +220,7 @@ impl Surface for Raster {
         self.stroke(centre, centre, radius * self.scale, colour);
     }
 
-    fn label(&mut self, label: Label) -> Result<(), PictureError> {
+    fn label(&mut self, label: Label) -> Result<(), FigureError> {
         let em = label.size * self.scale;
         let mask = mask(label.text, em, label.bold)?;
         let width = text_width(label.text, em, label.bold);

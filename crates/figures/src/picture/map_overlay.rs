@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 
 use super::sheet::{BACKGROUND, FAINT, INK, LABEL, MARGIN, NUMBER, TITLE};
-use super::{Align, Colour, Image, PictureError, Sequence, Text, frame, text_width};
+use super::{Align, Colour, Image, Sequence, Text, frame, text_width};
+use crate::FigureError;
 
 /// What one source, the truth or a model, showed along the walk.
 #[derive(Debug, Clone)]
@@ -72,9 +73,9 @@ const WALK_LABEL: &str = "walk";
 /// images add up to yellow and then to white. Later visits are left out.
 ///
 /// # Errors
-/// [`PictureError::Shape`] for a row without one image per step, [`PictureError::Draw`] for a cell outside of the grid or a
-/// checkpoint outside of the walk, [`PictureError::TooLarge`].
-pub fn map_overlay(map: &MapOverlay) -> Result<Image, PictureError> {
+/// [`FigureError::Shape`] for a row without one image per step, [`FigureError::Draw`] for a cell outside of the grid or a
+/// checkpoint outside of the walk, [`FigureError::TooLarge`].
+pub fn map_overlay(map: &MapOverlay) -> Result<Image, FigureError> {
     let rows = checked(map)?;
     let legend = [walk_legend()?, map_legend()?];
     let layout = Layout::of(map, &legend);
@@ -103,12 +104,12 @@ pub fn map_overlay(map: &MapOverlay) -> Result<Image, PictureError> {
 }
 
 /// The images of every row, `[height, width]` each.
-fn checked<'a>(map: &MapOverlay<'a>) -> Result<Vec<Vec<&'a [f32]>>, PictureError> {
+fn checked<'a>(map: &MapOverlay<'a>) -> Result<Vec<Vec<&'a [f32]>>, FigureError> {
     let (grid, time) = (map.grid, map.cells.len());
     let count = grid.saturating_mul(grid);
     for (step, &cell) in map.cells.iter().enumerate() {
         if usize::from(cell) >= count {
-            return Err(PictureError::draw(format_args!(
+            return Err(FigureError::draw(format_args!(
                 "step {} of the walk is in cell {cell}, but a grid of {grid} x {grid} ends before cell {count}",
                 step + 1
             )));
@@ -116,7 +117,7 @@ fn checked<'a>(map: &MapOverlay<'a>) -> Result<Vec<Vec<&'a [f32]>>, PictureError
     }
     for &checkpoint in &map.checkpoints {
         if !(1..=time).contains(&checkpoint) {
-            return Err(PictureError::draw(format_args!(
+            return Err(FigureError::draw(format_args!(
                 "the walk has {time} steps, so there is no map after step {checkpoint}"
             )));
         }
@@ -278,7 +279,7 @@ fn draw_map(
     frames: &[&[f32]],
     visits: &BTreeMap<usize, Vec<usize>>,
     (left, top): (usize, usize),
-) -> Result<(), PictureError> {
+) -> Result<(), FigureError> {
     draw_grid(image, layout, |_| UNVISITED, (left, top));
     for (&cell, steps) in visits {
         let shown: Vec<&[f32]> = steps
@@ -300,7 +301,7 @@ fn overlay(
     height: usize,
     width: usize,
     scale: usize,
-) -> Result<Image, PictureError> {
+) -> Result<Image, FigureError> {
     let plane = height * width;
     let mut values = vec![0.0; VISITS * plane];
     for (channel, image) in values.chunks_exact_mut(plane.max(1)).zip(shown) {
@@ -442,7 +443,7 @@ impl Item {
     }
 }
 
-fn walk_legend() -> Result<Vec<Item>, PictureError> {
+fn walk_legend() -> Result<Vec<Item>, FigureError> {
     let unit = 30.0;
     let middle = ICON as f64 / 2.0;
     let centre = Point {
@@ -470,7 +471,7 @@ fn walk_legend() -> Result<Vec<Item>, PictureError> {
     Ok(signs.map(|(icon, meaning)| Item { icon, meaning }).into())
 }
 
-fn map_legend() -> Result<Vec<Item>, PictureError> {
+fn map_legend() -> Result<Vec<Item>, FigureError> {
     let signs = [
         (example(&["3"])?, "first visit: red"),
         (example(&["3", "3"])?, "second visit, same image: yellow"),
@@ -487,14 +488,14 @@ fn map_legend() -> Result<Vec<Item>, PictureError> {
     Ok(signs.map(|(icon, meaning)| Item { icon, meaning }).into())
 }
 
-fn swatch(colour: Colour) -> Result<Image, PictureError> {
+fn swatch(colour: Colour) -> Result<Image, FigureError> {
     let mut icon = Image::new(ICON, ICON, LINE)?;
     icon.fill(1, 1, ICON - 2, ICON - 2, colour);
     Ok(icon)
 }
 
 /// A cell whose visits showed these characters.
-fn example(shown: &[&str]) -> Result<Image, PictureError> {
+fn example(shown: &[&str]) -> Result<Image, FigureError> {
     let style = Text {
         size: 21.0,
         colour: [255; 3],
@@ -518,7 +519,7 @@ fn draw_legend(
     image: &mut Image,
     layout: &Layout,
     legend: &[Vec<Item>],
-) -> Result<(), PictureError> {
+) -> Result<(), FigureError> {
     let style = Text {
         align: Align::Left,
         ..LABEL
@@ -677,18 +678,15 @@ mod tests {
         huge.scale = usize::MAX;
         assert!(matches!(
             map_overlay(&huge),
-            Err(PictureError::TooLarge { .. })
+            Err(FigureError::TooLarge { .. })
         ));
         huge.height = usize::MAX;
-        assert!(matches!(
-            map_overlay(&huge),
-            Err(PictureError::Shape { .. })
-        ));
+        assert!(matches!(map_overlay(&huge), Err(FigureError::Shape { .. })));
         huge.grid = usize::MAX;
         huge.rows.clear();
         assert!(matches!(
             map_overlay(&huge),
-            Err(PictureError::TooLarge { .. })
+            Err(FigureError::TooLarge { .. })
         ));
     }
 

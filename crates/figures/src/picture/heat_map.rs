@@ -1,7 +1,8 @@
 //! A matrix of values as colours: where a memory is read and written over time.
 
 use super::sheet::{BACKGROUND, INK, LABEL, MARGIN, MARK, NUMBER, TITLE, every_nth};
-use super::{Align, Colour, Image, PictureError, Text, text_width};
+use super::{Align, Colour, Image, Text, text_width};
+use crate::FigureError;
 
 /// A matrix to be shown, with what its axes mean.
 ///
@@ -75,11 +76,11 @@ pub fn viridis(fraction: f32) -> Colour {
 /// Draws a matrix with numbered axes and a bar that says which colour is which value.
 ///
 /// # Errors
-/// [`PictureError::Shape`] when the values do not fill `[rows, columns]`, [`PictureError::TooLarge`].
-pub fn heat_map(map: &HeatMap) -> Result<Image, PictureError> {
+/// [`FigureError::Shape`] when the values do not fill `[rows, columns]`, [`FigureError::TooLarge`].
+pub fn heat_map(map: &HeatMap) -> Result<Image, FigureError> {
     let expected = map.rows.saturating_mul(map.columns);
     if map.values.len() != expected {
-        return Err(PictureError::Shape {
+        return Err(FigureError::Shape {
             what: format!("a heat map of [{}, {}]", map.rows, map.columns),
             expected,
             found: map.values.len(),
@@ -173,7 +174,7 @@ impl Layout {
     }
 }
 
-fn draw_axes(image: &mut Image, map: &HeatMap, layout: &Layout) -> Result<(), PictureError> {
+fn draw_axes(image: &mut Image, map: &HeatMap, layout: &Layout) -> Result<(), FigureError> {
     let pitch = layout.cell as f64;
     let row_every = every_nth(NUMBER.size + 3.0, pitch);
     let right_aligned = Text {
@@ -218,7 +219,7 @@ fn draw_colour_bar(
     layout: &Layout,
     low: f32,
     high: f32,
-) -> Result<(), PictureError> {
+) -> Result<(), FigureError> {
     let left = layout.right + BAR_GAP;
     let height = (layout.bottom - layout.top).clamp(LEAST_HEIGHT, 240);
     for y in 0..height {
@@ -244,7 +245,7 @@ fn value_range(values: &[f32]) -> (f32, f32) {
 }
 
 fn value_label(value: f32) -> String {
-    crate::chart::number(f64::from(value), 3)
+    crate::number(f64::from(value), 3)
 }
 
 #[cfg(test)]

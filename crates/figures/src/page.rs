@@ -5,9 +5,11 @@ use std::fmt::Write;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::escape;
+
 /// What the page says, in its order.
 #[derive(Debug, Clone, Default)]
-pub struct Report {
+pub struct Page {
     /// The run in a few words.
     pub title: String,
     /// One or two sentences: what was trained on what, and for what; may be empty.
@@ -33,7 +35,7 @@ pub struct Report {
 pub struct Number {
     /// 'bound on test sequences'.
     pub name: String,
-    /// As it is to be read: `-92.31 ± 0.04`; see [`crate::chart::number`].
+    /// As it is to be read: `-92.31 ± 0.04`; see [`crate::number`].
     pub value: String,
     /// 'nats per sequence'; may be empty.
     pub unit: String,
@@ -61,69 +63,50 @@ pub enum Content {
     Png(Vec<u8>),
 }
 
-const STYLE: &str = include_str!("report/style.css");
+const STYLE: &str = include_str!("page/style.css");
 
 /// Writes the page.
-pub fn html(report: &Report) -> String {
+pub fn html(page: &Page) -> String {
     let mut sections = String::new();
-    if !report.numbers.is_empty() {
-        section(&mut sections, "Results", &numbers(&report.numbers));
+    if !page.numbers.is_empty() {
+        section(&mut sections, "Results", &numbers(&page.numbers));
     }
     for (heading, content) in [
-        ("Generated sequences", &report.pictures),
-        ("Curves", &report.charts),
-        ("Memory over time", &report.memory),
+        ("Generated sequences", &page.pictures),
+        ("Curves", &page.charts),
+        ("Memory over time", &page.memory),
     ] {
         if !content.is_empty() {
             let content: String = content.iter().map(figure).collect();
             section(&mut sections, heading, &content);
         }
     }
-    if !report.facts.is_empty() {
-        section(&mut sections, "The run", &facts(&report.facts));
+    if !page.facts.is_empty() {
+        section(&mut sections, "The run", &facts(&page.facts));
     }
-    if !report.command.is_empty() {
+    if !page.command.is_empty() {
         let command = format!(
             "<pre class=\"command\"><code>{}</code></pre>\n",
-            escape(&report.command)
+            escape(&page.command)
         );
         section(&mut sections, "Command", &command);
     }
-    if !report.configuration.is_empty() {
+    if !page.configuration.is_empty() {
         let configuration = format!(
             "<details>\n<summary>The complete configuration, as resolved</summary>\n\
              <pre><code>{}</code></pre>\n</details>\n",
-            escape(&report.configuration)
+            escape(&page.configuration)
         );
         section(&mut sections, "Configuration", &configuration);
     }
-    let title = escape(&report.title);
-    let subtitle = paragraph("subtitle", &report.subtitle);
+    let title = escape(&page.title);
+    let subtitle = paragraph("subtitle", &page.subtitle);
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
          <header>\n<h1>{title}</h1>\n{subtitle}</header>\n{sections}</main>\n</body>\n</html>\n"
     )
-}
-
-/// Text as it must stand in HTML and SVG, between tags and within quoted attributes. Control characters, which neither may
-/// hold, become the replacement character.
-pub fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            '\n' | '\t' => escaped.push(character),
-            character if character.is_control() => escaped.push(char::REPLACEMENT_CHARACTER),
-            character => escaped.push(character),
-        }
-    }
-    escaped
 }
 
 fn section(page: &mut String, heading: &str, content: &str) {
@@ -215,7 +198,7 @@ mod tests {
 
     const NASTY: &str = "<script>alert(\"1\" & '2')</script>";
 
-    fn nasty_report() -> Report {
+    fn nasty_page() -> Page {
         let text = || NASTY.to_owned();
         let png = crate::picture::Image::new(30, 20, [9; 3])
             .and_then(|image| image.png_bytes())
@@ -225,7 +208,7 @@ mod tests {
             caption: text(),
             content,
         };
-        Report {
+        Page {
             title: text(),
             subtitle: text(),
             numbers: vec![Number {
@@ -245,7 +228,7 @@ mod tests {
 
     #[test]
     fn all_text_is_escaped() {
-        let page = html(&nasty_report());
+        let page = html(&nasty_page());
         assert!(!page.contains("<script") && !page.contains("alert(\""));
         assert_eq!(page.matches(&escape(NASTY)).count(), 19);
         assert!(
@@ -257,7 +240,7 @@ mod tests {
 
     #[test]
     fn nothing_is_fetched_from_elsewhere() {
-        let page = html(&nasty_report());
+        let page = html(&nasty_page());
         for outside in ["http:", "https:", "url(", "@import", "<link", "src=\"/"] {
             assert!(!page.contains(outside), "{outside}");
         }
@@ -265,7 +248,7 @@ mod tests {
 
     #[test]
     fn the_parts_come_in_order() {
-        let page = html(&nasty_report());
+        let page = html(&nasty_page());
         let places: Vec<_> = [
             "Results",
             "Generated",
@@ -284,7 +267,7 @@ mod tests {
         .collect();
         assert!(places.is_sorted(), "{places:?}");
         assert!(page.contains("width=\"30\" height=\"20\""));
-        let empty = html(&Report::default());
+        let empty = html(&Page::default());
         assert!(!empty.contains("<h2>") && empty.ends_with("</html>\n"));
     }
 }

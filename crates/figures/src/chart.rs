@@ -8,8 +8,7 @@ mod draw;
 mod path;
 mod surface;
 
-use crate::picture::PictureError;
-pub use axis::number;
+use crate::FigureError;
 
 /// A line with its name.
 #[derive(Debug, Clone, Default)]
@@ -100,8 +99,8 @@ impl Layout {
 /// Draws charts as an SVG element that can stand in an HTML page.
 ///
 /// # Errors
-/// [`PictureError::TooLarge`] for a figure with a side beyond 65,536 pixels; [`PictureError::Draw`].
-pub fn svg(charts: &[Chart], layout: &Layout) -> Result<String, PictureError> {
+/// [`FigureError::TooLarge`] for a figure with a side beyond 65,536 pixels; [`FigureError::Draw`].
+pub fn svg(charts: &[Chart], layout: &Layout) -> Result<String, FigureError> {
     let (width, height) = checked_size(charts, layout)?;
     let mut surface = surface::Svg::default();
     draw::figure(&mut surface, charts, layout)?;
@@ -114,8 +113,8 @@ pub fn svg(charts: &[Chart], layout: &Layout) -> Result<String, PictureError> {
 /// - `pixel_ratio`: pixels per CSS pixel, 1 to 4; 2 for sharp print and dense screens
 ///
 /// # Errors
-/// [`PictureError::TooLarge`] for a figure beyond 2^28 pixels before averaging; [`PictureError::Draw`].
-pub fn png(charts: &[Chart], layout: &Layout, pixel_ratio: u32) -> Result<Vec<u8>, PictureError> {
+/// [`FigureError::TooLarge`] for a figure beyond 2^28 pixels before averaging; [`FigureError::Draw`].
+pub fn png(charts: &[Chart], layout: &Layout, pixel_ratio: u32) -> Result<Vec<u8>, FigureError> {
     let scale = OVERSAMPLING * pixel_ratio.clamp(1, 4);
     let size = checked_size(charts, layout)?;
     let mut surface = surface::Raster::new(size, scale)?;
@@ -126,10 +125,10 @@ pub fn png(charts: &[Chart], layout: &Layout, pixel_ratio: u32) -> Result<Vec<u8
         .png_bytes()
 }
 
-fn checked_size(charts: &[Chart], layout: &Layout) -> Result<(u32, u32), PictureError> {
+fn checked_size(charts: &[Chart], layout: &Layout) -> Result<(u32, u32), FigureError> {
     let (width, height) = layout.size(charts.len());
     if width > LARGEST_SIDE || height > LARGEST_SIDE {
-        return Err(PictureError::TooLarge {
+        return Err(FigureError::TooLarge {
             width: width as usize,
             height: height as usize,
         });

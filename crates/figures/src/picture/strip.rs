@@ -1,7 +1,8 @@
 //! Frames as they are, magnified: one, or one sequence side by side.
 
 use super::sheet::{BACKGROUND, GAP};
-use super::{Colour, Image, PictureError, Sequence};
+use super::{Colour, Image, Sequence};
+use crate::FigureError;
 
 /// For values that are not numbers.
 const NOT_A_NUMBER: Colour = [255, 0, 255];
@@ -11,14 +12,14 @@ const NOT_A_NUMBER: Colour = [255, 0, 255];
 /// - `values`: `[channels, height, width]` in `[0, 1]`
 ///
 /// # Errors
-/// [`PictureError::Shape`] or [`PictureError::Channels`] when the values are no such frame.
+/// [`FigureError::Shape`] or [`FigureError::Channels`] when the values are no such frame.
 pub fn frame(
     values: &[f32],
     channels: usize,
     height: usize,
     width: usize,
     scale: usize,
-) -> Result<Image, PictureError> {
+) -> Result<Image, FigureError> {
     let sequence = Sequence {
         frames: values,
         steps: 1,
@@ -56,8 +57,8 @@ pub fn frame(
 /// The frames of one sequence side by side, without any writing.
 ///
 /// # Errors
-/// [`PictureError::Shape`], [`PictureError::Channels`] or [`PictureError::TooLarge`].
-pub fn strip(sequence: &Sequence, scale: usize) -> Result<Image, PictureError> {
+/// [`FigureError::Shape`], [`FigureError::Channels`] or [`FigureError::TooLarge`].
+pub fn strip(sequence: &Sequence, scale: usize) -> Result<Image, FigureError> {
     let frames = sequence.checked()?;
     let scale = scale.max(1);
     let pitch = sequence.width.saturating_mul(scale).saturating_add(GAP);
@@ -118,7 +119,7 @@ mod tests {
     fn odd_channels_are_refused() {
         assert!(matches!(
             frame(&[0.0; 8], 2, 2, 2, 1),
-            Err(PictureError::Channels(2))
+            Err(FigureError::Channels(2))
         ));
     }
 }

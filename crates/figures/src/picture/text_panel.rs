@@ -1,7 +1,8 @@
 //! Texts one below the other, a character a cell, some of them marked.
 
 use super::sheet::{BACKGROUND, FAINT, INK, LABEL, MARGIN, MARK};
-use super::{Align, Image, PictureError, Text, text_width};
+use super::{Align, Image, Text, text_width};
+use crate::FigureError;
 
 /// Pixels from one character to the next, and from one line to the next.
 const PITCH: (usize, usize) = (9, 18);
@@ -42,8 +43,8 @@ impl Labelled {
 /// Draws blocks of texts.
 ///
 /// # Errors
-/// [`PictureError::TooLarge`].
-pub fn text_panel(blocks: &[Vec<Labelled>]) -> Result<Image, PictureError> {
+/// [`FigureError::TooLarge`].
+pub fn text_panel(blocks: &[Vec<Labelled>]) -> Result<Image, FigureError> {
     let all = || blocks.iter().flatten();
     let labels = all().map(|text| text_width(&text.label, LABEL.size, false));
     let left = 2 * MARGIN + labels.fold(0.0, f64::max).ceil() as usize;
@@ -76,7 +77,7 @@ fn draw_line(
     image: &mut Image,
     line: &[(char, bool)],
     (left, top): (usize, usize),
-) -> Result<(), PictureError> {
+) -> Result<(), FigureError> {
     for (column, (character, marked)) in line.iter().enumerate() {
         let style = Text {
             align: Align::Centre,

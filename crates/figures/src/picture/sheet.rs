@@ -1,6 +1,7 @@
 //! Rows of frames with labels and time indices: what a model saw, and what it made of it.
 
-use super::{Align, Colour, Image, PictureError, Sequence, Text, frame, text_width};
+use super::{Align, Colour, Image, Sequence, Text, frame, text_width};
+use crate::FigureError;
 
 /// One labelled row of frames.
 #[derive(Debug, Clone)]
@@ -72,9 +73,9 @@ pub(super) const TITLE: Text = Text {
 /// Draws a sheet.
 ///
 /// # Errors
-/// [`PictureError::Shape`] or [`PictureError::Channels`] for a row that is no sequence, [`PictureError::TooLarge`] when
+/// [`FigureError::Shape`] or [`FigureError::Channels`] for a row that is no sequence, [`FigureError::TooLarge`] when
 /// `wrap` or a smaller `scale` is called for.
-pub fn sheet(sheet: &Sheet) -> Result<Image, PictureError> {
+pub fn sheet(sheet: &Sheet) -> Result<Image, FigureError> {
     for row in sheet.groups.iter().flat_map(|group| &group.rows) {
         row.frames.checked()?;
     }
@@ -208,7 +209,7 @@ fn title_width(sheet: &Sheet) -> usize {
     title + LEGEND_GAP + SWATCH + 8 + caption
 }
 
-fn draw_title(image: &mut Image, sheet: &Sheet, layout: &Layout) -> Result<(), PictureError> {
+fn draw_title(image: &mut Image, sheet: &Sheet, layout: &Layout) -> Result<(), FigureError> {
     let middle = MARGIN as f64 + 8.0;
     let at = if sheet.title.is_empty() {
         layout.left
@@ -242,7 +243,7 @@ fn draw_numbers(
     group: &Group,
     band: usize,
     top: usize,
-) -> Result<(), PictureError> {
+) -> Result<(), FigureError> {
     let last = steps(group).min((band + 1) * layout.columns);
     let widest = text_width(
         &(sheet.first_number.saturating_add(last)).to_string(),
@@ -294,7 +295,7 @@ fn draw_row(
     row: &Row,
     band: usize,
     top: usize,
-) -> Result<(), PictureError> {
+) -> Result<(), FigureError> {
     let scale = sheet.scale.max(1);
     let (height, width) = (row.frames.height * scale, row.frames.width * scale);
     let middle = top as f64 + height as f64 / 2.0;

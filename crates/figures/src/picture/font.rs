@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use ab_glyph::{Font, FontRef, GlyphId, InvalidFont, PxScale, point};
 
-use super::PictureError;
+use crate::FigureError;
 
 /// How much of each pixel the text covers.
 pub(crate) struct Mask {
@@ -31,7 +31,7 @@ const SPACING: f64 = 0.6;
 /// Width of a line of text, in pixels.
 ///
 /// - `em`: size of the type, in pixels
-pub(crate) fn text_width(text: &str, em: f64, bold: bool) -> f64 {
+pub fn text_width(text: &str, em: f64, bold: bool) -> f64 {
     TYPEFACE
         .as_ref()
         .map_or(0.0, |typeface| set(typeface, text, bold).width * em)
@@ -40,8 +40,8 @@ pub(crate) fn text_width(text: &str, em: f64, bold: bool) -> f64 {
 /// Rasterises a line of text.
 ///
 /// - `em`: size of the type, in pixels
-pub(crate) fn mask(text: &str, em: f64, bold: bool) -> Result<Mask, PictureError> {
-    let typeface = TYPEFACE.as_ref().map_err(PictureError::draw)?;
+pub(crate) fn mask(text: &str, em: f64, bold: bool) -> Result<Mask, FigureError> {
+    let typeface = TYPEFACE.as_ref().map_err(FigureError::draw)?;
     let line = set(typeface, text, bold);
     let thickening = (em * weight(bold)).round() as usize;
     let width = (line.width * em).ceil() as usize + em.ceil() as usize;

@@ -1,0 +1,22 @@
+//! Charts, pictures and a page for reports: plain numbers in, SVG, PNG and HTML out.
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `chart.rs` | line charts, as SVG and as PNG |
+//! | `picture.rs` | frames of sequences, heat maps, bars, texts, maps: each an [`picture::Image`] |
+//! | `page.rs` | one HTML file with numbers, figures and facts about a run |
+//! | `number.rs`, `escape.rs` | numbers as a reader writes them; text inside HTML and SVG |
+//!
+//! The crate writes no files: every drawing is returned as bytes. Text is drawn in a typeface that is compiled
+//! in, so a figure looks the same on every machine.
+
+pub mod chart;
+mod error;
+mod escape;
+mod number;
+pub mod page;
+pub mod picture;
+
+pub use error::FigureError;
+pub use escape::escape;
+pub use number::number;
