@@ -10,7 +10,7 @@ unpacked=$packed/unpacked
 most=$((10 * 1024 * 1024))
 rm -rf "$packed"
 mkdir -p "$unpacked"
-if ! cargo package --workspace --no-verify --offline --allow-dirty --target-dir "$target" \
+if ! cargo package --workspace --exclude own-memory --no-verify --offline --allow-dirty --target-dir "$target" \
     > "$packed/log" 2>&1; then
     cat "$packed/log" >&2
     exit 1

@@ -1,4 +1,4 @@
-//! Writes down the commit that the program is built from.
+//! Records the commit that the program is built from.
 
 use std::{path::Path, process::Command};
 
@@ -10,7 +10,7 @@ fn git(arguments: &[&str]) -> Option<String> {
 
 fn main() {
     let commit = git(&["rev-parse", "--short=12", "HEAD"]);
-    // Without the locks, as otherwise a look at the index writes it, and this script would run again.
+    // Without locks: with them, `git status` may rewrite the index, and this script would run again.
     let status = ["status", "--porcelain", "--untracked-files=no"];
     let changed = git(&[&["--no-optional-locks"], &status[..]].concat())
         .is_some_and(|changes| !changes.is_empty());
@@ -20,7 +20,7 @@ fn main() {
         Some(commit) => commit,
     };
     println!("cargo:rustc-env=MNEMORA_COMMIT={commit}");
-    // Without such lines, a build script runs again whenever a file of its package changes.
+    // Without these lines, a build script runs again whenever a file of its package changes.
     println!("cargo:rerun-if-changed=src");
     for file in ["HEAD", "index"] {
         let path = Path::new("../../.git").join(file);

@@ -19,22 +19,25 @@ mod check {
         std::iter::repeat_with(next).take(count).collect()
     }
 }
-#[path = "../../../crates/kernels/src/flex/chunks.rs"]
-mod chunks;
-#[path = "../../../crates/kernels/src/flex/correlate.rs"]
+#[path = "../../../crates/kernels/src/flex/conv/correlate.rs"]
 mod correlate;
-#[path = "../../../crates/kernels/src/flex/fourier.rs"]
+#[path = "../../../crates/kernels/src/flex/conv/field.rs"]
+mod field;
+#[path = "../../../crates/kernels/src/flex/conv/fourier.rs"]
 mod fourier;
-#[path = "../../../crates/kernels/src/flex/panels.rs"]
+#[path = "../../../crates/kernels/src/flex/recurrent/panels.rs"]
 mod panels;
-#[path = "../../../crates/kernels/src/flex/product.rs"]
+#[path = "../../../crates/kernels/src/flex/dense/product.rs"]
 mod product;
-#[path = "../../../crates/kernels/src/flex/spectral.rs"]
+#[path = "../../../crates/kernels/src/flex/simd/mod.rs"]
+mod simd;
+#[path = "../../../crates/kernels/src/flex/conv/spectral/mod.rs"]
 mod spectral;
-#[path = "../../../crates/kernels/src/flex/transpose.rs"]
-mod transpose;
 
-/// As in the crate itself.
-fn simd<W: pulp::WithSimd>(work: W) -> W::Output {
-    pulp::Arch::new().dispatch(work)
+/// Where the files look for each other.
+mod flex {
+    pub(crate) use crate::simd;
+    pub(crate) mod conv {
+        pub(crate) use crate::{field, fourier};
+    }
 }

@@ -1,24 +1,23 @@
-//! One function a command.
+//! One function per command.
 
 use crate::{
-    arguments::{Bench, Command, Settings, Train},
+    arguments::{Command, Settings, Train},
+    bench,
+    error::Error,
+    output::{say, say_lines, to_json},
     signals::StopSignal,
 };
 use mnemora_lab::{
-    DATA_VARIABLE, DEVICE_VARIABLE, Device, Evaluation, Experiment, KERNELS_VARIABLE, LabError,
-    ModelName, Outcome, ReplicasOutcome, StrategyName, Surroundings, THREADS_VARIABLE, TaskName,
-    bench, compare, export, find_device, load_experiment, note, one_line, open, plan, present,
-    printable, quoted, resume, run_name, shipped, train, train_replicas,
+    DATA_VARIABLE, DEVICE_VARIABLE, Device, Experiment, KERNELS_VARIABLE, LabError, ModelName,
+    Outcome, ReplicasOutcome, Row, RunContext, StrategyName, THREADS_VARIABLE, claim, compare,
+    export, families, find_device, load_experiment, note, one_line, open, pictures, plan, present,
+    quoted, read_experiment, resume, run_name, shipped, train, train_replicas,
 };
-use std::{
-    fmt::Display,
-    io::{ErrorKind, Write},
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 /// Runs a command and gives its exit status.
-pub fn run(command: Command) -> Result<u8, LabError> {
-    match command {
+pub fn run(command: Command) -> Result<u8, Error> {
+    Ok(match command {
         Command::List { json } => list(json),
         Command::Show {
             experiment,
@@ -42,9 +41,9 @@ pub fn run(command: Command) -> Result<u8, LabError> {
                 &run,
                 &overrides,
                 data.data.as_deref(),
-                &Surroundings {
+                &RunContext {
                     continue_differently,
-                    ..surroundings(&interrupted, &all_saved, device)
+                    ..context(&interrupted, &all_saved, device)
                 },
             )?;
             finish(&run, outcome, json)
@@ -63,15 +62,15 @@ pub fn run(command: Command) -> Result<u8, LabError> {
             let trained = open(&run, checkpoint, &overrides, data, &device)?;
             if seed.is_some() && !trained.evaluation_draws() {
                 note(
-                    "mnemora: --seed changes nothing: a text is read from its start, nothing is drawn",
+                    "mnemora: --seed has no effect: a text is read from its start and nothing is sampled",
                 );
             }
             let evaluation = match seed {
                 None => trained.evaluate()?,
                 Some(seed) => trained.evaluate_under(seed)?,
             };
-            say_evaluation(&evaluation, json)?;
-            evaluation.check_finite()?;
+            say_evaluation(&trained.experiment, &evaluation, json)?;
+            trained.check_finite(&evaluation)?;
             Ok(0)
         }
         Command::Generate {
@@ -117,107 +116,20 @@ pub fn run(command: Command) -> Result<u8, LabError> {
             say(out.display())?;
             Ok(0)
         }
-        Command::Compare { runs, out, json } => compare_command(&runs, &out, json),
-        Command::Bench(arguments) => bench_command(&arguments),
-    }
-}
-
-/// Measures by length, in processes of this program.
-fn bench_length(steps: usize, out: Option<&Path>, json: bool) -> Result<u8, LabError> {
-    let program = std::env::current_exe().map_err(|source| LabError::Read {
-        path: "this program".into(),
-        source,
-    })?;
-    // A path where nothing can be written is better known before the measurements.
-    if let Some(out) = out {
-        bench::draw_length(&[], out)?;
-    }
-    let rows = bench::bench_length(&program, steps)?;
-    if let Some(out) = out {
-        bench::draw_length(&rows, out)?;
-        note(out.display());
-    }
-    say_rows(&rows, bench::length_table, json)?;
-    if json {
-        say_lines(&bench::length_growth(&rows))?;
-    }
-    Ok(0)
-}
-
-fn bench_command(arguments: &Bench) -> Result<u8, LabError> {
-    let steps = arguments.steps as usize;
-    if let Some(work) = &arguments.one_length {
-        say(to_json(&bench::one_length(work, steps)?))?;
-        return Ok(0);
-    }
-    if arguments.length {
-        return bench_length(steps, arguments.out.as_deref(), arguments.json);
-    }
-    if arguments.batches {
-        let rows = bench::bench_batches(steps)?;
-        say_rows(&rows, bench::batch_table, arguments.json)?;
-        return Ok(0);
-    }
-    if arguments.inference {
-        let rows = bench::bench_inference(steps)?;
-        say_rows(&rows, bench::inference_table, arguments.json)?;
-        return Ok(0);
-    }
-    if arguments.slots {
-        let rows = bench::bench_slots(steps)?;
-        say_rows(&rows, bench::slot_table, arguments.json)?;
-        return Ok(0);
-    }
-    let rows = bench::bench(&bench::BenchOptions {
-        peer: (arguments.peer != "none").then(|| arguments.peer.clone()),
-        rounds: arguments.rounds as usize,
-        steps,
-        threads: arguments.threads as usize,
-        only: arguments.only.clone(),
-        compiled: arguments.compiled,
-        commit: env!("MNEMORA_COMMIT").to_owned(),
-    })?;
-    say_rows(&rows, bench::table, arguments.json)?;
-    if let Some(mean) = bench::geometric_mean(&rows).filter(|_| arguments.json) {
-        note(format_args!(
-            "geometric mean of the six promised ratios: {mean:.3}"
-        ));
-    }
-    Ok(0)
-}
-
-/// Writes a result to standard output. Who closes the other end early has seen enough.
-fn say(text: impl Display) -> Result<(), LabError> {
-    let text = printable(text);
-    let mut out = std::io::stdout().lock();
-    match writeln!(out, "{text}").and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(LabError::Write {
-            path: "standard output".into(),
-            source: error,
-            hint: String::new(),
-        }),
-        _ => Ok(()),
-    }
-}
-
-/// Measurements as lines of JSON or as a table.
-fn say_rows<T: serde::Serialize>(
-    rows: &[T],
-    table: impl Fn(&[T]) -> String,
-    json: bool,
-) -> Result<(), LabError> {
-    match json {
-        true => say_lines(rows),
-        false => say(table(rows).trim_end()),
-    }
-}
-
-fn say_lines<T: serde::Serialize>(rows: &[T]) -> Result<(), LabError> {
-    rows.iter().try_for_each(|row| say(to_json(row)))
-}
-
-fn to_json<T: serde::Serialize>(value: &T) -> String {
-    serde_json::to_string(value).expect("results hold only numbers, texts and lists")
+        Command::Compare {
+            runs,
+            claims: Some(file),
+            ..
+        } => {
+            say(claim(&runs, &file)?.trim_end())?;
+            note(file.display());
+            Ok(0)
+        }
+        Command::Compare {
+            runs, out, json, ..
+        } => compare_command(&runs, &out, json),
+        Command::Bench(arguments) => return Ok(bench::run(&arguments)?),
+    }?)
 }
 
 fn list(json: bool) -> Result<u8, LabError> {
@@ -249,28 +161,32 @@ fn list(json: bool) -> Result<u8, LabError> {
             experiment.name, experiment.description
         ))?;
     }
-    let memories = |task: TaskName| {
-        let names = task.memories().iter().map(|memory| memory.as_str());
-        names.collect::<Vec<_>>().join(", ")
-    };
-    say(format_args!(
-        "\nmemories (--memory NAME): {}; for copy: {}; for nth-farthest and programs: {}; for texts: {}",
-        memories(TaskName::PerfectRecall),
-        memories(TaskName::Copy),
-        memories(TaskName::NthFarthest),
-        memories(TaskName::Books)
-    ))?;
+    say("\nmemories (--memory NAME)")?;
+    for family in families() {
+        let names = family.memories().iter().map(|memory| memory.as_str());
+        let names = names.collect::<Vec<_>>().join(", ");
+        if !names.is_empty() {
+            say(format_args!("  of {:10} {names}", family.name()))?;
+        }
+    }
+    say("\ntasks")?;
+    for family in families() {
+        for task in family.tasks() {
+            say(format_args!("  {:22} {}", task.name, task.about))?;
+        }
+    }
+    say("")?;
     let models: Vec<_> = ModelName::ALL.iter().map(|name| name.as_str()).collect();
     let strategies: Vec<_> = StrategyName::ALL.iter().map(|name| name.as_str()).collect();
     say(format_args!(
-        "for recorded sequences: --set model.name={}; latents of all: --set filtering.strategy={}",
+        "for recorded sequences: --set model.name={}; for any model with latents: --set filtering.strategy={}",
         models.join("|"),
         strategies.join("|")
     ))?;
     Ok(0)
 }
 
-/// An experiment as the command line has it.
+/// The experiment with the command line's settings.
 fn experiment(name: &str, settings: &Settings) -> Result<Experiment, LabError> {
     let overrides = settings.all();
     let experiment = load_experiment(name, &overrides)?;
@@ -288,7 +204,7 @@ fn show(name: &str, out: &Path, settings: &Settings) -> Result<u8, LabError> {
 fn train_command(arguments: &Train) -> Result<u8, LabError> {
     let experiment = experiment(&arguments.experiment, &arguments.settings)?;
     let data = arguments.settings.data.data.as_deref();
-    // One that is not there is refused by a dry run, too.
+    // A dry run refuses a missing device, too.
     let device = find_device(arguments.on.device)?;
     if arguments.dry_run {
         let plan = plan(experiment, data)?;
@@ -299,7 +215,7 @@ fn train_command(arguments: &Train) -> Result<u8, LabError> {
                 .map(|(name, count)| (name.clone(), (*count).into()))
                 .collect();
             let all = serde_json::json!({
-                "experiment": plan.experiment, "parameters": parameters, "memory": plan.memory,
+                "experiment": plan.experiment.resolved()?, "parameters": parameters, "memory": plan.memory,
                 "data": plan.data,
             });
             say(to_json(&all))?;
@@ -334,12 +250,12 @@ fn train_command(arguments: &Train) -> Result<u8, LabError> {
         experiment,
         &out,
         data,
-        &surroundings(&interrupted, &all_saved, device),
+        &context(&interrupted, &all_saved, device),
     )?;
     finish(&out, outcome, arguments.json)
 }
 
-/// Trains replicas and says their means.
+/// Trains replicas and prints their means.
 fn replicas(
     experiment: &Experiment,
     out: &Path,
@@ -351,8 +267,8 @@ fn replicas(
     let signal = StopSignal::listen()?;
     let interrupted = || signal.received();
     let all_saved = |saved| signal.end_at_once(saved);
-    let surroundings = surroundings(&interrupted, &all_saved, device);
-    match train_replicas(experiment, out, count, data, &surroundings)? {
+    let context = context(&interrupted, &all_saved, device);
+    match train_replicas(experiment, out, count, data, &context)? {
         ReplicasOutcome::Finished(runs) => {
             let picture = out.join("compare.png");
             compare_command(&runs, &picture, json)
@@ -360,15 +276,15 @@ fn replicas(
         ReplicasOutcome::Elsewhere(runs) => {
             for run in runs {
                 note(format_args!(
-                    "{} is in training in another process",
+                    "{} is being trained by another process",
                     run.display()
                 ));
             }
-            note("the same command says the means once all are trained");
+            note("run the same command again for the means once all are trained");
             Ok(0)
         }
         ReplicasOutcome::Interrupted { signal } => {
-            note("stopped; the same command goes on");
+            note("stopped; run the same command again to continue");
             Ok(u8::try_from(128 + signal).unwrap_or(1))
         }
     }
@@ -385,12 +301,12 @@ fn compare_command(runs: &[PathBuf], out: &Path, json: bool) -> Result<u8, LabEr
     Ok(0)
 }
 
-fn surroundings<'a>(
+fn context<'a>(
     interrupted: &'a (dyn Fn() -> Option<i32> + Sync),
     all_saved: &'a (dyn Fn(bool) + Sync),
     device: Device,
-) -> Surroundings<'a> {
-    Surroundings {
+) -> RunContext<'a> {
+    RunContext {
         interrupted,
         all_saved,
         quiet: false,
@@ -401,7 +317,7 @@ fn surroundings<'a>(
     }
 }
 
-/// The command as a shell takes it, after the environment variables that decide the numbers too.
+/// The command in shell syntax, after the environment variables that also affect the numbers.
 fn command_line() -> String {
     const DECIDING: [&str; 4] = [
         DATA_VARIABLE,
@@ -424,7 +340,7 @@ fn command_line() -> String {
 fn finish(run: &Path, outcome: Outcome, json: bool) -> Result<u8, LabError> {
     match outcome {
         Outcome::Finished(evaluation) => {
-            say_evaluation(&evaluation, json)?;
+            say_evaluation(&read_experiment(run, &[])?, &evaluation, json)?;
             note(format_args!(
                 "report: {}",
                 run.join("report.html").display()
@@ -433,7 +349,7 @@ fn finish(run: &Path, outcome: Outcome, json: bool) -> Result<u8, LabError> {
         }
         Outcome::Interrupted { signal, checkpoint } => {
             note(format_args!(
-                "stopped; saved {}; go on with `mnemora resume {}`",
+                "stopped; saved {}; continue with `mnemora resume {}`",
                 checkpoint.display(),
                 quoted(&run.display().to_string())
             ));
@@ -442,11 +358,13 @@ fn finish(run: &Path, outcome: Outcome, json: bool) -> Result<u8, LabError> {
     }
 }
 
-fn say_evaluation(evaluation: &Evaluation, json: bool) -> Result<(), LabError> {
+fn say_evaluation(experiment: &Experiment, evaluation: &Row, json: bool) -> Result<(), LabError> {
     if json {
         return say(to_json(evaluation));
     }
-    present::numbers(evaluation).iter().try_for_each(|number| {
+    let quantities = experiment.family().quantities();
+    let numbers = pictures::numbers(quantities, evaluation);
+    numbers.iter().try_for_each(|number| {
         say(format_args!(
             "{:26} {:>16} {:18} {}",
             number.name, number.value, number.unit, number.meaning

@@ -1,9 +1,10 @@
-//! `mnemora filter`: observations from standard input, one belief a line to standard output.
+//! `mnemora filter`: reads observations from standard input and writes one belief per line to standard output.
 
 use crate::{arguments::Filter, signals::StopSignal};
 use mnemora_lab::{
-    Belief, FilteredSequence, LabError, Numbers, Observed, OnlineFilter, check_target, find_device,
-    load_filter_state, note, npy, open, open_to_filter, present::check_png_name, save_filter_state,
+    FilteredSequence, FilteredStep, LabError, Numbers, Observed, OnlineFilter, check_target,
+    find_device, load_filter_state, note, npy, open, open_to_filter, pictures::check_png_name,
+    save_filter_state,
 };
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use std::{
@@ -20,14 +21,14 @@ struct Record<X, C> {
     c: Option<C>,
 }
 
-/// What a line of standard input is.
+/// A parsed line of standard input.
 enum Line {
     /// An observation with its condition.
     Observation(Vec<f32>, Option<Vec<f32>>),
-    /// An observation with values that are no 32-bit numbers, the condition where that can be read, and what
-    /// is wrong.
+    /// An observation with values that are not 32-bit numbers: the condition, if that can be read, and the
+    /// problem.
     Unreadable(Option<Vec<f32>>, String),
-    /// No observation, and what is wrong.
+    /// Not an observation, with the problem.
     Other(String),
 }
 
@@ -51,20 +52,20 @@ impl Line {
     }
 }
 
-/// What a filter has to say of a line.
+/// The filter's answer to a line.
 enum Answer {
-    Belief(Belief),
-    /// What is wrong, and the step that the model took without an observation, if it took one.
-    Refusal(String, Option<Belief>),
+    Belief(FilteredStep),
+    /// The problem, and the step that the model took without an observation, if it took one.
+    Refusal(String, Option<FilteredStep>),
 }
 
-/// What stands in the place of a belief where the observation was refused.
+/// The record that replaces a belief for a refused observation.
 #[derive(Serialize)]
 struct Refusal<'a> {
-    /// The number of the step; of the next one if there was none.
+    /// The number of the step, or of the next one if no step was taken.
     t: u64,
     error: &'a str,
-    /// Whether the filter went on by a step, with its own prediction in place of the observation.
+    /// Whether the filter took a step, with its own prediction in place of the observation.
     advanced: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     mean: Option<&'a [f32]>,
@@ -74,27 +75,27 @@ struct Refusal<'a> {
     prediction: Option<&'a [f32]>,
 }
 
-/// Between two looks for a signal while nothing comes.
+/// Time between two checks for a signal while no input arrives.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// Lines read ahead.
 const AHEAD: usize = 64;
-/// How a `.npy` file begins.
+/// The first bytes of a `.npy` file.
 const NPY: &[u8] = b"\x93NUMPY";
-/// How an archive does, as `.npz` is one.
+/// The first bytes of a ZIP archive, such as a `.npz` file.
 const ZIP: &[u8] = b"PK\x03\x04";
-/// Bytes of a line; one of two hundred thousand numbers has two million.
+/// Most bytes of a line. A line of two hundred thousand numbers has about two million.
 const LONGEST_LINE: u64 = 1 << 28;
-/// Bytes of an array.
+/// Most bytes of an array.
 const LARGEST_ARRAY: u64 = 1 << 33;
-/// What may come before a text in UTF-8.
+/// The mark that may precede a text in UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// Runs the filter until its input ends or a signal comes.
+/// Runs the filter until its input ends or a signal arrives.
 pub fn run(arguments: &Filter) -> Result<u8, LabError> {
     if let Some(path) = &arguments.draw {
         check_png_name(path)?;
     }
-    // Known before anything is filtered, which may take hours.
+    // Checked before the filtering, which may take hours.
     for path in arguments.draw.iter().chain(&arguments.state) {
         check_target(path)?;
     }
@@ -109,7 +110,7 @@ pub fn run(arguments: &Filter) -> Result<u8, LabError> {
     if let Some(path) = arguments.state.as_deref().filter(|path| path.exists()) {
         load_filter_state(filter.as_mut(), path)?;
         note(format_args!(
-            "mnemora: goes on after step {}",
+            "mnemora: continuing after step {}",
             filter.steps()
         ));
     }
@@ -142,19 +143,16 @@ pub fn run(arguments: &Filter) -> Result<u8, LabError> {
         .map_or(0, |signal| u8::try_from(128 + signal).unwrap_or(1)))
 }
 
-/// Lines as they come; all of the input at once where it is an array.
+/// The lines as they arrive, or the whole input at once if it is an array.
 fn lines_of_standard_input() -> Receiver<Result<Vec<u8>, LabError>> {
     let (sender, receiver) = sync_channel(AHEAD);
     std::thread::spawn(move || {
         let mut input = std::io::stdin().lock();
-        let failed = |source| LabError::Read {
-            path: "standard input".into(),
-            source,
-        };
+        let failed = |source| LabError::read("standard input", source);
         loop {
             let mut line = Vec::new();
             let array = input.fill_buf().is_ok_and(|bytes| bytes.starts_with(NPY));
-            // One byte more shows that there are too many.
+            // One byte beyond the limit shows that the input is too long.
             let most = if array { LARGEST_ARRAY } else { LONGEST_LINE };
             let mut bounded = input.by_ref().take(most + 1);
             let read = match array {
@@ -164,13 +162,13 @@ fn lines_of_standard_input() -> Receiver<Result<Vec<u8>, LabError>> {
             let message = match read {
                 Ok(0) => break,
                 Ok(length) if length as u64 > most => Err(LabError::Configuration(format!(
-                    "standard input: {} of over {most} bytes",
+                    "standard input: {} of more than {most} bytes",
                     if array { "an array" } else { "a line" }
                 ))),
                 Ok(_) => Ok(line),
                 Err(error) => Err(failed(error)),
             };
-            // Nobody listens any more: the process ends.
+            // The receiver is gone: the process is ending.
             if sender.send(message).is_err() {
                 break;
             }
@@ -179,10 +177,10 @@ fn lines_of_standard_input() -> Receiver<Result<Vec<u8>, LabError>> {
     receiver
 }
 
-/// A filter at work.
+/// A running filter.
 struct Session<'a> {
     filter: &'a mut dyn OnlineFilter,
-    /// What it went through, if it is to be drawn.
+    /// The observations and beliefs so far, kept for the picture.
     passed: FilteredSequence,
     keeps: bool,
     tally: Tally,
@@ -190,7 +188,7 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// All that comes on standard input, until a signal does.
+    /// Filters standard input until it ends or a signal arrives.
     fn standard_input(&mut self) -> Result<(), LabError> {
         let lines = lines_of_standard_input();
         let mut first = true;
@@ -204,10 +202,10 @@ impl Session<'_> {
                 true if line.starts_with(NPY) => return self.array(&line),
                 true if line.starts_with(ZIP) => {
                     return Err(LabError::Configuration(
-                        "standard input: an archive; lines or one .npy array are read".into(),
+                        "standard input is an archive; send lines or a single .npy array".into(),
                     ));
                 }
-                // Some programs begin a text with a mark of its encoding.
+                // Some programs start a text with a mark of its encoding.
                 true => line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&line).to_vec(),
                 false => line,
             };
@@ -226,7 +224,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// An array `[steps, ..]`.
+    /// Filters an array `[steps, ..]`.
     fn array(&mut self, bytes: &[u8]) -> Result<(), LabError> {
         let wrong = |problem: String| LabError::Configuration(format!("standard input: {problem}"));
         let npy::Array { shape, numbers } = npy::Array::decode(bytes).map_err(wrong)?;
@@ -262,13 +260,13 @@ impl Session<'_> {
                 [height, width] => format!(" or [steps, {}, {height}, {width}]", frame.channels),
             };
             return Err(wrong(format!(
-                "an array of shape {shape:?}; the model takes [steps, {size}]{frames}"
+                "the array has shape {shape:?}, but the model takes [steps, {size}]{frames}"
             )));
         }
         self.rows(&values)
     }
 
-    /// Observations one after the other.
+    /// Filters observations one after the other.
     fn rows(&mut self, values: &[f32]) -> Result<(), LabError> {
         for row in values.chunks(self.filter.observed().frame.size()) {
             if self.signal.received().is_some() {
@@ -294,7 +292,7 @@ impl Session<'_> {
         Answer::Belief(belief)
     }
 
-    /// A step whose observation cannot be used.
+    /// Takes a step without an observation, because `problem` makes it unusable.
     fn skip(&mut self, condition: Option<&[f32]>, problem: String) -> Answer {
         let belief = match self.filter.skip(condition) {
             Ok(belief) => belief,
@@ -309,7 +307,7 @@ impl Session<'_> {
         Answer::Refusal(problem, Some(belief))
     }
 
-    /// Writes a line; `false` once nobody reads.
+    /// Writes a line; returns `false` if the reader has gone.
     fn say(&mut self, answer: Answer) -> Result<bool, LabError> {
         let text = match &answer {
             Answer::Belief(belief) => serde_json::to_string(belief),
@@ -330,17 +328,13 @@ impl Session<'_> {
         let mut out = std::io::stdout().lock();
         match writeln!(out, "{text}").and_then(|()| out.flush()) {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
-            Err(source) => Err(LabError::Write {
-                path: "standard output".into(),
-                source,
-                hint: String::new(),
-            }),
+            Err(error) => Err(LabError::write("standard output", error)),
             Ok(()) => Ok(true),
         }
     }
 }
 
-/// What is said at the end.
+/// The numbers of the closing message.
 #[derive(Default)]
 struct Tally {
     microseconds: Vec<f64>,

@@ -1,6 +1,6 @@
-//! SIGINT and SIGTERM, noticed between two training steps.
+//! SIGINT and SIGTERM, checked between two training steps.
 
-use mnemora_lab::LabError;
+use mnemora_lab::{LabError, TrainingError};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::sync::{
     Arc,
@@ -30,17 +30,17 @@ impl StopSignal {
                 let received = signal.received.clone();
                 signal_hook::flag::register_usize(number, received, number as usize)
             };
-            register().map_err(|_| LabError::Thread("signal handler"))?;
+            register().map_err(|_| TrainingError::Thread("signal handler"))?;
         }
         Ok(signal)
     }
 
-    /// Whether from now on the first signal, too, ends the process at once.
+    /// Sets whether from now on even the first signal ends the process at once.
     pub fn end_at_once(&self, yes: bool) {
         self.armed.store(yes, Ordering::Relaxed);
     }
 
-    /// The signal's number, once there was one.
+    /// The number of the signal, once one was received.
     pub fn received(&self) -> Option<i32> {
         match self.received.load(Ordering::Relaxed) {
             0 => None,

@@ -1,5 +1,5 @@
-//! Bad input: one line on standard error that says what, where and what would be right, exit
-//! status 2, nothing half-written.
+//! Bad input gives one line on standard error that says what is wrong, where, and what would be right; exit
+//! status 2; and no half-written files.
 
 mod common;
 
@@ -15,12 +15,12 @@ use std::{
 };
 use tempfile::{TempDir, tempdir};
 
-/// An empty folder that vanishes with the test.
+/// An empty folder that is removed after the test.
 fn empty_folder() -> TempDir {
     tempdir().expect("a temporary folder is made")
 }
 
-/// Refuses `command` in a folder that must stay as it is. Gives the message.
+/// Asserts that `command` is refused in a folder, which must stay unchanged. Returns the message.
 #[track_caller]
 fn refuse_leaving(folder: &Path, mut command: Command) -> String {
     let before = files_below(folder);
@@ -33,7 +33,7 @@ fn refuse_leaving(folder: &Path, mut command: Command) -> String {
     message
 }
 
-/// Refuses a training of `perfect-recall-small` with these settings; no run may be left behind.
+/// Asserts that a training of `perfect-recall-small` with these settings is refused and leaves no run behind.
 #[track_caller]
 fn refuse_settings(settings: &[&str]) -> String {
     let folder = empty_folder();
@@ -41,7 +41,7 @@ fn refuse_settings(settings: &[&str]) -> String {
     refuse_leaving(folder.path(), with_settings(command, settings))
 }
 
-/// Refuses a training of the experiment file `mine.toml` with this text.
+/// Asserts that a training of the experiment file `mine.toml` with this text is refused.
 #[track_caller]
 fn refuse_file(text: &str) -> String {
     let folder = empty_folder();
@@ -218,7 +218,7 @@ fn evaluation_of_another_model() {
     assert_says(&message, &["task.length", "evaluation"]);
 }
 
-/// What is set for one training is meant to have an effect.
+/// A setting that has no effect is refused.
 #[test]
 fn settings_that_nothing_reads() {
     for (experiment, setting, says) in [
@@ -263,11 +263,12 @@ fn settings_that_nothing_reads() {
             assert_says(&message, says);
         }
     }
-    // Nor is it taken where a run goes on or is looked at; a run as it is always is.
+    // Nor is it accepted for a run that is resumed or evaluated; an unchanged run always is.
     let folder = empty_folder();
     let run = finished_run(folder.path());
     let file = run.join("experiment.toml");
-    replace_in(&file, "[memory.dnc]", "[memory.dnc] # never used");
+    let text = fs::read_to_string(&file).expect("an experiment");
+    fs::write(&file, text + "\n[memory.dnc]\nhidden = 9\n").expect("a file is written");
     for command in ["eval", "resume"] {
         let mut words = mnemora([command, "--set", "evaluation.unroll_words=9"]);
         words.arg(&run);
@@ -420,7 +421,7 @@ fn missing_data_folder() {
     assert_says(&message, &["bare", "train-images-idx3-ubyte", "idx.gz"]);
 }
 
-// The tests are built for the processor alone.
+// The tests are built for the CPU only.
 #[test]
 fn devices_that_are_not_built_in() {
     let folder = empty_folder();
@@ -430,7 +431,7 @@ fn devices_that_are_not_built_in() {
         let message = refuse_leaving(folder.path(), command);
         assert_says(&message, &[name, "feature", "--device cpu"]);
     }
-    // What cannot be trained is not planned either.
+    // A dry run refuses what cannot be trained.
     let mut command = train(Path::new("run"), &[]);
     command.args(["--device", "cuda", "--dry-run"]);
     let message = refuse_leaving(folder.path(), command);
@@ -454,7 +455,7 @@ fn missing_data_folder_of_the_environment() {
     assert_says(&message, &["no-digits", "does not exist", "MNEMORA_DATA"]);
 }
 
-/// Refuses digits of which `damage` has spoilt the file of training images.
+/// Asserts that digits are refused after `damage` to the file of training images.
 #[track_caller]
 fn refuse_digits(damage: impl Fn(&Path)) -> String {
     let folder = empty_folder();
@@ -533,14 +534,14 @@ fn run_directory_that_exists() {
         &again(&["training.steps=9"]),
         &[&path, "exists", &prolonged, "--out"],
     );
-    // To resume it would not be what was asked for.
+    // Resuming it would not do what was requested.
     let message = again(&["training.learning_rate=0.5"]);
     let key = "training.learning_rate is 0.001, not 0.5";
     assert_says(&message, &[&path, "another experiment", key, "--out"]);
     assert!(!message.contains("mnemora resume"), "{message}");
 }
 
-/// Settings have default folders of their own, so that an experiment can be trained once with each.
+/// Each setting has its own default folder, so that an experiment can be trained with each of them.
 #[test]
 fn default_directories_follow_the_settings() {
     let folder = empty_folder();
@@ -563,7 +564,7 @@ fn default_directories_follow_the_settings() {
     assert_eq!(checkpoint_steps(&other), [1]);
 }
 
-/// `resume` is no way out of a folder that is no run, so it must not be offered.
+/// `resume` does not work on a folder that is not a run, so the message must not suggest it.
 #[test]
 fn run_directory_that_is_something_else() {
     let folder = empty_folder();
@@ -585,7 +586,7 @@ fn run_directory_below_a_file() {
     assert_says(&message, &["file/run", "ot a directory"]);
 }
 
-/// Refuses the pictures of three commands at a path where none can be.
+/// Asserts that three commands refuse to write a picture to an impossible path.
 fn refuse_picture_at(out: &str) {
     let folder = empty_folder();
     let run = finished_run(folder.path());
@@ -612,7 +613,7 @@ fn picture_in_place_of_a_folder() {
     refuse_picture_at("photos");
 }
 
-/// Links, pipes and devices where a file is to be written stay what they are, and so does what links point at.
+/// Links, pipes and devices at the path of an output file stay unchanged, and so do the targets of links.
 #[cfg(unix)]
 #[test]
 fn targets_that_are_no_regular_files() {
@@ -635,7 +636,7 @@ fn targets_that_are_no_regular_files() {
     if made(["mkfifo", "pipe.png", ""]) {
         targets.push(("pipe.png", "a pipe"));
     }
-    // Only for an administrator; number 1, 3 is that of /dev/null.
+    // Works only for an administrator; device number 1, 3 is /dev/null.
     if made(["mknod", "device.png", "c 1 3"]) {
         targets.push(("device.png", "a device"));
     }
@@ -679,7 +680,7 @@ fn targets_that_are_no_regular_files() {
     assert_same_files(&before.1, &files_below(&run));
 }
 
-/// A link in the place of a run's lock, or of a file that is about to be written, is not followed.
+/// A link at the path of a run's lock, or of a file to be written, is not followed.
 #[cfg(unix)]
 #[test]
 fn links_in_a_run() {
@@ -712,7 +713,7 @@ fn links_in_a_run() {
     succeed(resume(&run, &["training.steps=6"]));
 }
 
-/// What is named like a run in the making, but is none.
+/// A folder that is named like an unfinished run, but is not one.
 #[test]
 fn folder_in_the_way_of_a_new_run() {
     let folder = empty_folder();
@@ -723,13 +724,13 @@ fn folder_in_the_way_of_a_new_run() {
     assert_says(&message, &[".run.unfinished", "in the way", "--out"]);
 }
 
-/// A name becomes part of a folder's.
+/// The experiment's name becomes part of a folder's name.
 #[test]
 fn names_that_leave_their_folder() {
     for (name, problem) in [
-        ("../..", "no /"),
-        ("a/b", "no /"),
-        ("a\\\\b", "no \\"),
+        ("../..", "contain /"),
+        ("a/b", "contain /"),
+        ("a\\\\b", "or \\"),
         ("..", "dot"),
         (".hidden", "dot"),
         ("-rf", "dash"),
@@ -744,7 +745,7 @@ fn names_that_leave_their_folder() {
     }
 }
 
-/// Whatever a message quotes, it is one line that a terminal obeys in nothing.
+/// Whatever a message quotes, it is one line without terminal control codes.
 #[test]
 fn messages_are_one_line() {
     let odd = "a\nmnemora: b\u{1b}[2J\u{9b}31m\r";
@@ -788,7 +789,7 @@ fn messages_are_one_line() {
     }
 }
 
-/// Refused before the first of them is trained.
+/// Replicas are refused before the first one is trained.
 #[test]
 fn seeds_beyond_the_last_one() {
     let folder = empty_folder();
@@ -810,7 +811,7 @@ fn folder_that_is_no_run() {
             &message,
             &[
                 &photos.display().to_string(),
-                "is no run",
+                "is not a run",
                 "experiment.toml",
             ],
         );
@@ -823,7 +824,7 @@ fn path_that_is_not_there() {
     let missing = folder.path().join("missing");
     for command in commands_on(&missing) {
         let message = refuse_leaving(folder.path(), command);
-        assert_says(&message, &[&missing.display().to_string(), "no run"]);
+        assert_says(&message, &[&missing.display().to_string(), "not a run"]);
     }
 }
 
@@ -839,7 +840,7 @@ fn damaged_experiment_of_a_run() {
     }
 }
 
-/// The experiment must stay as it was too, although `--set` would change it.
+/// The experiment must also stay unchanged, although `--set` would change it.
 #[test]
 fn metrics_damaged_in_the_middle() {
     let folder = empty_folder();
@@ -937,7 +938,7 @@ fn resume_with_another_model() {
     }
 }
 
-/// A configuration edited by hand does not turn a run into another.
+/// A configuration edited by hand does not turn a run into another one.
 #[test]
 fn another_seed_written_into_a_run() {
     let folder = empty_folder();
@@ -953,7 +954,7 @@ fn another_seed_written_into_a_run() {
     assert_says(&message, &["seed", "77"]);
 }
 
-/// Updates cannot be taken back.
+/// Updates cannot be undone.
 #[test]
 fn resume_with_fewer_steps_than_were_made() {
     let folder = empty_folder();
@@ -1003,7 +1004,7 @@ fn usage_errors() {
     }
 }
 
-/// The lists above are of a run as it is: its checkpoints must be those the tests speak of.
+/// The lists above describe an unchanged run: its checkpoints must be those that the tests mention.
 #[test]
 fn finished_run_is_as_the_tests_suppose() {
     let folder = empty_folder();
@@ -1023,7 +1024,7 @@ fn train_own(data: &Path, task: &str, folder: &Path) -> Command {
     )
 }
 
-/// Each of these waited for ever, or filled the memory.
+/// Regression tests: each of these once waited for ever, or filled the memory.
 #[cfg(unix)]
 #[test]
 fn pipes_devices_and_endless_links_as_data() {
@@ -1064,11 +1065,11 @@ fn data_beyond_the_bounds_name_the_key() {
         let command = train_own(&songs, "midi", folder.path());
         refuse(with_settings(command, &[setting]))
     };
-    // What is packed takes 1,000,000 bytes as text, and three times as many as notes.
+    // The packed data take 1,000,000 bytes as text, and three times as many as notes.
     assert_says(
         &train("data.max_unpacked_bytes=3000000"),
         &[
-            "songs.json.gz: unpacks to over 3000000 bytes",
+            "songs.json.gz: unpacks to more than 3000000 bytes",
             "raise data.max_unpacked_bytes",
         ],
     );
@@ -1076,7 +1077,7 @@ fn data_beyond_the_bounds_name_the_key() {
         &train("data.max_bytes=1000"),
         &[
             "songs.json.gz: with its ",
-            "over 1000 are read",
+            "more than 1000 are read",
             "raise data.max_bytes",
         ],
     );

@@ -1,4 +1,4 @@
-//! `mnemora bench`: what it prints, and what it says when there is no peer or the peer dies.
+//! `mnemora bench`: its output, and its messages when there is no peer or the peer dies.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{assert_says, mnemora, refuse, run, succeed};
 use serde_json::Value;
 use std::process::Command;
 
-/// One short work, measured once.
+/// A single short benchmark, measured once.
 const SHORT: [&str; 7] = [
     "bench",
     "--rounds",
@@ -84,13 +84,13 @@ fn a_name_that_no_work_has_is_refused_with_those_there_are() {
     assert_says(&message, &["lstm/512", "lstm-step/512"]);
 }
 
-/// A shell script in the place of a Python.
+/// A shell script that replaces Python.
 #[cfg(unix)]
 fn stand_in(folder: &std::path::Path, script: &str) -> String {
     let path = folder.join("python");
     let path = path.to_str().expect("the path is text");
-    // Written by a process of its own: a file that this one has just written may still be open for
-    // writing in a process that another test is starting, and then cannot be run.
+    // Written by a separate process: a file that this process has just written may still be open for
+    // writing in a process that another test is starting, and then it cannot be run.
     let written = Command::new("sh")
         .args(["-c", "printf '%s' \"$1\" > \"$2\" && chmod +x \"$2\"", "sh"])
         .args([&format!("#!/bin/sh\n{script}\n"), path])
@@ -99,7 +99,7 @@ fn stand_in(folder: &std::path::Path, script: &str) -> String {
     path.to_owned()
 }
 
-/// What a peer says first; it knows one work.
+/// The first message of a peer, which has one benchmark.
 #[cfg(unix)]
 const GREETING: &str =
     r#"echo '{"torch": "2.0", "python": "3.0", "works": ["lstm-step/128"]}'; read request"#;

@@ -1,4 +1,4 @@
-//! What is given away says what it is, and nothing of the folders of who made it.
+//! An export describes itself, and reveals nothing about its author's folders.
 
 mod common;
 
@@ -6,7 +6,7 @@ use common::{TINY, files_below, mnemora, read_json, succeed, with_tiny, write_di
 use std::fs;
 use tempfile::tempdir;
 
-/// Folders with spaces, however they were named; marks of Markdown and HTML in texts of the user's.
+/// Folders with spaces, however they were named; Markdown and HTML markup in the user's texts.
 #[test]
 fn card_has_no_folders_and_no_marks() {
     let folder = tempdir().expect("a temporary folder is made");
@@ -48,7 +48,7 @@ fn card_has_no_folders_and_no_marks() {
             "{card}"
         );
         assert!(card.contains("train 'my plan.toml' --out 'run "), "{card}");
-        // It is still of the same run.
+        // It still belongs to the same run.
         let identity =
             |run: &std::path::Path| read_json(&run.join("origin.json"))["identity"].clone();
         assert_eq!(identity(&run), identity(&given));

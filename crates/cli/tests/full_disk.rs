@@ -1,7 +1,7 @@
-//! A disk that is full: the run stops with status 1 and its last good checkpoint as it was.
+//! On a full disk, a run stops with status 1 and leaves its last good checkpoint unchanged.
 //!
-//! A limit on the size of files stands for the full disk: the system refuses the same writes, at
-//! the same places, without a disk of our own.
+//! A limit on the size of files simulates the full disk: the system refuses the same writes, at
+//! the same places.
 
 #![cfg(target_os = "linux")]
 
@@ -18,7 +18,7 @@ use std::{
 };
 use tempfile::tempdir;
 
-/// Runs a command that can write no file beyond `bytes`.
+/// Runs a command that cannot write files larger than `bytes`.
 fn run_with_file_limit(command: Command, bytes: u64) -> Ended {
     let mut limited = Command::new("sh");
     limited
@@ -35,9 +35,9 @@ fn run_with_file_limit(command: Command, bytes: u64) -> Ended {
     run(limited)
 }
 
-/// Prolongs a run of `before` updates, to `steps`, under the limit that `limit` derives from it. It must stop with
-/// status 1, one complaint that says `parts` and the intact checkpoint, and all checkpoints as
-/// they were; without the limit it must then end as if nothing had been.
+/// Continues a run of `before` updates up to `steps`, with the limit that `limit` derives from it. It must stop with
+/// status 1, one message that contains `parts` and the intact checkpoint, and all checkpoints
+/// unchanged; without the limit it must then end as if nothing had happened.
 fn stops_and_goes_on(limit: impl Fn(&Path) -> u64, [before, steps]: [u64; 2], parts: &[&str]) {
     let folder = tempdir().expect("a temporary folder is made");
     let (whole, stopped) = (folder.path().join("whole"), folder.path().join("stopped"));
@@ -93,8 +93,8 @@ fn no_room_for_the_moments() {
     stops_and_goes_on(limit, [8, 12], &["checkpoints", "optimizer.safetensors"]);
 }
 
-/// Rows come between checkpoints, and the limit cuts one in two. There are as many as make the file larger
-/// than the experiment's, which is written before.
+/// Rows are written between checkpoints, and the limit cuts one in two. There are enough rows to make the file
+/// larger than the experiment's, which is written first.
 #[test]
 fn no_room_for_metrics() {
     let limit = |run: &Path| {
@@ -107,7 +107,7 @@ fn no_room_for_metrics() {
     stops_and_goes_on(limit, [40, 44], &["metrics.jsonl"]);
 }
 
-/// Runs a command to its end whose standard output or error goes to a full disk, or to a pipe that nobody reads.
+/// Runs a command to its end with standard output or error going to a full disk, or to a pipe that nobody reads.
 fn run_with(mut command: Command, out: Option<Stdio>, err: Option<Stdio>) -> Ended {
     command.stdout(out.unwrap_or(Stdio::piped()));
     command.stderr(err.unwrap_or(Stdio::piped()));
@@ -125,7 +125,7 @@ fn closed_pipe() -> Option<Stdio> {
     Some(writer.into())
 }
 
-/// What cannot be said does not end a training, whichever way it goes.
+/// A message that cannot be written does not stop a training.
 #[test]
 fn no_room_for_messages() {
     let folder = tempdir().expect("a temporary folder is made");
@@ -139,14 +139,14 @@ fn no_room_for_messages() {
         assert_eq!(ended.stdout, said.stdout);
         assert_same_training(&whole, &run);
     }
-    // Nor does it change what is wrong.
+    // Nor does it change the exit status of an error.
     for nowhere in [full_disk(), closed_pipe()] {
         let ended = run_with(train(&whole, &[]), None, nowhere);
         assert_eq!(ended.status, Some(2));
     }
 }
 
-/// The run is whole before its results are printed. Who closes the other end has seen enough.
+/// The run is complete before its results are printed. It is no error if the reader closes its end.
 #[test]
 fn no_room_for_the_results_of_a_training() {
     let folder = tempdir().expect("a temporary folder is made");
@@ -170,7 +170,8 @@ fn no_room_for_the_results_of_a_training() {
     assert_same_training(&whole, &run);
 }
 
-/// An export that has no room leaves nothing, beside its place neither, and what a killed one left is in no way.
+/// An export without room leaves nothing behind, not even next to its place, and the remains of a killed one do not
+/// get in the way.
 #[test]
 fn no_room_for_an_export() {
     let folder = tempdir().expect("a temporary folder is made");

@@ -1,4 +1,4 @@
-//! The ways through the command line that the README promises, each with a tiny model.
+//! The workflows that the README describes, each with a tiny model.
 
 mod common;
 
@@ -23,7 +23,7 @@ fn command_on(run: &Path, words: &[&str]) -> Command {
 fn number(value: &Value) -> f64 {
     value
         .as_f64()
-        .unwrap_or_else(|| panic!("{value} is no number"))
+        .unwrap_or_else(|| panic!("{value} is not a number"))
 }
 
 fn mean(values: &[f64]) -> f64 {
@@ -75,7 +75,7 @@ fn list() {
     }
 }
 
-/// Parameters of an experiment's model as `--dry-run` counts them; it must make no run.
+/// Parameters of an experiment's model as counted by `--dry-run`, which must not make a run.
 fn parameters(experiment: &str, memory: &str, settings: &[&str]) -> f64 {
     let folder = tempdir().expect("a temporary folder is made");
     let command = mnemora([
@@ -161,11 +161,11 @@ fn metrics_of_a_training() {
         let [bound, reconstruction, kl, kl_last] =
             ["bound", "reconstruction", "kl", "kl_last"].map(|name| number(&row[name]));
         assert_close(bound, reconstruction - kl);
-        assert!(reconstruction < 0.0, "784 pixels a frame are not certain");
+        assert!(reconstruction < 0.0, "784 pixels per frame are not certain");
         assert!(0.0 <= kl_last && kl_last < kl, "{kl_last} of {kl}");
-        // Sequences of 5 frames of 784 pixels: about log 2 a pixel before anything is learned.
+        // Sequences of 5 frames of 784 pixels: about log 2 per pixel before anything is learned.
         let pixel = -reconstruction / (784.0 * TINY_TIME as f64);
-        assert!((0.2..1.0).contains(&pixel), "{pixel} nats a pixel");
+        assert!((0.2..1.0).contains(&pixel), "{pixel} nats per pixel");
     }
 }
 
@@ -205,7 +205,7 @@ fn evaluation_after_training_and_again() {
     assert_eq!(more["sequences"], 12);
     assert_ne!(more["bound"], again["bound"]);
 
-    // The run's own seed is 1; another one draws other sequences and noise, the same ones each time.
+    // The run's own seed is 1. Another seed gives other sequences and noise, the same ones each time.
     let seeded = |seed: &str| {
         let command = command_on(&run, &["eval", "--json", "--seed", seed]);
         succeed(command).json()
@@ -255,10 +255,10 @@ fn report_stands_alone() {
     let said = succeed(command_on(&run, &["report"])).stdout;
     assert_eq!(said.trim_end(), report.display().to_string());
     let again = fs::read_to_string(&report).expect("a report");
-    assert!(again == html, "the report is another one");
+    assert!(again == html, "the report has changed");
 }
 
-/// The command of a report can be typed again, also when a word of it has a space.
+/// The command in a report can be run again, even if one of its arguments contains a space.
 #[test]
 fn report_quotes_the_command() {
     let folder = tempdir().expect("a temporary folder is made");
@@ -300,7 +300,10 @@ fn generate_draws_sequences() {
     };
     let one = draw("one.png", "7");
     assert!(one == draw("same.png", "7"), "a seed fixes the picture");
-    assert!(one != draw("other.png", "8"), "another seed, another one");
+    assert!(
+        one != draw("other.png", "8"),
+        "another seed gives another picture"
+    );
 }
 
 #[test]
@@ -317,7 +320,7 @@ fn event_file_holds_the_curves() {
     let bytes = fs::read(&events[0]).expect("an event file");
     let times = |text: &[u8]| bytes.windows(text.len()).filter(|w| *w == text).count();
     assert_eq!(times(b"brain.Event:2"), 1, "first record");
-    assert_eq!(times(b"kl_last"), 3, "one a logged step");
+    assert_eq!(times(b"kl_last"), 3, "one per logged step");
 }
 
 #[test]
@@ -385,10 +388,10 @@ fn digits_of_ones_own() {
     assert_ne!(metrics(&bundled), metrics(&by_variable));
     assert_eq!(metrics(&by_argument), metrics(&by_variable));
 
-    // The run knows its folder.
+    // The run remembers its folder.
     succeed(resume(&by_variable, &["training.steps=3"]));
     succeed(command_on(&by_variable, &["eval"]));
-    // A variable set later does not turn a run away from the data it was made with.
+    // A variable set later does not change the data of a run.
     let mut command = resume(&bundled, &["training.steps=3"]);
     command.env("MNEMORA_DATA", &digits);
     let ended = run(command);
@@ -411,7 +414,7 @@ fn experiment_of_ones_own() {
     assert_eq!(experiment["name"], "mine");
     assert_eq!(experiment["seed"], 9);
     assert_eq!(experiment["task"]["length"], 2);
-    assert_eq!(experiment["training"]["steps"], 7, "--set goes first");
+    assert_eq!(experiment["training"]["steps"], 7, "--set takes precedence");
 }
 
 #[test]
@@ -463,7 +466,7 @@ fn compare_averages_replicas() {
     }
 }
 
-/// From training to comparison on the copy task, whose numbers are of another kind.
+/// From training to comparison on the copy task, which reports other quantities.
 #[test]
 fn copy_task() {
     let folder = tempdir().expect("a temporary folder is made");
@@ -481,7 +484,7 @@ fn copy_task() {
             keys,
             ["bit_error", "bound", "bound_stderr", "sequences", "step"]
         );
-        // Four vectors of three bits, not much better guessed than by a coin.
+        // Four vectors of three bits, hardly better than guessing.
         assert_close_within(number(&again["bound"]), -12.0 * 2.0_f64.ln(), 2.0);
         assert_close_within(number(&again["bit_error"]), 0.5, 0.25);
 

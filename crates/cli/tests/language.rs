@@ -1,4 +1,4 @@
-//! Language models: from training to comparison, stops that change nothing, what is refused.
+//! Language models: from training to comparison, stopping and resuming bit for bit, refused settings.
 
 mod common;
 
@@ -17,7 +17,7 @@ use tempfile::tempdir;
 
 const MEMORIES: [&str; 3] = ["lstm", "stacked-lstm", "rmc"];
 
-/// Settings under which a training takes a fraction of a second.
+/// Settings with which a training takes a fraction of a second.
 const TINY: [&str; 19] = [
     "training.steps=12",
     "training.schedule=constant",
@@ -79,7 +79,7 @@ fn every_core_trains_writes_and_is_compared() {
         let (bound, perplexity) = (&again["bound"], &again["perplexity"]);
         let (bound, perplexity) = (bound.as_f64().unwrap(), perplexity.as_f64().unwrap());
         assert!((perplexity.ln() + bound).abs() < 1e-9, "{again}");
-        // Fifteen words with <eos> and <unk>, of which hardly anything is learned.
+        // Fifteen words including <eos> and <unk>; hardly anything is learned about them.
         assert!((8.0..25.0).contains(&perplexity), "{memory}: {perplexity}");
         let score = &again["text"];
         let buckets = score["by_frequency"].as_array().expect("a list");
@@ -122,7 +122,7 @@ fn every_core_trains_writes_and_is_compared() {
         ],
     );
 
-    // Given away, it is what it was.
+    // An exported run is unchanged.
     let given = runs.path().join("given");
     let mut export = on(&["export"], &runs.path().join("rmc"));
     export.arg("--out").arg(&given);
@@ -134,7 +134,7 @@ fn every_core_trains_writes_and_is_compared() {
     let given = succeed(eval).json();
     let own = succeed(on(&["eval", "--json"], &runs.path().join("rmc"))).json();
     assert_eq!(given, own);
-    // The rows of its table have their words beside them.
+    // The rows of its table come with their words.
     for folder in [runs.path().join("rmc"), runs.path().join("given")] {
         let words = fs::read_to_string(checkpoint_file(&folder, 12, "vocabulary.tsv"));
         let words = words.expect("a vocabulary");
@@ -147,15 +147,15 @@ fn every_core_trains_writes_and_is_compared() {
         let sums = fs::read_to_string(checkpoint_file(&folder, 12, "SHA256SUMS"));
         assert_says(&sums.expect("sums"), &["  vocabulary.tsv\n"]);
     }
-    // Nothing is drawn where a text is scored, and that is said.
+    // Scoring a text involves no sampling, and the program says so.
     let run = runs.path().join("rmc");
     let seeded = succeed(on(&["eval", "--json", "--seed", "9"], &run));
     assert_eq!(seeded.json()["perplexity"], own["perplexity"]);
-    assert_says(&seeded.stderr, &["--seed changes nothing"]);
+    assert_says(&seeded.stderr, &["--seed has no effect"]);
 }
 
 /// Weights, moments, the carried state and the streams of dropout and samples survive a stop in the middle of the
-/// text, and one that nobody asked for.
+/// text, and a kill.
 #[test]
 fn a_stop_changes_nothing() {
     let data = folder(TEXT.repeat(20).as_bytes());
@@ -172,12 +172,12 @@ fn a_stop_changes_nothing() {
             });
         }
         assert_same_training(&whole, &parted);
-        let optimizer = checkpoint_file(&whole, 12, "optimizer.safetensors");
-        let bytes = fs::read(optimizer).expect("the optimiser's state");
-        assert!(bytes.windows(9).any(|bytes| bytes == b"carried.0"));
+        let carried = checkpoint_file(&whole, 12, "carried.safetensors");
+        let carried = carried.metadata().expect("the state of the streams");
+        assert!(carried.len() > 100);
     }
 
-    // Killed outright: it goes on from its last checkpoint.
+    // Killed: it continues from its last checkpoint.
     let long = ["training.steps=400", "training.checkpoint_every=40"];
     let whole = runs.path().join("long");
     succeed(train(&whole, data.path(), "rmc", &long));
@@ -224,7 +224,7 @@ fn bundled_books_need_no_data() {
     assert_png(&picture);
 }
 
-/// Where the text of WikiText-103 is not at hand its place is taken, never silently.
+/// If the text of WikiText-103 is not available, it is replaced by placeholders, but never silently.
 #[test]
 fn placeholders_are_named_everywhere() {
     let runs = tempdir().expect("a temporary folder is made");
@@ -248,13 +248,13 @@ fn placeholders_are_named_everywhere() {
         &["PLACEHOLDER words stand for the part train, valid, test"],
     );
     let origin = fs::read_to_string(out.join("origin.json")).expect("an origin");
-    assert_says(&origin, &["wikitext-103: not at hand; PLACEHOLDER words"]);
+    assert_says(&origin, &["wikitext-103: not available; PLACEHOLDER words"]);
     let score = succeed(on(&["eval", "--json"], &out)).json();
     assert_eq!(score["text"]["placeholders"], true);
     assert_eq!(score["text"]["words"], 2_000);
     assert!(score["text"].get("by_frequency").is_none(), "{score}");
 
-    // With the held-out parts alone, only the training part is made up.
+    // If only the held-out parts are available, only the training part is made of placeholders.
     let data = tempdir().expect("a temporary folder is made");
     for part in ["valid", "test"] {
         let file = data.path().join(format!("wiki.{part}.tokens"));
@@ -270,7 +270,7 @@ fn placeholders_are_named_everywhere() {
         &trained.stderr,
         &["PLACEHOLDER words", "the part train of wikitext-103"],
     );
-    // What such a model makes of a real text means nothing either.
+    // The result of such a model on a real text means nothing either.
     let said = ["over 70 words", "trained or scored on PLACEHOLDER words"];
     assert_says(&trained.stdout, &said);
 }
@@ -286,7 +286,7 @@ fn what_makes_no_text_is_refused() {
         ("language.output_dropout=-0.1", "at least 0"),
         ("language.samples=-1", "at least 0"),
         ("language.vocabulary=1", "<unk> and <eos>"),
-        ("language.words=letters", "one of running, spaced"),
+        ("language.words=letters", "one of spaced, running"),
         ("task.window=0", "at least 1"),
         ("training.segment=2", "text"),
         ("filtering.strategy=gradient", "no latents"),
@@ -349,7 +349,7 @@ fn another_text_than_the_runs_is_refused() {
     let longer = folder(TEXT.repeat(21).as_bytes());
     let mut eval = on(&["eval"], &out);
     eval.arg("--data").arg(longer.path());
-    // More of the same: as many words, other counts.
+    // More of the same text: the same words with other counts.
     assert_says(&refuse(eval), &["name the text of the run with --data"]);
     let message = refuse(resume(&out, &["language.samples=3"]));
     assert_says(&message, &["language.samples", "cannot change"]);
@@ -357,7 +357,7 @@ fn another_text_than_the_runs_is_refused() {
     assert_eq!(filter.status, Some(2));
     assert_says(&filter.stderr, &["the task text", "no latents"]);
 
-    // Weights of another vocabulary under this run's name.
+    // Weights for another vocabulary under this run's name.
     let small = runs.path().join("small");
     succeed(train(
         &small,
@@ -372,7 +372,7 @@ fn another_text_than_the_runs_is_refused() {
     fs::rename(from.join("step-12"), to.join("step-12")).expect("a checkpoint is moved");
     let message = refuse(on(&["eval"], &out));
     assert_says(&message, &["vocabulary.tsv", "not those of the run's text"]);
-    // One from before there was such a file is told by its sizes.
+    // A checkpoint from before there was such a file is recognised by its sizes.
     fs::remove_file(to.join("step-12/vocabulary.tsv")).expect("a file is removed");
     let sums = to.join("step-12/SHA256SUMS");
     let lines = fs::read_to_string(&sums).expect("sums");

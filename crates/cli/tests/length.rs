@@ -1,4 +1,4 @@
-//! Long sequences: training by segments, and the measurement of what length costs.
+//! Long sequences: training in segments, and measuring the cost of length.
 
 mod common;
 

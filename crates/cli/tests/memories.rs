@@ -1,4 +1,4 @@
-//! Every memory on every task, replicas, and what is refused about them.
+//! Every memory on every task, replicas, and refused settings.
 
 mod common;
 
@@ -40,7 +40,7 @@ const SIZES: [&str; 18] = [
     "evaluation.batches=1",
 ];
 
-/// The tasks with lengths that each accepts.
+/// The tasks, each with a length and a recall that it accepts.
 const TASKS: [(&str, usize, usize); 6] = [
     ("perfect-recall", 3, 2),
     ("parity-recall", 3, 2),
@@ -59,8 +59,8 @@ fn tiny(out: &Path, memory: &str, settings: &[&str]) -> Command {
     with_tiny(command, "perfect-recall-small", &tiny, &settings)
 }
 
-/// Weights that overflow make attention NaN, which range checks name before the guard of the update
-/// sees it. The variable as cargo sets it for tests does not reach the program.
+/// Weights that overflow make attention NaN, which range checks report before the update's own check
+/// does. The value that cargo sets for tests does not switch them on in the program.
 #[test]
 fn the_program_checks_ranges_only_where_it_is_asked_to() {
     let folder = tempdir().expect("a temporary folder is made");
@@ -158,7 +158,7 @@ fn replicas_are_averaged_and_not_trained_twice() {
     assert_eq!(first.stdout, again.stdout);
     assert_same_files(&before, &files_below(&all));
 
-    // One that was stopped half-way is resumed.
+    // A replica that was stopped half-way is resumed.
     let stopped = all.join("seed2");
     fs::remove_dir_all(stopped.join("checkpoints/step-4")).expect("a checkpoint goes");
     fs::remove_file(stopped.join("evaluation.json")).expect("an evaluation goes");
@@ -287,7 +287,7 @@ fn compare_takes_a_folder_of_runs() {
     };
     let table = succeed(compare("runs")).stdout;
     assert_says(&table, &["| vrnn | 1, 2 |", "| lru | 1, 2 |", "KL ratio"]);
-    // The same seed once more is no further sample of the model.
+    // A second run with the same seed is not another sample of the model.
     let again = folder.path().join("runs/vrnn/again");
     succeed(tiny(&again, "vrnn", &["seed=1"]));
     let table = succeed(compare("runs")).stdout;
@@ -296,7 +296,7 @@ fn compare_takes_a_folder_of_runs() {
         &["vrnn (1) | 1, 2 |", "vrnn (again) | 1 |", "| lru | 1, 2 |"],
     );
     fs::create_dir(folder.path().join("empty")).expect("a folder is made");
-    assert_says(&refuse(compare("empty")), &["empty", "no run"]);
+    assert_says(&refuse(compare("empty")), &["empty", "not a run"]);
     let other = folder.path().join("runs/other");
     succeed(tiny(&other, "lru", &["task.name=parity-recall"]));
     assert_says(
@@ -322,7 +322,7 @@ fn weights_of_another_memory_name_both() {
     }
 }
 
-/// The trained models that come with the project show something, and are as good as their cards say.
+/// The pretrained models can generate, and are as good as their cards say.
 #[test]
 fn shipped_models_generate_what_they_remember() {
     let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../pretrained");

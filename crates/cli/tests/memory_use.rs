@@ -1,5 +1,5 @@
-//! How much memory an experiment is said to take: what takes too much is refused, and what is said is near what is
-//! taken.
+//! Estimates of the memory that an experiment needs: experiments that need too much are refused, and estimates are
+//! close to the memory actually used.
 
 mod common;
 
@@ -14,7 +14,7 @@ fn estimated(preset: &str, settings: &[&str]) -> serde_json::Value {
     succeed(with_tiny(command, preset, settings, &[])).json()["memory"].clone()
 }
 
-/// What is too large is refused in one line that names the largest key, before anything is made of it.
+/// A setting that is too large is refused in one line that names the largest key, before anything is allocated.
 #[test]
 fn what_takes_too_much_names_the_key() {
     let folder = tempdir().expect("a temporary folder is made");
@@ -73,7 +73,7 @@ fn what_takes_too_much_names_the_key() {
         assert_says(&message, &["of memory, but", "GB", key, "--ram none"]);
         assert!(!out.exists(), "{preset}");
     }
-    // Many steps and pictures of them are not drawn either.
+    // Nor are very many steps, or pictures of them, drawn.
     let picture = folder.path().join("show.png");
     let mut show = mnemora(["show", "perfect-recall-small", "--out"]);
     show.arg(&picture);
@@ -89,7 +89,7 @@ fn what_takes_too_much_names_the_key() {
     assert!(!picture.exists());
 }
 
-/// Sizes whose products fit into no machine word are added up all the same.
+/// Sizes whose products overflow a machine word are still added up.
 #[test]
 fn absurd_sizes_do_not_overflow() {
     let settings = [
@@ -191,7 +191,7 @@ fn a_dry_run_says_what_would_be_taken() {
     assert_eq!(bytes("total"), always + largest + others / 2);
 }
 
-/// A training as short as it can be.
+/// A training that is as short as possible.
 #[cfg(target_os = "linux")]
 const SHORT: [&str; 5] = [
     "training.log_every=1",
@@ -201,7 +201,7 @@ const SHORT: [&str; 5] = [
     "evaluation.pictures=1",
 ];
 
-/// Largest resident memory of a training to its end.
+/// Peak resident memory of a complete training.
 #[cfg(target_os = "linux")]
 fn measured(preset: &str, settings: &[&str]) -> u64 {
     use std::{
@@ -234,8 +234,8 @@ fn measured(preset: &str, settings: &[&str]) -> u64 {
     }
 }
 
-/// For a preset of each family, what is estimated is within a factor of two of what is taken beyond what the program
-/// takes for a model that is next to nothing.
+/// For a preset of each family, the estimate is within a factor of two of the memory used beyond what the program
+/// needs for a tiny model.
 #[cfg(target_os = "linux")]
 #[test]
 fn estimates_are_near_what_is_taken() {
@@ -311,7 +311,7 @@ fn estimates_are_near_what_is_taken() {
         ("jsb-chorales", &[two], TINY_SRNN),
         ("speech-small", &[two], TINY_SRNN),
         ("video-small", &[two], TINY_SVG),
-        // Strings have all lengths; among so many some are about the longest.
+        // Strings have all lengths; among this many, some are about the longest.
         ("copy", &["training.steps=12"], TINY_COPY),
         ("nth-farthest-small", &[two], TINY_ANSWERS),
         (
@@ -332,7 +332,7 @@ fn estimates_are_near_what_is_taken() {
         let said = estimated(preset, &settings);
         let base = measured(preset, tiny);
         let peak = measured(preset, &settings);
-        // What the tiny model's data take is part of both.
+        // The memory of the tiny model's data is part of both.
         let data = said["data"].as_u64().expect("bytes");
         let said = said["total"].as_u64().expect("bytes") - data;
         let taken = peak.saturating_sub(base);

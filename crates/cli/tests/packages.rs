@@ -1,5 +1,5 @@
-//! What `cargo package` would pack is whole: no file is compiled in that lies outside its crate, and
-//! each crate says what a registry wants to know. `checks/package.sh` compiles the packed crates.
+//! The packages of `cargo package` would be complete: no crate compiles in a file from outside its folder, and
+//! each crate has the metadata that a registry needs. `checks/package.sh` compiles the packed crates.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ fn crates() -> Vec<PathBuf> {
         .map(|path| path.canonicalize().expect("the crate is there"))
         .collect();
     crates.sort();
-    assert_eq!(crates.len(), 7, "{crates:?}");
+    assert_eq!(crates.len(), 9, "{crates:?}");
     crates
 }
 
@@ -31,12 +31,17 @@ fn rust_files(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// The first string literal after each `include!`, `include_str!` and `include_bytes!`; of one put
-/// together by `concat!` this is the folder, or all that is fixed of it.
-fn inclusions(text: &str) -> Vec<&str> {
+/// The first string literal after each `include!`, `include_str!` and `include_bytes!`, and whether it is relative to
+/// the crate's folder instead of the file's. For a path made by `concat!` this is the folder, or the fixed part of it.
+fn inclusions(text: &str) -> Vec<(&str, bool)> {
+    const FROM_CRATE: &str = "concat!(env!(\"CARGO_MANIFEST_DIR\"),";
     let calls = ["include!(", "include_str!(", "include_bytes!("];
     let after = calls.iter().flat_map(|call| text.split(call).skip(1));
-    after.filter_map(|rest| rest.split('"').nth(1)).collect()
+    let named = after.filter_map(|rest| match rest.trim_start().strip_prefix(FROM_CRATE) {
+        Some(rest) => Some((rest.split('"').nth(1)?.trim_start_matches('/'), true)),
+        None => Some((rest.split('"').nth(1)?, false)),
+    });
+    named.collect()
 }
 
 #[test]
@@ -51,15 +56,18 @@ fn nothing_is_compiled_in_from_outside_its_crate() {
         }
         for file in files {
             let text = fs::read_to_string(&file).expect("sources are text");
-            for name in inclusions(&text) {
-                let included = file.parent().expect("a file lies in a folder").join(name);
-                // A name that `concat!` completes ends with its folder's slash.
+            for (name, from_crate) in inclusions(&text) {
+                let included = match from_crate {
+                    true => folder.join(name),
+                    false => file.parent().expect("a file lies in a folder").join(name),
+                };
+                // A name that `concat!` completes ends with the slash of its folder.
                 let included = included.canonicalize();
                 let included = included
                     .unwrap_or_else(|error| panic!("{} includes {name}: {error}", file.display()));
                 assert!(
                     included.starts_with(&folder),
-                    "{} includes {name}, which is not in its crate: a package would lack it",
+                    "{} includes {name}, which is not in its crate, so a package would lack it",
                     file.display()
                 );
                 seen += 1;

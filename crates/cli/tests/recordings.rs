@@ -1,5 +1,5 @@
 //! Recorded sequences from training to online filtering: music that comes with the program, a user's
-//! own numbers, and what is wrong with them.
+//! own numbers, and errors in them.
 
 mod common;
 
@@ -16,7 +16,7 @@ use std::{
 };
 use tempfile::tempdir;
 
-/// Settings under which a training on music takes a second.
+/// Settings with which a training on music takes a second.
 const TINY: [&str; 16] = [
     "training.steps=6",
     "training.log_every=1",
@@ -101,7 +101,7 @@ fn every_strategy_trains_and_is_scored_on_whole_songs() {
         let score = &found["recordings"];
         assert_eq!(score["part"], "test", "{settings:?}");
         let per_step = score["free_energy"].as_f64().unwrap();
-        // 88 fair coins at the most, and that only before learning.
+        // At most the cost of 88 fair coins, and that only before learning.
         assert!((1.0..75.0).contains(&per_step), "{settings:?} {per_step}");
         let total = -found["bound"].as_f64().unwrap() * found["sequences"].as_f64().unwrap();
         let steps = score["steps"].as_f64().unwrap();
@@ -130,7 +130,7 @@ fn a_run_with_an_inference_network_resumes_bit_for_bit() {
     ));
     succeed(resume(&parts, &["training.steps=6"]));
     assert_same_training(&whole, &parts);
-    // Another strategy is another model.
+    // A model with another strategy is another model.
     let text = fs::read_to_string(parts.join("experiment.toml")).unwrap();
     let text = text.replace("strategy = \"iterative\"", "strategy = \"direct\"");
     fs::write(parts.join("experiment.toml"), text).unwrap();
@@ -179,7 +179,7 @@ fn particles_give_bounds_in_order() {
     assert!((1.0..=30.0).contains(&of("effective_particles")), "{score}");
 }
 
-/// The same bounds, under the same names, of temporal VAEs on tasks of frames.
+/// Temporal VAEs on tasks of frames have the same bounds, with the same names.
 #[test]
 fn particles_give_bounds_of_frames() {
     let folder = tempdir().unwrap();
@@ -212,7 +212,7 @@ fn particles_give_bounds_of_frames() {
             &table,
             &["importance-weighted", "particle filter", "free energy"],
         );
-        // Nothing else changes, and nothing is said of what was not asked for.
+        // Nothing else changes, and bounds that were not requested are not reported.
         let plain = eval(&["--json"]).json();
         assert_eq!(plain["bound"], score["bound"]);
         assert!(plain.get("particles").is_none(), "{plain}");
@@ -240,7 +240,7 @@ fn the_online_filter_answers_bad_lines_and_goes_on() {
         assert_eq!(line["prediction"].as_array().unwrap().len(), 88);
         assert!(line["surprise"].as_f64().is_some());
     }
-    // Lines that are no observation change nothing of what comes after.
+    // Lines that are not observations have no effect on later ones.
     let bad = [
         "garbage",
         "{\"x\": [1, 2], \"y\": 3}",
@@ -264,7 +264,7 @@ fn the_online_filter_answers_bad_lines_and_goes_on() {
     assert!(ended.stderr.contains("6 refused"), "{}", ended.stderr);
 }
 
-/// Records with an error, and those without.
+/// Records with an error, and records without.
 fn parted(ended: &Ended) -> (Vec<Value>, Vec<Value>) {
     let answers = lines(ended).into_iter();
     answers.partition(|line| line["error"].is_string())
@@ -328,7 +328,7 @@ fn a_saved_state_goes_on_where_it_was() {
         }
         let state_name = format!("{name}-4.state");
         let state = folder.path().join(&state_name);
-        // Whatever byte is damaged, nothing is made of it.
+        // A state with any damaged byte is refused.
         let whole = fs::read(&state).unwrap();
         let damaged = folder.path().join("damaged.state");
         for place in (0..whole.len()).step_by(whole.len() / 20) {
@@ -348,7 +348,7 @@ fn a_saved_state_goes_on_where_it_was() {
     }
 }
 
-/// An array `[steps, width]` of numbers as NumPy writes it.
+/// An array `[steps, width]` of numbers, as written by NumPy.
 fn npy(values: &[f32], width: usize) -> Vec<u8> {
     let bytes: Vec<u8> = values
         .iter()
@@ -357,7 +357,7 @@ fn npy(values: &[f32], width: usize) -> Vec<u8> {
     npy_of(&bytes, "<f4", width)
 }
 
-/// The same of numbers of a type of so many bytes.
+/// The same for numbers of another type.
 fn npy_of(values: &[u8], descr: &str, width: usize) -> Vec<u8> {
     let size: usize = descr[2..].parse().unwrap();
     let steps = values.len() / size / width;
@@ -394,18 +394,18 @@ fn arrays_are_filtered_as_lines_are() {
     let refused = filter(&out, &[], &npy(&values, 44));
     assert_eq!(refused.status, Some(2));
     assert_says(&refused.stderr, &["[10, 44]", "[steps, 88]"]);
-    // Bytes of notes are no intensities.
+    // Bytes of notes are not intensities.
     let as_bytes: Vec<u8> = values.iter().map(|value| *value as u8).collect();
     let of_bytes = filter(&out, &[], &npy_of(&as_bytes, "|u1", 88));
     assert_eq!(of_lines.stdout, of_bytes.stdout);
-    // What comes after an array is not dropped without a word.
+    // Data after the end of an array are not silently dropped.
     let two = [npy(&values, 88), npy(&values, 88)].concat();
     let refused = filter(&out, &[], &two);
     assert_eq!(refused.status, Some(2));
     assert_says(&refused.stderr, &["after the end"]);
 }
 
-/// An observation that cannot be used is a step all the same: time goes on, by the model's own prediction.
+/// An invalid observation is still a step: the filter advances with the model's own prediction.
 #[test]
 fn a_refused_observation_advances_time() {
     let folder = tempdir().unwrap();
@@ -445,15 +445,15 @@ fn a_refused_observation_advances_time() {
             assert_eq!(answers[2]["t"], 3, "{bad}");
             assert_eq!(refused["prediction"].as_array().unwrap().len(), 88);
             assert!(refused["surprise"].is_null(), "{bad}");
-            // Whatever was wrong, the same step was made.
+            // Whatever was wrong, the step is the same.
             let made = (refused["mean"].clone(), answers[2].clone());
             assert_eq!(after.get_or_insert_with(|| made.clone()), &made, "{bad}");
         }
-        // It is another step than none.
+        // It differs from taking no step.
         let two = [chord(0), chord(2)].concat();
         let two = lines(&filter(&out, &[], two.as_bytes()));
         assert_ne!(two[1]["mean"], after.unwrap().1["mean"], "{name}");
-        // Pictures leave a gap, and a saved state has the step.
+        // Pictures show a gap, and a saved state includes the step.
         let png = folder.path().join("gap.png");
         let state = folder.path().join(format!("{name}.state"));
         let more = [
@@ -469,7 +469,7 @@ fn a_refused_observation_advances_time() {
         let on = filter(&out, &more[2..], chord(3).as_bytes());
         assert_eq!(lines(&on)[0]["t"], 4, "{on:?}");
     }
-    // A condition says what the next step depends on: without one there is no step.
+    // The next step depends on its condition: without one there is no step.
     let out = folder.path().join("map");
     let map = ["task.name=mnist-map", "task.grid=2"];
     succeed(train(&out, &map));
@@ -491,7 +491,7 @@ fn a_refused_observation_advances_time() {
     );
 }
 
-/// A single sequence cannot be divided: that is said before anything is trained.
+/// A single sequence cannot be divided into parts; this is reported before any training.
 #[test]
 fn one_sequence_is_refused_before_training() {
     let folder = tempdir().unwrap();
@@ -523,7 +523,7 @@ fn a_stop_in_the_last_evaluation_loses_nothing() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     std::thread::sleep(std::time::Duration::from_millis(500));
-    // Every shell has `kill`; not every machine has it as a program.
+    // Every shell has `kill`, but not every machine has it as a program.
     let kill = format!("kill -s INT {}", child.id());
     let sent = std::process::Command::new("sh")
         .args(["-c", &kill])
@@ -581,7 +581,7 @@ fn a_users_own_table_is_shown_trained_on_and_filtered() {
     ]);
     succeed(with_tiny(command, experiment, &TINY, &[]));
     assert_png(&png);
-    // The run remembers where its data lie.
+    // The run remembers the location of its data.
     let mut command = mnemora(["eval", "--json"]);
     command.arg(&out);
     assert_eq!(
@@ -590,12 +590,12 @@ fn a_users_own_table_is_shown_trained_on_and_filtered() {
     );
     let beliefs = lines(&filter(&out, &[], b"{\"x\":[0.1,2]}\n"));
     assert_eq!(beliefs[0]["prediction"].as_array().unwrap().len(), 2);
-    // To filter the data are not needed.
+    // Filtering does not need the data.
     let hidden = folder.path().join("hidden.csv");
     fs::rename(&data, &hidden).unwrap();
     assert_eq!(lines(&filter(&out, &[], b"{\"x\":[0.1,2]}\n")), beliefs);
     fs::rename(&hidden, &data).unwrap();
-    // The variable names them as well.
+    // The variable can also name the data.
     let mut command = mnemora(["train", experiment, "--dry-run"]);
     command.env("MNEMORA_DATA", &data);
     succeed(with_tiny(command, experiment, &TINY, &[]));
@@ -603,7 +603,7 @@ fn a_users_own_table_is_shown_trained_on_and_filtered() {
     let other = table(folder.path(), "other.csv", |s, t| format!("{}", s * t));
     let mut command = mnemora(["eval", "--data", &other]);
     command.arg(&out);
-    assert_says(&refuse(command), &["not those the run was made with"]);
+    assert_says(&refuse(command), &["not the ones the run was made with"]);
     // Nor can they be compared.
     let second = folder.path().join("second");
     let mut command = mnemora(["train", experiment, "--data", &other, "--out"]);

@@ -1,5 +1,5 @@
-//! Stopped, killed or damaged, a run that is resumed ends bit for bit as one that was never
-//! touched.
+//! A run that was stopped, killed or damaged and then resumed ends bit for bit like one that was never
+//! interrupted.
 
 mod common;
 
@@ -19,10 +19,10 @@ use std::{
 };
 use tempfile::tempdir;
 
-/// Longer than any of these trainings takes on the slowest machine.
+/// Longer than any of these trainings takes, even on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// A training that goes on while the test looks on; killed when the test lets go of it.
+/// A training that runs in the background; killed when dropped.
 struct Living(Child);
 
 impl Drop for Living {
@@ -51,7 +51,7 @@ impl Living {
         }
     }
 
-    /// SIGKILL. Whether it met the process alive.
+    /// Sends SIGKILL. Returns whether the process was still alive.
     fn kill(mut self) -> bool {
         self.0.kill().expect("a child can be killed");
         self.end().status.is_none()
@@ -59,7 +59,7 @@ impl Living {
 
     /// Sends a signal by name and waits for the end.
     fn signal(mut self, name: &str) -> Ended {
-        // Every shell has `kill`; not every machine has it as a program.
+        // Every shell has `kill`, but not every machine has it as a program.
         let command = format!("kill -s {name} {}", self.0.id());
         let sent = Command::new("sh").args(["-c", &command]).status();
         assert!(sent.expect("there is a shell").success());
@@ -81,15 +81,15 @@ impl Living {
     }
 }
 
-/// When to kill: after so many more rows of metrics than at the last kill, and then so many
+/// When to kill: after this many more rows of metrics than at the last kill, and then this many
 /// milliseconds.
 type Moment = (usize, u64);
 
 /// A training in a new directory with some settings.
 type Training = fn(&Path, &[&str]) -> Command;
 
-/// Trains once without a stop and once with a SIGKILL at each of `moments`, and compares. All
-/// kills at which rows are awaited must meet a process that trains.
+/// Trains once without a stop and once with a SIGKILL at each of `moments`, and compares. Kills
+/// that wait for rows must hit a running training.
 fn killed_at(train: Training, moments: &[Moment], settings: &[&str]) {
     let folder = tempdir().expect("a temporary folder is made");
     let (whole, killed) = (folder.path().join("whole"), folder.path().join("killed"));
@@ -120,7 +120,7 @@ fn killed_at(train: Training, moments: &[Moment], settings: &[&str]) {
     assert_eq!(held_out_bounds(&whole), held_out_bounds(&killed));
 }
 
-/// In the start, in a step, in an evaluation, in a save, twice between two checkpoints.
+/// During the start, a step, an evaluation, a save, and twice between two checkpoints.
 const MOMENTS: [Moment; 9] = [
     (0, 15),
     (3, 0),
@@ -152,7 +152,7 @@ fn vrnn_killed_again_and_again() {
     killed_at(train, &MOMENTS, &settings);
 }
 
-/// Copying draws its batches and saves its moments in a way of its own.
+/// The copy task has its own way to draw batches and save moments.
 #[test]
 fn copy_killed_again_and_again() {
     let settings = ["training.steps=120", "training.checkpoint_every=5"];
@@ -174,8 +174,8 @@ fn inception_killed_again_and_again() {
     killed_at(train, &[(1, 0), (3, 0)], &settings);
 }
 
-/// A folder as a kill leaves it in the first moments of a training must not be a dead end: neither one of an
-/// earlier version, nor one that had not taken its place yet.
+/// A folder left by a kill in the first moments of a training must not be a dead end: neither one of an
+/// earlier version, nor one that was not yet in its final place.
 #[test]
 fn killed_before_it_had_a_configuration() {
     for left in [
@@ -203,7 +203,7 @@ fn killed_before_it_had_a_configuration() {
     }
 }
 
-/// A run prolonged and stopped is compared by its newest checkpoint, not by its old evaluation.
+/// A run that was continued and then stopped is compared by its newest checkpoint, not by its old evaluation.
 #[test]
 fn compare_after_a_stop_in_the_prolongation() {
     let folder = tempdir().expect("a temporary folder is made");
@@ -218,7 +218,7 @@ fn compare_after_a_stop_in_the_prolongation() {
     assert_eq!(succeed(compare).json()["steps"], newest);
 }
 
-/// Rows that were logged stay, whatever is logged from now on.
+/// Logged rows stay, even if other steps are logged from now on.
 #[test]
 fn another_log_every_keeps_old_rows() {
     let folder = tempdir().expect("a temporary folder is made");
@@ -233,11 +233,11 @@ fn another_log_every_keeps_old_rows() {
             row["step"].as_u64().expect("a step")
         })
         .collect();
-    // Step 7 was logged only as the last.
+    // Step 7 was logged only because it was the last.
     assert_eq!(steps, [1, 2, 4, 6, 10, 12]);
 }
 
-/// A write of metrics that the system had done half when the power failed.
+/// A write of metrics that was only half done when the power failed.
 #[test]
 fn half_a_row_of_metrics() {
     let folder = tempdir().expect("a temporary folder is made");
@@ -296,7 +296,7 @@ fn names_in(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Refuses to resume a run, which must stay as it is. Gives the message.
+/// Asserts that resuming a run is refused and leaves it unchanged. Returns the message.
 #[track_caller]
 fn refuse_to_resume(command: Command, run: &Path) -> String {
     let before = files_below(run);
@@ -315,7 +315,7 @@ fn run_made_anew_under_a_living_process() {
     let mut old = Living::start(train(&run, &endless));
     old.wait_until(|| checkpoint_steps(&run).len() >= 2);
     let begun = Instant::now();
-    // It may come in between with a checkpoint.
+    // It may still write a checkpoint in between.
     while run.exists() {
         let _ = fs::remove_dir_all(&run);
         assert!(begun.elapsed() < PATIENCE, "the folder stays");
@@ -403,7 +403,7 @@ fn experiment_that_was_edited() {
         let message = refuse_to_resume(resume(&run, &[]), &run);
         assert_says(&message, &["experiment.toml", "edited", "--set"]);
     }
-    // A remark says nothing else.
+    // A comment changes nothing.
     fs::write(&path, format!("# my first run\n{text}")).expect("a file is written");
     succeed(resume(&run, &["training.steps=13"]));
     succeed(resume(&run, &[]));
@@ -456,7 +456,7 @@ fn resumed_differently() {
         &["plain", "threads was 1"],
     );
 
-    // It is now a run of these kernels and threads.
+    // The run now has these kernels and threads.
     assert_says(
         &refuse_to_resume(differently(&[]), &run),
         &["was plain, is fused"],
@@ -483,7 +483,7 @@ fn forget(path: &Path, keys: &[&str]) {
     fs::write(path, value.to_string()).expect("a file is written");
 }
 
-/// A run as earlier versions wrote it goes on, and is told from others from then on.
+/// A run written by an earlier version can be resumed, and is identified from then on.
 #[test]
 fn run_of_an_earlier_version() {
     let folder = tempdir().expect("a temporary folder is made");
@@ -515,7 +515,7 @@ fn run_of_an_earlier_version() {
     }
     let resumed = succeed(resume(&run, &["training.steps=16"]));
     assert_eq!(resumed.complaints().len(), 1, "{}", resumed.stderr);
-    assert_says(resumed.complaints()[0], &["identity", "step-12"]);
+    assert_says(resumed.complaints()[0], &["identities", "step-12"]);
     assert_same_training(&whole, &run);
     let identity = &read_json(&run.join("origin.json"))["identity"];
     assert_eq!(identity.as_str().expect("a text").len(), 32);
@@ -603,14 +603,14 @@ fn second_process_on_a_run_is_refused() {
         let steps = checkpoint_steps(&run);
         first.wait_until(|| checkpoint_steps(&run) > steps);
     }
-    assert!(first.lives(), "the first goes on undisturbed");
+    assert!(first.lives(), "the first one continues undisturbed");
     assert!(first.kill());
     let steps = checkpoint_steps(&run).pop().expect("a checkpoint") + 2;
     succeed(resume(&run, &[&format!("training.steps={steps}")]));
     assert_eq!(rows_logged(&run) as u64, steps);
 }
 
-/// Rows of both runs must agree though the last step of the shorter one was logged out of turn.
+/// Rows of both runs must agree, although the last step of the shorter one was logged out of turn.
 #[test]
 fn prolonged_run_is_as_one_that_was_longer_from_the_start() {
     let folder = tempdir().expect("a temporary folder is made");
@@ -637,7 +637,7 @@ fn resume_of_a_finished_run_changes_nothing() {
     let trained = succeed(train(&run, &[]));
     let lasting = || {
         let mut files = files_below(&run);
-        // A report says how it was made, an event file when.
+        // A report contains its command, and an event file its time.
         files.retain(|path, _| {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             name != "report.html" && !name.contains("tfevents")
@@ -652,7 +652,7 @@ fn resume_of_a_finished_run_changes_nothing() {
     assert_eq!(resumed.complaints(), Vec::<&str>::new());
 }
 
-/// A rate that spoils what was learned makes an early checkpoint the best one.
+/// A learning rate that destroys what was learned makes an early checkpoint the best one.
 #[test]
 fn newest_checkpoints_and_the_best_are_kept() {
     for keep in [1, 3] {
@@ -682,7 +682,7 @@ fn newest_checkpoints_and_the_best_are_kept() {
     }
 }
 
-/// The checkpoint before a step that failed can be looked at, even if its held-out bound is no
+/// The checkpoint before a failed step can be evaluated, even if its held-out bound is not a
 /// number, and a resumed run fails at the same step.
 #[test]
 fn numbers_that_are_not_finite() {
@@ -727,7 +727,7 @@ fn numbers_that_are_not_finite() {
     assert_eq!(again.complaints(), complaints);
 }
 
-/// A rate that is finite where it is read, but not where it is used.
+/// A rate that is finite when it is read, but not when it is used.
 #[test]
 fn parameters_that_are_not_finite_are_not_saved() {
     let folder = tempdir().expect("a temporary folder is made");

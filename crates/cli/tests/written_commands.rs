@@ -1,5 +1,5 @@
-//! The settings of every command that the README, the results, the pretrained models and the help have are
-//! taken by the program as it is.
+//! The program accepts the settings of every command in the README, the results, the pretrained models and
+//! the help.
 
 use mnemora_lab::load_experiment;
 use std::{
@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Files that hold commands; none where the crate lies by itself.
+/// Files that contain commands; none if the crate is not in its repository.
 fn files() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut files = Vec::new();
@@ -30,9 +30,9 @@ fn files() -> Vec<PathBuf> {
     files
 }
 
-/// The words of each command of `mnemora` in a text, without quotes.
+/// The words of each `mnemora` command in a text, without quotes.
 fn commands(text: &str) -> Vec<Vec<String>> {
-    // In a shell a command goes on in the next line after a backslash.
+    // In a shell, a backslash at the end of a line continues the command on the next line.
     let text = text.replace("\\\n", " ");
     let mut found = Vec::new();
     for line in text.lines() {
@@ -62,7 +62,7 @@ fn settings_of_written_commands_are_read() {
     let mut checked = 0;
     let files = files();
     if files.is_empty() {
-        eprintln!("skipped: there are no results beside the crates");
+        eprintln!("skipped: there are no results next to the crates");
         return;
     }
     for file in files {
@@ -74,7 +74,7 @@ fn settings_of_written_commands_are_read() {
             if command != "train" && command != "show" || name.starts_with('-') {
                 continue;
             }
-            // Variables of a shell's loop stand for several values.
+            // A shell variable in a loop stands for several values.
             let plain = |value: &String| !value.contains('$') && value.contains('=');
             let mut settings: Vec<String> = values(&words, "--set");
             settings.retain(plain);
@@ -85,7 +85,7 @@ fn settings_of_written_commands_are_read() {
             let told = format!("{}: mnemora {}", file.display(), words.join(" "));
             let experiment = match load_experiment(name, &settings) {
                 Ok(experiment) => experiment,
-                // Experiments of a user's own, and placeholders.
+                // A user's own experiment, or a placeholder.
                 Err(_) if name.contains('.') || name.contains(placeholder) => {
                     continue;
                 }

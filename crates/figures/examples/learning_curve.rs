@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let scale = 2;
     std::fs::write(
         &picture,
-        chart::png(&[curve.clone()], &Layout::default(), scale)?,
+        chart::png(std::slice::from_ref(&curve), &Layout::default(), scale)?,
     )?;
     let page = Page {
         title: "A run".into(),

@@ -1,7 +1,8 @@
-//! Line charts, as SVG for the report and as PNG for everything else.
+//! Line charts, as SVG for reports and as PNG for everything else.
 //!
-//! [`svg`] and [`png()`] draw the same figure: one or more [`Chart`]s side by side. The colours are those of Okabe and Ito
-//! (2008), safe for colour-blind eyes, and go by a series' place, so that a model keeps its colour across charts.
+//! [`svg`] and [`png()`] draw the same figure: one or more [`Chart`]s side by side. The colours are those of
+//! Okabe and Ito (2008), which are safe for colour-blind readers. A series' colour depends on its position, so a
+//! model keeps its colour across charts.
 
 mod axis;
 mod draw;
@@ -10,52 +11,52 @@ mod surface;
 
 use crate::FigureError;
 
-/// A line with its name.
+/// A named line.
 #[derive(Debug, Clone, Default)]
 pub struct Series {
-    /// Name in the legend; a series without one is left out of it.
+    /// Name in the legend; a series with an empty name is left out of it.
     pub label: String,
-    /// `(x, y)` in the order of the line. Where a coordinate is not finite, or not positive on a logarithmic axis, the line
-    /// is interrupted.
+    /// `(x, y)` in the order of the line. The line is interrupted where a coordinate is not finite, or not
+    /// positive on a logarithmic axis.
     pub points: Vec<(f64, f64)>,
-    /// `(low, high)` for each point, drawn as a shade behind the line: standard errors, quantiles.
+    /// `(low, high)` for each point, drawn as a shaded band behind the line: standard errors, quantiles.
     pub band: Option<Vec<(f64, f64)>>,
 }
 
-/// A stretch of the x axis to be seen: the recall interval.
+/// A range of the x axis to highlight, such as the recall interval.
 #[derive(Debug, Clone)]
 pub struct Shaded {
-    /// Where it begins, on the x axis.
+    /// Start of the range on the x axis.
     pub from: f64,
-    /// Where it ends, on the x axis.
+    /// End of the range on the x axis.
     pub to: f64,
-    /// What it is, for the legend.
+    /// Its caption in the legend.
     pub caption: String,
 }
 
 /// One line chart.
 #[derive(Debug, Clone, Default)]
 pub struct Chart {
-    /// Above the chart.
+    /// Title above the chart.
     pub title: String,
-    /// What x is, with its unit.
+    /// Label of the x axis, with its unit.
     pub x_label: String,
-    /// What y is, with its unit: 'bound (nats per sequence)'.
+    /// Label of the y axis, with its unit, such as 'bound (nats per sequence)'.
     pub y_label: String,
     /// The lines, in the order of the palette.
     pub series: Vec<Series>,
-    /// A logarithmic x axis.
+    /// Whether the x axis is logarithmic.
     pub x_log: bool,
-    /// A logarithmic y axis.
+    /// Whether the y axis is logarithmic.
     pub y_log: bool,
-    /// `(low, high)` of the y axis; `None` shows every point. Lines are cut off where they leave it. A learning curve
-    /// whose first values lie far off is readable only with a range, see [`settled_range`].
+    /// `(low, high)` of the y axis; `None` shows every point. Lines are clipped to the range. A learning curve
+    /// whose first values are far off is readable only with a range; see [`settled_range`].
     pub y_range: Option<(f64, f64)>,
-    /// A shaded stretch of the x axis.
+    /// A shaded range of the x axis.
     pub shaded: Option<Shaded>,
 }
 
-/// How charts are put together, in CSS pixels.
+/// Layout of the charts of a figure, in CSS pixels.
 #[derive(Debug, Clone, Copy)]
 pub struct Layout {
     /// Charts per row.
@@ -76,14 +77,14 @@ impl Default for Layout {
     }
 }
 
-/// Raster figures are drawn this much larger than their final size and averaged.
+/// Raster figures are drawn this many times larger than their final size and averaged.
 const OVERSAMPLING: u32 = 4;
 /// The largest side of a chart and of a figure, in CSS pixels.
 const LARGEST_CHART_SIDE: u32 = 1 << 12;
 const LARGEST_SIDE: u32 = 1 << 16;
 
 impl Layout {
-    /// Size of a figure of so many charts, in CSS pixels.
+    /// Size of a figure with the given number of charts, in CSS pixels.
     fn size(&self, charts: usize) -> (u32, u32) {
         let columns = self.columns.clamp(1, charts.max(1));
         let rows = charts.div_ceil(columns).max(1);
@@ -96,7 +97,7 @@ impl Layout {
     }
 }
 
-/// Draws charts as an SVG element that can stand in an HTML page.
+/// Draws charts as an SVG element that can be embedded in an HTML page.
 ///
 /// # Errors
 /// [`FigureError::TooLarge`] for a figure with a side beyond 65,536 pixels; [`FigureError::Draw`].
@@ -136,10 +137,10 @@ fn checked_size(charts: &[Chart], layout: &Layout) -> Result<(u32, u32), FigureE
     Ok((width, height))
 }
 
-/// A y range that leaves out the first steep part of learning curves: all values of the last `fraction` of each series'
+/// A y range that leaves out the steep start of learning curves. It covers the last `fraction` of each series'
 /// points, and as much again above and below.
 ///
-/// `None` when there is nothing to be seen in it, or when the whole curves are hardly larger.
+/// `None` if there are no such points, or if the full range is hardly larger.
 pub fn settled_range(series: &[Series], fraction: f64) -> Option<(f64, f64)> {
     let range = |skip: &dyn Fn(usize) -> usize| {
         let values = series.iter().flat_map(|series| {
@@ -187,7 +188,7 @@ mod tests {
         (info.width as usize, info.height as usize, pixels)
     }
 
-    /// Every tag is closed in order, and no `<` or `&` stands bare.
+    /// Checks that every tag is closed in order and that every `<` and `&` is escaped.
     fn assert_well_formed(svg: &str) {
         let mut open = Vec::new();
         let mut rest = svg;

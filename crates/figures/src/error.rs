@@ -1,27 +1,27 @@
-/// Why a picture could not be made or written.
+/// An error in drawing or encoding a picture.
 #[derive(Debug, thiserror::Error)]
 pub enum FigureError {
-    /// The values do not fill the declared shape.
-    #[error("{what}: {found} values do not fill the shape, which holds {expected}")]
+    /// The number of values does not match the declared shape.
+    #[error("{what} holds {expected} values, but {found} were given")]
     Shape {
-        /// What the values are.
+        /// Description of the values.
         what: String,
-        /// Values that the shape holds.
+        /// Number of values that the shape holds.
         expected: usize,
-        /// Values that were given.
+        /// Number of values that were given.
         found: usize,
     },
     /// Frames have one channel (grey) or three (red, green, blue).
-    #[error("frames of {0} channels cannot be shown: 1 (grey) or 3 (red, green, blue) can")]
+    #[error("frames have {0} channels, but only 1 (grey) or 3 (red, green, blue) can be shown")]
     Channels(usize),
-    /// The picture would be too large to hold or to encode.
+    /// The picture is too large to hold in memory or to encode.
     #[error(
-        "a picture of {width} x {height} pixels is too large: show fewer frames, or scale them less"
+        "a picture of {width} x {height} pixels is too large: show fewer frames, or use a smaller scale"
     )]
     TooLarge {
-        /// Pixels.
+        /// Width in pixels.
         width: usize,
-        /// Pixels.
+        /// Height in pixels.
         height: usize,
     },
     /// An encoder or the text renderer failed.

@@ -1,7 +1,7 @@
-//! Text inside HTML and SVG.
+//! Escapes text for HTML and SVG.
 
-/// Text as it must stand in HTML and SVG, between tags and within quoted attributes. Control characters, which neither may
-/// hold, become the replacement character.
+/// Escapes text for HTML and SVG, both between tags and in quoted attributes. Control characters, which are not
+/// allowed there, become the replacement character.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

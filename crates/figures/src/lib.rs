@@ -1,14 +1,14 @@
-//! Charts, pictures and a page for reports: plain numbers in, SVG, PNG and HTML out.
+//! Charts, pictures and an HTML page for reports: plain numbers in, SVG, PNG and HTML out.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! | --- | --- |
 //! | `chart.rs` | line charts, as SVG and as PNG |
-//! | `picture.rs` | frames of sequences, heat maps, bars, texts, maps: each an [`picture::Image`] |
+//! | `picture.rs` | frames of sequences, heat maps, bars, texts, maps; each is drawn as a [`picture::Image`] |
 //! | `page.rs` | one HTML file with numbers, figures and facts about a run |
-//! | `number.rs`, `escape.rs` | numbers as a reader writes them; text inside HTML and SVG |
+//! | `number.rs`, `escape.rs` | number formatting; escaping of text for HTML and SVG |
 //!
-//! The crate writes no files: every drawing is returned as bytes. Text is drawn in a typeface that is compiled
-//! in, so a figure looks the same on every machine.
+//! The crate writes no files: every drawing is returned as bytes. The font is compiled in, so a figure looks the
+//! same on every machine.
 
 pub mod chart;
 mod error;

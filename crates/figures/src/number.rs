@@ -1,8 +1,9 @@
-//! Numbers as a reader writes them.
+//! Number formatting for readers.
 
-/// A number for a reader: so many significant digits, thousands in groups, no needless zeros.
+/// Formats a number for a reader: a given number of significant digits, grouped thousands, no trailing zeros.
 ///
-/// `number(-1234.5678, 5)` is `-1,234.6`; `number(0.000012, 3)` is `1.2e-5`; whole numbers up to 10^9 keep all their digits.
+/// `number(-1234.5678, 5)` is `-1,234.6`; `number(0.000012, 3)` is `1.2e-5`; whole numbers up to 10^9 keep all
+/// their digits.
 pub fn number(value: f64, digits: usize) -> String {
     if !value.is_finite() {
         return value.to_string();

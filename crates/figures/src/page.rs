@@ -1,4 +1,4 @@
-//! The page about a run: one HTML file that needs nothing else, offline, on a screen or on paper.
+//! The report page of a run: one self-contained HTML file that works offline, on a screen or on paper.
 
 use std::fmt::Write;
 
@@ -7,57 +7,57 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::escape;
 
-/// What the page says, in its order.
+/// The contents of the page, in order.
 #[derive(Debug, Clone, Default)]
 pub struct Page {
     /// The run in a few words.
     pub title: String,
-    /// One or two sentences: what was trained on what, and for what; may be empty.
+    /// One or two sentences on what was trained, on which data, and for which purpose; may be empty.
     pub subtitle: String,
-    /// The results, first thing on the page.
+    /// The results, shown first on the page.
     pub numbers: Vec<Number>,
-    /// What the model generated.
+    /// Sequences that the model generated.
     pub pictures: Vec<Figure>,
     /// Learning curves, then KL per time step.
     pub charts: Vec<Figure>,
-    /// Where the memory was read and written over time.
+    /// Pictures of where the memory was read and written over time.
     pub memory: Vec<Figure>,
-    /// Name and value: commit, seed, machine, data, parameters, steps, wall time.
+    /// Names and values: commit, seed, machine, data, parameters, steps, wall time.
     pub facts: Vec<(String, String)>,
-    /// The exact command that made the run.
+    /// The exact command that started the run.
     pub command: String,
-    /// The complete configuration, TOML.
+    /// The complete configuration, as TOML.
     pub configuration: String,
 }
 
 /// One result.
 #[derive(Debug, Clone, Default)]
 pub struct Number {
-    /// 'bound on test sequences'.
+    /// For example 'bound on test sequences'.
     pub name: String,
-    /// As it is to be read: `-92.31 ± 0.04`; see [`crate::number`].
+    /// The value as shown to the reader, such as `-92.31 ± 0.04`; see [`crate::number`].
     pub value: String,
-    /// 'nats per sequence'; may be empty.
+    /// Such as 'nats per sequence'; may be empty.
     pub unit: String,
     /// What the number means, and which direction is better.
     pub meaning: String,
 }
 
-/// A picture or a chart with what is to be seen on it.
+/// A picture or chart with title and caption.
 #[derive(Debug, Clone)]
 pub struct Figure {
-    /// Above it; may be empty.
+    /// Title above it; may be empty.
     pub title: String,
-    /// Below it; may be empty.
+    /// Caption below it; may be empty.
     pub caption: String,
     /// The drawing.
     pub content: Content,
 }
 
-/// How a figure was drawn.
+/// A drawing in one of two formats.
 #[derive(Debug, Clone)]
 pub enum Content {
-    /// An SVG element, put into the page as it is: from [`crate::chart::svg`], never from outside.
+    /// An SVG element, embedded without escaping: it must come from [`crate::chart::svg`], never from outside.
     Svg(String),
     /// A PNG file.
     Png(Vec<u8>),
@@ -93,7 +93,7 @@ pub fn html(page: &Page) -> String {
     }
     if !page.configuration.is_empty() {
         let configuration = format!(
-            "<details>\n<summary>The complete configuration, as resolved</summary>\n\
+            "<details>\n<summary>Complete configuration</summary>\n\
              <pre><code>{}</code></pre>\n</details>\n",
             escape(&page.configuration)
         );
@@ -183,7 +183,7 @@ fn figure(figure: &Figure) -> String {
     format!("<figure>\n{title}<div class=\"card\">{drawing}</div>\n{caption}</figure>\n")
 }
 
-/// Width and height, from where the first chunk of a PNG has them; the page then does not jump while it loads.
+/// Width and height from the first chunk of a PNG. With them the page does not jump while it loads.
 fn png_size(bytes: &[u8]) -> Option<(u32, u32)> {
     let side = |at: usize| Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
     bytes
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(page.matches(&escape(NASTY)).count(), 19);
         assert!(
             page.contains("<svg id=\"a\"></svg>"),
-            "a chart stays a chart"
+            "the SVG must not be escaped"
         );
         assert_eq!(escape("a\0b\u{1b}[1m\n"), "a\u{fffd}b\u{fffd}[1m\n");
     }

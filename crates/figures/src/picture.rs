@@ -1,7 +1,8 @@
 //! Pictures of frame sequences and of weights over time, as PNG.
 //!
-//! [`sheet`] shows labelled rows of frames (truth above what the model generated, the recall interval framed),
-//! [`heat_map`] a matrix of weights, [`bars`] values over time, [`strip`] bare frames, [`text_panel`] texts; each returns an [`Image`] to write or to combine.
+//! [`sheet`] shows labelled rows of frames (the truth above what the model generated, with the recall interval
+//! marked), [`heat_map`] a matrix of weights, [`bars`] values over time, [`strip`] frames without text, and
+//! [`text_panel`] texts. Each returns an [`Image`], to be written or combined with others.
 
 mod bars;
 mod font;
@@ -26,8 +27,8 @@ pub use text_panel::{Labelled, text_panel};
 /// Frames of one sequence, borrowed.
 #[derive(Debug, Clone, Copy)]
 pub struct Sequence<'a> {
-    /// `[time, channels, height, width]`, in `[0, 1]`; values outside are clamped, and a value that is not a number is shown
-    /// in magenta, so that it is seen.
+    /// `[time, channels, height, width]`, in `[0, 1]`. Values outside are clamped. NaN is shown in magenta, so
+    /// that it stands out.
     pub frames: &'a [f32],
     /// Number of frames, `time`.
     pub steps: usize,
@@ -40,7 +41,7 @@ pub struct Sequence<'a> {
 }
 
 impl<'a> Sequence<'a> {
-    /// Checks the shape and splits the sequence into frames, `[channels, height, width]` each.
+    /// Checks the shape and splits the sequence into frames, each `[channels, height, width]`.
     pub(crate) fn checked(&self) -> Result<Vec<&'a [f32]>, FigureError> {
         if self.channels != 1 && self.channels != 3 {
             return Err(FigureError::Channels(self.channels));

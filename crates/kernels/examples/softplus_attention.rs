@@ -1,11 +1,11 @@
-//! Softplus-normalised attention beside softmax, on the same pre-activations.
+//! Compares softplus-normalised attention with softmax, on the same pre-activations.
 //!
 //! `cargo run --release --example softplus_attention`
 //!
-//! Softmax is exponential in a pre-activation everywhere: only differences count, and a slot that
-//! is well ahead takes all the weight and the gradient. Softplus is linear where pre-activations
-//! are positive, so that the weight there is shared out and every slot goes on learning; where all
-//! are well below zero (the last case) it is exponential too, and the two agree. gtmm, section
+//! Softmax is exponential everywhere: only differences of pre-activations count, and a slot that is well ahead
+//! takes all the weight and all the gradient. Softplus is linear where pre-activations are positive, so slots
+//! share the weight and each of them keeps learning. Where all pre-activations are well below zero (the last
+//! case), softplus is exponential too, and the two agree. gtmm, section 3.1, prefers softplus.
 //! 3.1, prefers it to softmax.
 
 use burn::tensor::{Device, Tensor, activation::softmax};
@@ -26,8 +26,8 @@ fn main() {
     }
 }
 
-/// Reads a memory of four slots, which hold the numbers 1 to 4, and prints the weights, what was
-/// read, and how the read changes with each pre-activation.
+/// Reads a memory of four slots that hold the numbers 1 to 4. Prints the weights, the read, and its derivative
+/// with respect to each pre-activation.
 fn compare(
     name: &str,
     preactivations: [f32; 4],

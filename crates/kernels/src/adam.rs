@@ -14,13 +14,13 @@ pub const EPSILON: f64 = 1e-8;
 pub struct Rates {
     /// Factor of the gradient.
     pub scale: f64,
-    /// Learning rate over the bias correction of the first moment.
+    /// Learning rate divided by the bias correction of the first moment.
     pub rate: f64,
     /// Bias correction of the square root of the second moment.
     pub correction: f64,
 }
 
-/// The squared length of a gradient, `[1]`; not on an autodiff device.
+/// The squared norm of a gradient, `[1]`; not on an autodiff device.
 pub fn sum_of_squares(x: Tensor<1>) -> Tensor<1> {
     #[cfg(feature = "flex")]
     if crate::flex::fused(&x.device()) {
@@ -29,8 +29,8 @@ pub fn sum_of_squares(x: Tensor<1>) -> Tensor<1> {
     x.powi_scalar(2).sum()
 }
 
-/// Updates a parameter and its moments by a gradient; all of one length, not on an autodiff
-/// device. Returns value, first and second moment.
+/// Updates a parameter and its moments from a gradient; all have one length and are not on an autodiff device.
+/// Returns the value, the first and the second moment.
 ///
 /// `m' = b1 m + (1 - b1) s g`, `v' = b2 v + (1 - b2) (s g)^2`,
 /// `value' = value - rate m' / (correction sqrt(v') + eps)`
@@ -44,7 +44,7 @@ pub fn step(
     #[cfg(feature = "flex")]
     if crate::flex::fused(&value.device()) {
         let scalars = [rates.scale, rates.rate, rates.correction].map(|s| s as f32);
-        return crate::flex::adam(value, gradient, first, second, scalars);
+        return crate::flex::adam(value, gradient, first, second, scalars).into();
     }
     plain(value, gradient, first, second, rates)
 }
@@ -80,7 +80,7 @@ mod tests {
         correction: 1.7,
     };
 
-    /// Value, gradient and moments, the second of which is not negative.
+    /// Value, gradient and moments. The second moment is not negative.
     fn state(count: usize) -> Vec<Vec<f32>> {
         let mut state: Vec<_> = (0..4).map(|seed| numbers(count, seed)).collect();
         state[3].iter_mut().for_each(|v| *v = v.abs());
@@ -98,8 +98,9 @@ mod tests {
             .collect();
         let [value, gradient, first, second]: [_; 4] = tensors.clone().try_into().unwrap();
         let scalars = [RATES.scale, RATES.rate, RATES.correction].map(|s| s as f32);
-        let found = crate::flex::adam(value, gradient, first, second, scalars);
-        // The arguments are held here, so that they may not change.
+        let found: [Tensor<1>; 3] =
+            crate::flex::adam(value, gradient, first, second, scalars).into();
+        // This test still holds the arguments, so they must not change.
         for (tensor, expected) in tensors.into_iter().zip(state) {
             assert_eq!(format!("{:?}", values(tensor)), format!("{expected:?}"));
         }

@@ -6,21 +6,20 @@ use burn::tensor::Tensor;
 /// Added to every `softplus` so that a row of weights can always be normalised.
 pub const ATTENTION_FLOOR: f64 = 1e-6;
 
-/// Attention weights that are linear in a softplus: `w[i] = k[i] / sum_j k[j]` with
-/// `k = softplus(a) + 1e-6`.
+/// Attention weights that are linear in a softplus: `w[i] = k[i] / sum_j k[j]` with `k = softplus(a) + 1e-6`.
 ///
 /// # Shapes
 /// - `preactivations`: `[batch, heads, slots]`
 /// - returns weights of the same shape; each row sums to one
 ///
-/// Gemici et al. 2017 (gtmm), section 3.1, which prefers it to softmax.
+/// Gemici et al. 2017 (gtmm), section 3.1, which prefers these weights to a softmax.
 pub fn softplus_attention(preactivations: Tensor<3>) -> Tensor<3> {
     let k = softplus(preactivations).add_scalar(ATTENTION_FLOOR);
     let total = k.clone().sum_dim(2);
     k / total
 }
 
-/// Weighted reads, one a head: `phi[b, r] = sum_i w[b, r, i] memory[b, i]`.
+/// Weighted reads, one per head: `phi[b, r] = sum_i w[b, r, i] memory[b, i]`.
 ///
 /// # Shapes
 /// - `weights`: `[batch, heads, slots]`

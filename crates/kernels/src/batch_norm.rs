@@ -2,7 +2,7 @@
 
 use burn::tensor::{Tensor, activation, module::batch_norm_train};
 
-/// What [`batch_norm_relu`] and [`batch_norm_leaky_relu`] give.
+/// The result of [`batch_norm_relu`] and [`batch_norm_leaky_relu`].
 #[derive(Clone, Debug)]
 pub struct Normalised {
     /// `[images, channels, height, width]`
@@ -13,8 +13,8 @@ pub struct Normalised {
     pub variance: Tensor<1>,
 }
 
-/// `relu(gamma (x - mean) / sqrt(variance + epsilon) + beta)` with each channel's mean and variance
-/// over all images and pixels, through which gradients flow.
+/// `relu(gamma (x - mean) / sqrt(variance + epsilon) + beta)` with each channel's mean and variance over all
+/// images and pixels. Gradients flow through mean and variance.
 ///
 /// # Shapes
 /// - `x`: `[images, channels, height, width]`
@@ -30,7 +30,7 @@ pub fn batch_norm_relu(
     batch_norm_leaky_relu(x, gamma, beta, epsilon, 0.0)
 }
 
-/// The same with a slope of the ReLU below zero; 1: batch norm alone.
+/// Batch norm with a leaky ReLU, where `slope` is its slope below zero. With slope 1 it is batch norm alone.
 pub fn batch_norm_leaky_relu(
     x: Tensor<4>,
     gamma: Tensor<1>,
@@ -41,8 +41,7 @@ pub fn batch_norm_leaky_relu(
     #[cfg(feature = "flex")]
     if crate::flex::fused(&x.device()) {
         let channels = x.dims()[1];
-        let numbers = [epsilon, slope].map(|number| number as f32);
-        let (output, moments) = crate::flex::batch_norm(x, gamma, beta, numbers);
+        let (output, moments) = fused(x, gamma, beta, [epsilon, slope]);
         return Normalised {
             output,
             mean: moments.clone().narrow(0, 0, channels),
@@ -50,6 +49,21 @@ pub fn batch_norm_leaky_relu(
         };
     }
     plain(x, gamma, beta, epsilon, slope)
+}
+
+/// The output, and means and variances of the channels, `[2 * channels]`; `numbers` are epsilon and slope.
+#[cfg(feature = "flex")]
+fn fused(
+    x: Tensor<4>,
+    gamma: Tensor<1>,
+    beta: Tensor<1>,
+    numbers: [f64; 2],
+) -> (Tensor<4>, Tensor<1>) {
+    let device = x.device();
+    let found = crate::flex::Found::default();
+    let numbers = numbers.map(|number| number as f32);
+    let output = crate::flex::batch_norm(x, gamma, beta, numbers, found.clone());
+    (output, Tensor::from_floats(found.moments(), &device))
 }
 
 /// ReLU with a slope below zero.
@@ -110,8 +124,7 @@ mod tests {
     fn kernel(shape: Shape, slope: f64) -> impl Fn(Vec<Tensor<1>>, Way) -> Tensor<4> {
         move |inputs, way| {
             let (x, gamma, beta) = arguments(inputs, shape, way);
-            let numbers = [EPSILON, slope].map(|number| number as f32);
-            crate::flex::batch_norm(x, gamma, beta, numbers).0
+            fused(x, gamma, beta, [EPSILON, slope]).0
         }
     }
 
@@ -201,11 +214,11 @@ mod tests {
             let [x, gamma, beta]: [Vec<f32>; 3] = inputs(shape).try_into().unwrap();
             let device = Device::default();
             let vector = |values: &[f32]| Tensor::<1>::from_floats(values, &device);
-            let (_, found) = crate::flex::batch_norm(
+            let (_, found) = fused(
                 vector(&x).reshape(shape),
                 vector(&gamma),
                 vector(&beta),
-                [EPSILON as f32, 0.0],
+                [EPSILON, 0.0],
             );
             let found: Vec<Vec<f32>> = values(found).chunks(shape[1]).map(Vec::from).collect();
             let expected = moments(&wide(&[x])[0], shape);

@@ -4,7 +4,7 @@ use burn::tensor::{Tensor, activation};
 
 /// `log p(x | logit l) = x l - softplus(l)`, summed over the last axis, in nats.
 ///
-/// `x` may lie anywhere in `[0, 1]` (soft targets).
+/// `x` may be any number in `[0, 1]` (soft targets).
 ///
 /// # Shapes
 /// `x`, `logits`: `[rows, size]`; returns `[rows]`. No gradient flows to `x`, which is data.

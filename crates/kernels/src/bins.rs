@@ -1,12 +1,12 @@
-//! Numbers that were measured in bins, under Gaussians.
+//! Log probability of binned (quantised) numbers under Gaussians.
 
 use crate::gaussian::HALF_LOG_TWO_PI;
 use burn::tensor::Tensor;
 
-/// Width in standard deviations up to which the expansion is good to 1e-7.
+/// Largest bin width, in standard deviations, for which the expansion is accurate to 1e-7.
 pub(crate) const NARROW: f64 = 0.05;
 
-/// Of the complementary error function, highest power first (Press et al., Numerical Recipes, 6.2).
+/// Coefficients of the complementary error function, highest power first (Press et al., Numerical Recipes, 6.2).
 pub(crate) const FIT: [f64; 10] = [
     0.170_872_77,
     -0.822_152_23,
@@ -20,11 +20,11 @@ pub(crate) const FIT: [f64; 10] = [
     -1.265_512_23,
 ];
 
-/// `log P(x - bin / 2 < X < x + bin / 2)` for `X ~ N(mean, exp(log_std)^2)`, summed over the last axis, in
-/// nats: what a number that was measured in bins of a width tells.
+/// `log P(x - bin / 2 < X < x + bin / 2)` for `X ~ N(mean, exp(log_std)^2)`, summed over the last axis, in nats:
+/// the log probability of a number measured with resolution `bin`.
 ///
-/// Where the bin is narrow beside the standard deviation, the density times the width with the next
-/// term of its expansion; elsewhere the difference of the tails, in logarithms.
+/// If the bin is narrow compared to the standard deviation, this is the density times the width with the next
+/// term of its expansion. Otherwise it is the difference of the two tails, computed in logarithms.
 ///
 /// # Shapes
 /// `x`, `mean`, `log_std`: `[rows, size]`; returns `[rows]`. No gradient flows to `x`, which is data.
@@ -44,17 +44,17 @@ fn plain(x: Tensor<2>, mean: Tensor<2>, log_std: Tensor<2>, bin: f64) -> Tensor<
 
     let squares = z.clone().square();
     let bend = (squares.clone() - 1.0) * width.clone().square() / 24.0;
-    // Where it is not used, far out, the term may be anything.
+    // Far out in the tails this term is not used and may be arbitrary.
     let bend = bend.clamp(-0.5, 0.5).log1p();
     let density = squares * -0.5 - log_std + bend + (bin.ln() - HALF_LOG_TWO_PI);
 
-    // The bin lies at `z` of the upper half; its lower edge may reach into the other.
+    // By symmetry the bin is centred at `z >= 0`; its lower edge may be negative.
     let half = width.mask_fill(narrow.clone(), NARROW) * 0.5;
     let (low, high) = (z.clone() - half.clone(), z + half);
     let inside = low.clone().lower_elem(0.0);
     let high_tail = log_upper_tail(high);
     let low_tail = log_upper_tail(low.clone().clamp_min(0.0));
-    // Far out rounding may leave nothing between the edges.
+    // Far out, rounding may make both edges equal.
     let between = (high_tail.clone() - low_tail.clone()).clamp_max(-1e-6);
     let beyond = low_tail + between.exp().neg().log1p();
     let across = (high_tail.exp() + log_upper_tail(low.neg().clamp_min(0.0)).exp())
@@ -66,8 +66,8 @@ fn plain(x: Tensor<2>, mean: Tensor<2>, log_std: Tensor<2>, bin: f64) -> Tensor<
     terms.sum_dim(1).squeeze_dim(1)
 }
 
-/// `log P(X > u)` of a standard normal number for `u >= 0`, to a relative 1e-7 of the probability: the
-/// rational Chebyshev [fit](FIT) of the complementary error function.
+/// `log P(X > u)` of a standard normal variable for `u >= 0`, accurate to a relative 1e-7 of the probability:
+/// the rational Chebyshev [fit](FIT) of the complementary error function.
 fn log_upper_tail(u: Tensor<2>) -> Tensor<2> {
     let t = (u.clone() * (0.5 * std::f64::consts::FRAC_1_SQRT_2) + 1.0).recip();
     let fit = FIT[1..]
@@ -83,8 +83,8 @@ mod tests {
     use super::*;
     use burn::tensor::Device;
 
-    /// Logarithm of the upper tail of a standard normal number by a continued fraction, or near zero by a
-    /// series.
+    /// Logarithm of the upper tail of a standard normal variable, by a continued fraction, or by a series near
+    /// zero.
     fn log_tail(u: f64) -> f64 {
         let log_density = -0.5 * u * u - HALF_LOG_TWO_PI;
         if u.abs() < 3.0 {
@@ -134,7 +134,7 @@ mod tests {
         }
     }
 
-    /// Numbers of the supplement to the paper: bins at the mean and three deviations off.
+    /// Numbers from the supplement to the paper: bins at the mean and three standard deviations away.
     #[test]
     fn bins_have_known_probabilities() {
         const BIN: f64 = 0.001_819_074_2;
@@ -187,7 +187,7 @@ mod kernel {
 
     type Shape = [usize; 2];
 
-    /// Means and log standard deviations, these between `low` and `high`.
+    /// Means, and log standard deviations between `low` and `high`.
     fn inputs([rows, size]: Shape, low: f32, high: f32) -> Vec<Vec<f32>> {
         let between = |x: f32| low + (high - low) * 0.5 * (x + 1.0);
         let log_stds = numbers(rows * size, 2).into_iter().map(between).collect();
@@ -223,7 +223,7 @@ mod kernel {
             [31, 101],
             [130, 200],
         ] {
-            // Narrow ones, both kinds, wide ones: there the composition loses digits of its gradients.
+            // Narrow bins, a mixture, and wide bins. For wide ones the composition's gradients lose digits.
             for (bin, low, high, tolerance) in [
                 (0.001_819_074_2, -3.0, 2.0, 2e-5),
                 (0.01, -2.5, -0.5, 5e-3),
@@ -238,7 +238,7 @@ mod kernel {
 
     #[test]
     fn the_kernel_agrees_with_the_definition() {
-        // At the bounds of a decoder, too: bins of a quarter of a deviation, numbers 300 of them off.
+        // Also at the bounds of a decoder: bins of a quarter of a standard deviation, numbers 300 of them away.
         for shape in [[1, 1], [7, 1], [1, 17], [3, 16], [5, 37]] {
             for (bin, low, high) in [
                 (0.001_819_074_2, -3.0, 2.0),

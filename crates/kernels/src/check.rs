@@ -1,5 +1,5 @@
-//! What the tests of kernels share: values without a pattern, a kernel's gradients by Burn, and those
-//! of a definition in `f64` by differences.
+//! Code shared by the tests of kernels: values without a pattern, a kernel's gradients computed by Burn, and
+//! gradients of a definition in `f64` by finite differences.
 
 use burn::tensor::{Device, Tensor, TensorData};
 
@@ -25,20 +25,20 @@ pub(crate) fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     tensor.into_data().try_into_vec().unwrap()
 }
 
-/// How arguments lie in memory and how the gradient arrives.
+/// The memory layout of arguments, and how the gradient arrives.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Way {
-    /// In order.
+    /// Contiguous.
     Straight,
-    /// Arguments as transposed pieces of something larger, the gradient transposed.
+    /// Arguments are transposed pieces of a larger tensor, and the gradient is transposed.
     Turned,
-    /// The gradient is also that of another tensor.
+    /// The gradient is also used by another tensor.
     Shared,
 }
 
 const WAYS: [Way; 3] = [Way::Straight, Way::Turned, Way::Shared];
 
-/// An argument of a kernel in the way asked for.
+/// An argument of a kernel in the layout `way`.
 pub(crate) fn arranged<const D: usize>(flat: Tensor<1>, shape: [usize; D], way: Way) -> Tensor<D> {
     let whole = flat.reshape(shape);
     if way != Way::Turned {
@@ -55,10 +55,10 @@ pub(crate) fn arranged<const D: usize>(flat: Tensor<1>, shape: [usize; D], way: 
         .swap_dims(0, last)
 }
 
-/// Weights of an output's elements in the sum that is differentiated.
+/// Seed of the weights that reduce an output to the differentiated sum.
 const PROBE: u32 = 99;
 
-/// Output of `f`, then the gradient of its weighted sum for each input that is not `fixed`.
+/// The output of `f`, then the gradient of its weighted sum for each input that is not `fixed`.
 pub(crate) fn gradients<const D: usize>(
     inputs: &[Vec<f32>],
     fixed: &[usize],
@@ -91,18 +91,22 @@ pub(crate) fn gradients<const D: usize>(
     let tracked = (0..inputs.len()).filter(|index| !fixed.contains(index));
     all.extend(tracked.map(|index| values(of(index))));
     if way == Way::Shared {
-        let shared = values(other.grad(&gradients).expect("the other tensor"));
-        assert_eq!(shared, values(probe), "a gradient that is not ours alone");
+        let shared = values(
+            other
+                .grad(&gradients)
+                .expect("the other tensor must have a gradient"),
+        );
+        assert_eq!(shared, values(probe), "a shared gradient was modified");
     }
     all
 }
 
-/// The same from a definition: gradients by central differences.
+/// Output and gradients of a definition in `f64`, by central differences.
 pub(crate) fn differences(
     inputs: &[Vec<f32>],
     f: impl Fn(&[Vec<f64>]) -> Vec<f64>,
 ) -> Vec<Vec<f64>> {
-    // The norm of an empty row of a memory bends within 1e-3.
+    // The step is small because the norm of an empty memory row curves within 1e-3.
     const STEP: f64 = 1e-6;
     let mut inputs = wide(inputs);
     let output = f(&inputs);
@@ -132,7 +136,8 @@ pub(crate) fn wide(all: &[Vec<f32>]) -> Vec<Vec<f64>> {
     all.iter().map(wide).collect()
 }
 
-/// Results agree up to `tolerance` of the largest, which counts as 1 at least; NaN with NaN alone.
+/// Asserts that results agree up to `tolerance` times the largest one, or times 1 if all are smaller. NaN agrees
+/// only with NaN.
 pub(crate) fn assert_close(
     found: &[Vec<f32>],
     expected: &[Vec<f64>],
@@ -153,8 +158,8 @@ pub(crate) fn assert_close(
     }
 }
 
-/// A kernel agrees with its plain composition in every [`Way`], with each input alone fixed and each
-/// alone tracked.
+/// Asserts that a kernel agrees with its plain composition in every [`Way`], with each input in turn fixed, and
+/// with each in turn the only one tracked.
 pub(crate) fn assert_same<const D: usize>(
     inputs: &[Vec<f32>],
     tolerance: f64,
@@ -184,8 +189,8 @@ pub(crate) fn assert_same<const D: usize>(
 
 pub(crate) const NOT_FINITE: [f32; 3] = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
 
-/// When an input holds one of `bad`, what is not finite in the plain composition is not finite in the
-/// kernel, and what is NaN for a NaN is NaN.
+/// Asserts that if an input holds one of `bad`, every result that is not finite in the plain composition is not
+/// finite in the kernel, and every result that a NaN turns into NaN there is NaN here.
 pub(crate) fn assert_spreads<const D: usize>(
     inputs: &[Vec<f32>],
     bad: &[f32],

@@ -1,8 +1,8 @@
-//! Content-based addressing: where in a memory does a key point?
+//! Content-based addressing: to which memory slots does a key point?
 
 use burn::tensor::{Int, Tensor, TensorData, activation};
 
-/// Added to squared norms, so that a row of zeros has a similarity (of zero) and a gradient.
+/// Added to squared norms, so that a row of zeros has similarity zero and a finite gradient.
 pub const NORM_EPSILON: f64 = 1e-6;
 
 /// `cos[b, h, n] = k . m / (sqrt(|k|^2 + eps) sqrt(|m|^2 + eps))` with `eps = 1e-6`; within
@@ -53,10 +53,10 @@ fn plain_weights(keys: Tensor<3>, strengths: Tensor<2>, memory: Tensor<3>) -> Te
     activation::softmax(similarity * strengths.unsqueeze_dim::<3>(2), 2)
 }
 
-/// A read of the nearest slots only.
+/// The result of reading only the nearest slots.
 #[derive(Clone, Debug)]
 pub struct NearestRead {
-    /// Which slots, `[batch, heads, nearest]`; those of one head all differ.
+    /// Indices of the slots, `[batch, heads, nearest]`; those of one head are distinct.
     pub slots: Tensor<3, Int>,
     /// Their weights, `[batch, heads, nearest]`; each row sums to one.
     pub weights: Tensor<3>,
@@ -64,22 +64,22 @@ pub struct NearestRead {
     pub vectors: Tensor<3>,
 }
 
-/// The slots whose rows have the largest cosine with each key, by exact search; ties go to the
-/// smaller index, slots come in ascending order. No gradient passes through the choice.
+/// The slots whose rows have the largest cosine similarity with each key, by exact search. Ties go to the
+/// smaller index, and slots are in ascending order. No gradient passes through the choice.
 ///
 /// # Shapes
 /// - `keys`: `[batch, heads, width]`
 /// - `memory`: `[batch, slots, width]`
 /// - returns `[batch, heads, min(count, slots)]`
 ///
-/// The search is on the host: on a GPU it waits for the device.
+/// The search runs on the host: a GPU has to wait for it.
 pub fn nearest_slots(keys: Tensor<3>, memory: Tensor<3>, count: usize) -> Tensor<3, Int> {
     let device = memory.device();
     let [batch, heads, _] = keys.dims();
     let slots = memory.dims()[1];
     let count = count.min(slots);
     let (keys, memory) = (keys.detach(), memory.detach());
-    // Products and squared norms of rows; a key's own norm changes no order.
+    // Dot products and squared norms of rows. A key's own norm does not change the order.
     let squares = (memory.clone() * memory.clone()).sum_dim(2);
     let products = memory.matmul(keys.swap_dims(1, 2));
     let scores = products / squares.add_scalar(NORM_EPSILON).sqrt();
@@ -107,16 +107,16 @@ pub fn nearest_slots(keys: Tensor<3>, memory: Tensor<3>, count: usize) -> Tensor
     Tensor::from_data(TensorData::new(found, [batch, heads, count]), &device)
 }
 
-/// Content addressing over the `count` nearest slots alone, and the read.
+/// Content addressing over the `count` nearest slots only, and the read.
 ///
-/// `w[b, h, i] = softmax_i(strength[b, h] * cos(key[b, h], memory[b, slot_i]))`, all other slots
-/// weigh nothing. With as many as there are slots it is [`content_weights`] and a dense read.
-/// Gradients flow to keys, strengths and the rows that were read.
+/// `w[b, h, i] = softmax_i(strength[b, h] * cos(key[b, h], memory[b, slot_i]))`; all other slots have weight
+/// zero. If `count` is the number of slots, this equals [`content_weights`] followed by a dense read. Gradients
+/// flow to keys, strengths and the rows that were read.
 ///
 /// # Shapes
-/// As [`content_weights`].
+/// See [`content_weights`].
 ///
-/// The nearest-neighbour lookup that gtmm, section 6, leaves for later; Rae et al. 2016.
+/// The nearest-neighbour lookup that gtmm, section 6, leaves for future work; Rae et al. 2016.
 pub fn read_nearest(
     keys: Tensor<3>,
     strengths: Tensor<2>,
@@ -143,8 +143,8 @@ pub fn read_nearest(
     }
 }
 
-/// Slot numbers `[batch, heads, count]` for gathering or scattering whole rows:
-/// `[batch, heads * count, width]`.
+/// Indices for gathering or scattering the whole rows of slots: from `[batch, heads, count]` to `[batch, heads *
+/// count, width]`.
 pub fn rows_of(slots: Tensor<3, Int>, width: usize) -> Tensor<3, Int> {
     let [batch, heads, count] = slots.dims();
     slots
@@ -249,7 +249,7 @@ mod tests {
         }
     }
 
-    /// Rows that are not read have no gradient, and the read is the dense one over the rest.
+    /// Rows that are not read have no gradient, and the read equals the dense read of the others.
     #[test]
     fn few_slots_read_and_train_those_alone() {
         let [_, _, _, memory] = read_and_gradients(Some(1));
@@ -276,7 +276,7 @@ mod kernel {
     /// Keys, memory and strengths.
     fn inputs([batch, heads, slots, width]: Shape) -> Vec<Vec<f32>> {
         let mut memory = numbers(batch * slots * width, 5);
-        // The first row of each memory is empty.
+        // The first row of each memory is all zeros.
         if slots > 1 {
             for memory in memory.chunks_mut(slots * width) {
                 memory[..width].fill(0.0);

@@ -31,8 +31,8 @@ pub fn conv2d(
     plain(input, weight, bias, stride, padding, None)
 }
 
-/// A transposed convolution with bias: `x[n, c, i, j]` adds `w[c, o, k, l] x` to
-/// `y[n, o, s i + k - p, s j + l - p]`.
+/// A transposed convolution with bias: each `x[n, c, i, j]` adds `w[c, o, k, l] x` to `y[n, o, s i + k - p, s j
+/// + l - p]`.
 ///
 /// # Shapes
 /// - `input`: `[images, channels, height, width]`
@@ -56,8 +56,8 @@ pub fn transposed_conv2d(
     plain(input, weight, bias, stride, padding, Some(added))
 }
 
-/// Several convolutions of one input that keep its size, their outputs side by side: stride 1, kernels
-/// square and odd, padded by half their size.
+/// Several convolutions of one input that keep its size, with their outputs concatenated along channels. Stride
+/// 1; kernels are square and odd, and the padding is half their size.
 ///
 /// # Shapes
 /// - `input`: `[images, channels, height, width]`
@@ -215,7 +215,7 @@ mod tests {
             }
         }
 
-        /// The size of the output; `None` where there is none.
+        /// The size of the output; `None` if there is no output.
         fn output(&self) -> Option<[usize; 2]> {
             let along = |axis: usize| {
                 let (size, kernel) = (self.size[axis], self.kernel[axis]);
@@ -232,7 +232,7 @@ mod tests {
             Some([along(0)?, along(1)?])
         }
 
-        /// Both kinds by their sums over every pair of pixels that a tap connects.
+        /// Both kinds by definition: sums over every pair of pixels that a tap connects.
         fn definition(&self, inputs: &[Vec<f64>]) -> Vec<f64> {
             let [image, weight, bias] = inputs else {
                 unreachable!("three inputs")
@@ -246,7 +246,7 @@ mod tests {
                 None => ([height, width], [rows, columns]),
                 Some(_) => ([rows, columns], [height, width]),
             };
-            // The pixel of the fine image that a tap of a coarse pixel meets.
+            // The pixel of the fine image that a tap of a coarse pixel reads.
             let meet = |coarse: usize, tap: usize, size: usize| {
                 let place = (self.stride * coarse + tap).checked_sub(self.padding)?;
                 (place < size).then_some(place)
@@ -284,7 +284,7 @@ mod tests {
         }
     }
 
-    /// What there is of a grid over kernels, strides, paddings and both kinds, for each size.
+    /// The valid cases of a grid over kernels, strides, paddings and both kinds, for each size.
     fn cases(sizes: &[[usize; 2]], kernels: &[[usize; 2]]) -> Vec<Case> {
         let mut cases = Vec::new();
         for (index, size) in sizes.iter().enumerate() {
@@ -334,8 +334,8 @@ mod tests {
         }
     }
 
-    /// So many channels that a convolution is a matrix product; of the last case so many images that there are
-    /// several.
+    /// Enough channels for a convolution to be computed as a matrix product; the last case has enough images for
+    /// several products.
     #[test]
     fn many_channels_agree_with_the_plain_composition() {
         let several = Case {
@@ -348,7 +348,7 @@ mod tests {
             padding: 1,
             transposed: None,
         };
-        // One coarse pixel, with the whole fine image under it.
+        // One coarse pixel whose kernel covers the whole fine image.
         let whole = [None, Some(0)].map(|transposed| Case {
             size: match transposed {
                 None => [4, 3],
@@ -361,7 +361,7 @@ mod tests {
             transposed,
             ..several
         });
-        // A tap that reads nothing but what is beyond the image, on either side.
+        // A tap that reads only padding, on either side.
         let beyond = [(None, [8, 2]), (Some(0), [4, 1])].map(|(transposed, size)| Case {
             images: 3,
             size,
@@ -391,13 +391,13 @@ mod tests {
         }
     }
 
-    /// So many channels that 4x4 kernels of stride 2 take fewer multiplications, for images of all margins; of some cases so
-    /// many images that there are several blocks.
+    /// Enough channels for 4x4 kernels of stride 2 to take fewer multiplications, for all kinds of image
+    /// margins; some cases have enough images for several blocks.
     #[test]
     fn doubling_and_halving_agree_with_the_plain_composition() {
         let mut cases = Vec::new();
         for (images, size) in [
-            // Not enough tiles for it.
+            // Too few tiles for this method.
             (1, [8, 8]),
             (22, [8, 12]),
             (40, [5, 9]),
@@ -476,7 +476,7 @@ mod tests {
         }
     }
 
-    /// Image, then weight and bias of each kernel.
+    /// The image, then weight and bias of each kernel.
     fn bank_inputs(shape: [usize; 4], kernels: &[[usize; 2]]) -> Vec<Vec<f32>> {
         let mut inputs = vec![numbers(shape.iter().product(), 1)];
         for (&[outputs, size], seed) in kernels.iter().zip(2..) {
@@ -511,7 +511,7 @@ mod tests {
             ([1, 9, 13, 16], vec![[17, 3]]),
             ([11, 1, 1, 37], vec![[1, 3], [5, 1]]),
             ([1, 1, 1, 1], vec![[1, 7], [2, 1]]),
-            // Large enough to go by Fourier transforms.
+            // Large enough to use Fourier transforms.
             ([17, 19, 16, 15], vec![[8, 1], [8, 3], [11, 5], [8, 7]]),
             ([5, 32, 32, 32], vec![[8, 1], [8, 3], [8, 5], [8, 7]]),
         ] {

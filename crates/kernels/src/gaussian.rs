@@ -96,7 +96,7 @@ mod kernel {
         }
     }
 
-    /// With noise of its own.
+    /// A sample drawn with its own noise.
     fn drawn(
         shape: Shape,
         f: fn(Tensor<2>, Tensor<2>, Tensor<2>) -> Tensor<2>,
@@ -167,7 +167,7 @@ mod kernel {
         }
     }
 
-    /// Infinities are another matter: a standard deviation is 1e-38 at least, not 0.
+    /// Infinities are handled separately: a standard deviation is at least 1e-38, not 0.
     #[test]
     fn what_is_no_number_stays_none() {
         for shape in [[1, 1], [3, 16], [2, 37]] {

@@ -2,7 +2,7 @@
 
 use burn::tensor::{Tensor, activation};
 
-/// Nonlinearity of what a gate lets in.
+/// Nonlinearity of the units that the gate lets in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Units {
     /// `f(u) = u`
@@ -11,10 +11,10 @@ pub enum Units {
     Elu,
 }
 
-/// Where the terms of a mixture lie in `[rows, width]`: their first columns.
+/// First columns of the terms of a mixture in `[rows, width]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Columns {
-    /// What is carried, if it lies there, too.
+    /// First column of the carried term, if it is part of `all`.
     pub(crate) carried: Option<usize>,
     pub(crate) units: usize,
     pub(crate) gate: usize,
@@ -24,7 +24,7 @@ pub(crate) struct Columns {
 ///
 /// # Shapes
 /// `all`: `[rows, 3 * size]`; returns `[rows, size]`.
-pub fn within(all: Tensor<2>) -> Tensor<2> {
+pub fn highway_packed(all: Tensor<2>) -> Tensor<2> {
     let size = all.dims()[1] / 3;
     let columns = Columns {
         carried: Some(0),
@@ -34,14 +34,14 @@ pub fn within(all: Tensor<2>) -> Tensor<2> {
     mix(all.clone(), all.narrow(1, 0, size), columns, Units::Elu)
 }
 
-/// `sig(g) a + (1 - sig(g)) f(u)` for `u` and `g` side by side from column `first` of `all` on.
+/// `sig(g) a + (1 - sig(g)) f(u)`, where `u` and `g` are side by side in `all`, starting at column `first`.
 ///
 /// # Shapes
 /// `all`: `[rows, width]`; `carried`, `a`: `[rows, size]`; returns `[rows, size]`.
 ///
 /// # Panics
-/// If `all` has no `2 * size` columns from `first` on.
-pub fn over(all: Tensor<2>, carried: Tensor<2>, first: usize, units: Units) -> Tensor<2> {
+/// If `all` does not have `2 * size` columns from `first` on.
+pub fn highway_at(all: Tensor<2>, carried: Tensor<2>, first: usize, units: Units) -> Tensor<2> {
     let columns = Columns {
         carried: None,
         units: first,
@@ -53,9 +53,19 @@ pub fn over(all: Tensor<2>, carried: Tensor<2>, first: usize, units: Units) -> T
 fn mix(all: Tensor<2>, carried: Tensor<2>, columns: Columns, units: Units) -> Tensor<2> {
     #[cfg(feature = "flex")]
     if crate::flex::fused(&all.device()) {
-        return crate::flex::highway(all, carried, columns, units);
+        return fused(all, carried, columns, units);
     }
     plain(all, carried, columns, units)
+}
+
+#[cfg(feature = "flex")]
+fn fused(all: Tensor<2>, carried: Tensor<2>, columns: Columns, units: Units) -> Tensor<2> {
+    // If the carried term is part of `all`, its gradient goes there.
+    let carried = match columns.carried {
+        Some(_) => carried.detach(),
+        None => carried,
+    };
+    crate::flex::highway(all, carried, columns, units)
 }
 
 fn plain(all: Tensor<2>, carried: Tensor<2>, columns: Columns, units: Units) -> Tensor<2> {
@@ -78,14 +88,14 @@ mod tests {
 
     const SHAPES: [[usize; 2]; 6] = [[1, 1], [7, 1], [2, 16], [5, 33], [40, 100], [300, 256]];
 
-    /// Three parts and what is carried, apart from them, for each number of it.
+    /// Three parts side by side, and the carried term separately.
     fn inputs([rows, size]: [usize; 2]) -> Vec<Vec<f32>> {
         let all = numbers(rows * 4 * size, 1);
         let all = all.into_iter().map(|x| 4.0 * x).collect();
         vec![all, numbers(rows * size, 2)]
     }
 
-    /// All ways in which terms can lie: the carried ones among four parts, or apart from them.
+    /// All layouts of the terms: the carried term among four parts, or separate.
     fn ways(size: usize) -> [(Columns, Units); 3] {
         let at = |carried: Option<usize>, units, gate| Columns {
             carried: carried.map(|part| part * size),
@@ -114,7 +124,7 @@ mod tests {
                 Some(first) => all.clone().narrow(1, first, size),
                 None => apart.clone(),
             };
-            // So that all inputs have a gradient, whatever is carried.
+            // The added term gives all inputs a gradient, whichever is carried.
             f(all, carried, columns, units) + apart * 0.5
         }
     }
@@ -139,7 +149,7 @@ mod tests {
     fn the_kernel_agrees_with_the_plain_composition() {
         for shape in SHAPES {
             for way in ways(shape[1]) {
-                let kernel = of(shape, way, crate::flex::highway);
+                let kernel = of(shape, way, fused);
                 let name = format!("{shape:?}, {way:?}");
                 assert_same(&inputs(shape), 1e-5, &name, kernel, of(shape, way, plain));
             }
@@ -150,7 +160,7 @@ mod tests {
     fn the_kernel_agrees_with_the_definition() {
         for shape in [[1, 1], [2, 5], [3, 17]] {
             for way in ways(shape[1]) {
-                let kernel = of(shape, way, crate::flex::highway);
+                let kernel = of(shape, way, fused);
                 let found = gradients(&inputs(shape), &[], Way::Straight, kernel);
                 let expected =
                     differences(&inputs(shape), |parts| definition(parts, shape[1], way));
@@ -163,7 +173,7 @@ mod tests {
     fn what_is_no_number_stays_none() {
         for shape in [[1, 1], [3, 17]] {
             for way in ways(shape[1]) {
-                let kernel = of(shape, way, crate::flex::highway);
+                let kernel = of(shape, way, fused);
                 let name = format!("{shape:?}, {way:?}");
                 let plain = of(shape, way, plain);
                 assert_spreads(&inputs(shape), &[f32::NAN], &name, kernel, plain);

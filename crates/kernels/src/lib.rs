@@ -1,26 +1,26 @@
-//! Differentiable operations that memories and models share, on Burn tensors.
+//! Differentiable operations on Burn tensors, shared by memories and models.
 //!
-//! Each operation is a plain composition of Burn operations, so every backend runs it. Some have a
-//! fused kernel for the CPU (`flex/`), which takes their place there; the composition stays as its
-//! oracle, and `MNEMORA_KERNELS=plain` in the environment brings it back.
+//! Each operation is a plain composition of Burn operations, so every backend can run it. For some, a fused
+//! kernel for the CPU (`flex/`) replaces the composition there. The kernel is tested against the composition,
+//! and `MNEMORA_KERNELS=plain` in the environment switches kernels off. For a DNC's step only the kernel is
+//! here: its composition is the equations in `mnemora-memory`.
 //!
 //! - [`adam`]: the arithmetic of the optimiser.
 //! - [`linear`]: an affine map and its nonlinearity.
-//! - [`lstm`]: an LSTM's step, and a whole sequence of them.
-//! - [`attention`]: softplus-normalised attention and the read it weighs.
+//! - [`lstm`]: an LSTM step, and whole sequences.
+//! - [`attention`]: softplus-normalised attention and the weighted read.
 //! - [`conv`]: convolutions and transposed convolutions.
 //! - [`batch_norm`]: batch norm over images, with ReLU.
-//! - [`content`]: cosine similarity and the weights it gives.
-//! - [`dnc`]: a step of a DNC's memory.
-//! - [`relation`]: rows of a memory that read from each other, and its gates.
+//! - [`content`]: cosine similarity and content-based addressing.
+//! - [`dnc`]: a step of a DNC's memory, where there is a fused kernel.
+//! - [`relation`]: attention between the rows of a memory, and its gates.
 //! - [`highway`]: the gate of a highway layer.
-//! - [`product`]: matrix products that are not differentiated.
-//! - [`softmax`]: probabilities of words and their normaliser, for a loss whose gradient is written by hand.
-//! - [`split`]: a sequence's steps.
+//! - [`product`]: matrix products without gradients.
+//! - [`softmax`]: word probabilities and their normaliser, for a loss with a hand-written gradient.
+//! - [`split`]: splits a sequence into its steps.
 //! - [`gaussian`]: Kullback-Leibler divergence, samples and density of diagonal Gaussians.
-//! - [`bernoulli`]: log likelihood from logits; [`bins`]: of bins of Gaussians.
-//!
-//! [`works`] are pieces of work on which they are timed, [`cost`] what these cost at least.
+//! - [`bernoulli`]: Bernoulli log likelihood from logits.
+//! - [`bins`]: log probability of binned numbers under Gaussians.
 
 pub mod adam;
 pub mod attention;
@@ -32,7 +32,6 @@ pub mod bins;
 mod check;
 pub mod content;
 pub mod conv;
-pub mod cost;
 pub mod dnc;
 #[cfg(feature = "flex")]
 mod flex;
@@ -44,12 +43,12 @@ pub mod product;
 pub mod relation;
 pub mod softmax;
 pub mod split;
-pub mod works;
 
 use burn::tensor::{Tensor, activation};
 use std::sync::OnceLock;
 
-/// Environment variable that turns the fused kernels off: `plain` for the compositions everywhere.
+/// Environment variable that switches the fused kernels off: with the value `plain`, compositions are used
+/// everywhere.
 pub const KERNELS_VARIABLE: &str = "MNEMORA_KERNELS";
 
 /// Whether this process may use the fused kernels; read once from [`KERNELS_VARIABLE`].

@@ -1,15 +1,15 @@
-//! Affine maps with the nonlinearity behind them.
+//! Affine maps followed by a nonlinearity.
 
 use burn::tensor::{Tensor, activation};
 
-/// What is made of the map's output.
+/// The nonlinearity applied to the map's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation {
     /// `u`
     Identity,
     /// `max(u, 0)`
     Relu,
-    /// `u` or `u / 3` below zero, clipped to `[-3, 3]` (Fraccaro et al. 2016).
+    /// `u`, or `u / 3` below zero, clipped to `[-3, 3]` (Fraccaro et al. 2016).
     ClippedLeakyRelu,
 }
 
@@ -40,14 +40,14 @@ fn plain(x: Tensor<2>, weight: Tensor<2>, bias: Tensor<1>, activation: Activatio
     }
 }
 
-/// An affine map prepared for the steps of one sequence: the gradient of its weights is made for all steps
+/// An affine map prepared for the steps of one sequence. The gradient of its weights is computed for all steps
 /// together.
 ///
-/// One backward pass uses it up: a sequence that goes on after it needs the map prepared again.
+/// A backward pass uses it up. To continue the sequence after that, prepare the map again.
 #[derive(Clone, Debug)]
 pub struct StepMap(Prepared);
 
-// One value a sequence: the size of the largest variant costs nothing that matters.
+// There is one value per sequence, so the size of the largest variant costs nothing that matters.
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug)]
 enum Prepared {
@@ -105,7 +105,7 @@ mod tests {
     /// Rows, inputs, outputs.
     type Shape = [usize; 3];
 
-    /// Input, weights and bias; outputs that reach all pieces of the nonlinearities.
+    /// Input, weights and bias. The outputs cover all pieces of the nonlinearities.
     fn inputs([rows, size, outputs]: Shape) -> Vec<Vec<f32>> {
         let scale = 4.0 / (size as f32).sqrt();
         let weights = numbers(size * outputs, 2);
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn the_kernel_agrees_with_the_plain_composition() {
-        // Few rows and many; shares of rows, inputs and outputs that do not come out even.
+        // Few rows and many; numbers of rows, inputs and outputs that do not divide evenly.
         for shape in [
             [1, 1, 1],
             [2, 5, 16],
@@ -191,7 +191,7 @@ mod tests {
         }
     }
 
-    /// Two steps through one map, the second from what the first gave, are two uses of the map.
+    /// Two steps through one map, the second applied to the output of the first, count as two uses of the map.
     #[test]
     fn a_map_of_a_time_loop_agrees_with_its_uses_one_by_one() {
         for (rows, size) in [(1, 1), (2, 5), (3, 16), (33, 7), (128, 9), (150, 20)] {

@@ -1,16 +1,15 @@
-//! LSTM steps, and sequences of them.
+//! LSTM steps and sequences.
 
 use crate::split::split_rows;
 use burn::tensor::{Tensor, activation};
 
 /// Weights of an LSTM, prepared for the steps of one sequence.
 ///
-/// Preparing is once a sequence, so that the gradient of the weights can be one matrix product over
-/// all of its steps.
+/// Prepare them once per sequence, so that the gradient of the weights is one matrix product over all steps.
 #[derive(Clone, Debug)]
 pub struct LstmWeights(Prepared);
 
-// One value a sequence: the size of the largest variant costs nothing that matters.
+// There is one value per sequence, so the size of the largest variant costs nothing that matters.
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug)]
 enum Prepared {
@@ -33,8 +32,8 @@ impl LstmWeights {
     /// `input`: `[inputs, 4 * hidden]`, `hidden`: `[hidden, 4 * hidden]`, `bias`: `[4 * hidden]`; gates
     /// in the order `i, f, g, o`
     ///
-    /// One backward pass uses them up: a sequence that goes on after it, its state detached, needs
-    /// them prepared again.
+    /// A backward pass uses them up. To continue the sequence after that, with its state detached, prepare them
+    /// again.
     pub fn new(input: Tensor<2>, hidden: Tensor<2>, bias: Tensor<1>) -> Self {
         #[cfg(feature = "flex")]
         if crate::flex::fused(&bias.device()) {
@@ -91,10 +90,10 @@ pub fn lstm_step(
     }
 }
 
-/// All LSTM steps of a sequence whose inputs are known beforehand; the equations are those of [`lstm_step`].
+/// All steps of a sequence whose inputs are known beforehand, by the equations of [`lstm_step`].
 ///
-/// Returns the hidden states of all steps, the last of them, and the last cell. What inputs give to the
-/// gates is one product over all steps.
+/// Returns the hidden states of all steps, the last hidden state, and the last cell. The part of the gates that
+/// comes from the inputs is one product for all steps.
 ///
 /// # Shapes
 /// - `x`: `[steps * batch, inputs]`, step after step; the first result: `[steps * batch, hidden]`
@@ -111,12 +110,25 @@ pub fn lstm_sequence(
     bias: Tensor<1>,
 ) -> [Tensor<2>; 3] {
     let [rows, batch] = [x.dims()[0], state[0].dims()[0]];
-    assert!(rows > 0 && batch > 0, "a step of a sequence at least");
+    assert!(
+        rows > 0 && batch > 0,
+        "a sequence must have at least one step and one row"
+    );
     #[cfg(feature = "flex")]
     if crate::flex::fused(&bias.device()) {
-        return crate::flex::lstm_sequence(x, state, weights, bias);
+        return fused_sequence(x, state, weights, bias);
     }
     plain_sequence(x, state, weights, bias)
+}
+
+#[cfg(feature = "flex")]
+fn fused_sequence(
+    x: Tensor<2>,
+    [hidden, cell]: [Tensor<2>; 2],
+    [input, recurrent]: [Tensor<2>; 2],
+    bias: Tensor<1>,
+) -> [Tensor<2>; 3] {
+    crate::flex::lstm_sequence(x, hidden, cell, input, recurrent, bias).into()
 }
 
 fn plain_sequence(
@@ -135,7 +147,7 @@ fn plain_sequence(
     [Tensor::cat(all, 0), hidden, cell]
 }
 
-/// Hidden and cell state from pre-activations.
+/// Hidden state and cell from pre-activations.
 fn cell_of(gates: Tensor<2>, cell: Tensor<2>) -> (Tensor<2>, Tensor<2>) {
     let hidden = cell.dims()[1];
     let gate = |index: usize| gates.clone().narrow(1, index * hidden, hidden);
@@ -156,7 +168,7 @@ mod tests {
     fn agrees_with_the_equations() {
         let device = Device::default();
         let (i, f, g, o, c) = (0.3_f64, -1.2_f64, 0.7_f64, 2.0_f64, -0.4_f64);
-        // The input is 0, so that the bias is the gates.
+        // The input is 0, so the bias alone determines the gates.
         let bias = Tensor::<1>::from_floats([i as f32, f as f32, g as f32, o as f32], &device);
         let ones = Tensor::<2>::ones([1, 4], &device);
         let weights = LstmWeights::new(ones.clone(), ones, bias);
@@ -181,7 +193,7 @@ mod kernel {
     /// Batch, inputs, hidden, steps.
     type Shape = [usize; 4];
 
-    /// Weights of input and state, bias, input, first hidden state and cell.
+    /// Weights of input and state, bias, input, initial hidden state and cell.
     fn inputs([batch, inputs, hidden, _]: Shape) -> Vec<Vec<f32>> {
         let counts = [
             inputs * 4 * hidden,
@@ -195,7 +207,7 @@ mod kernel {
         inputs.map(|(count, seed)| numbers(count, seed)).collect()
     }
 
-    /// How much of the state is added to the next input, as what a memory reads depends on the state.
+    /// Fraction of the state that is added to the next input, because what a memory reads depends on the state.
     fn share(step: usize) -> f64 {
         0.1 * step as f64
     }
@@ -299,7 +311,8 @@ mod kernel {
         }
     }
 
-    /// Infinities are another matter: a gate is 1e-38 at least, not 0, which times infinity is no NaN.
+    /// Infinities are handled separately: a gate is at least 1e-38, not 0, so its product with infinity is not
+    /// NaN.
     #[test]
     fn what_is_no_number_stays_none() {
         for shape in [[1, 1, 1, 1], [3, 2, 5, 3]] {
@@ -310,7 +323,7 @@ mod kernel {
         }
     }
 
-    /// Weights of input and state, bias, input of all steps, first hidden state and cell.
+    /// Weights of input and state, bias, input of all steps, initial hidden state and cell.
     fn sequence_inputs(shape: Shape) -> Vec<Vec<f32>> {
         let [batch, size, _, steps] = shape;
         let mut all = inputs(shape);
@@ -320,7 +333,7 @@ mod kernel {
 
     type Sequence = fn(Tensor<2>, [Tensor<2>; 2], [Tensor<2>; 2], Tensor<1>) -> [Tensor<2>; 3];
 
-    /// Of the results those in `parts`, as rows.
+    /// The results listed in `parts`, as rows.
     fn whole(
         [batch, size, hidden, steps]: Shape,
         parts: &'static [usize],
@@ -342,7 +355,7 @@ mod kernel {
 
     #[test]
     fn a_sequence_agrees_with_the_plain_composition() {
-        // Steps on one thread and on several, shares of the batch that do not come out even.
+        // Steps on one thread and on several; batch sizes that do not divide evenly.
         for shape in [
             [1, 1, 1, 1],
             [7, 1, 1, 5],
@@ -354,11 +367,11 @@ mod kernel {
             [29, 40, 72, 3],
         ] {
             let (name, inputs) = (format!("{shape:?}"), sequence_inputs(shape));
-            let kernel = whole(shape, &[0, 1, 2], crate::flex::lstm_sequence);
+            let kernel = whole(shape, &[0, 1, 2], fused_sequence);
             let plain = whole(shape, &[0, 1, 2], plain_sequence);
             assert_same(&inputs, 1e-5, &name, kernel, plain);
             for parts in [&[0][..], &[1], &[2], &[1, 2]] {
-                let kernel = whole(shape, parts, crate::flex::lstm_sequence);
+                let kernel = whole(shape, parts, fused_sequence);
                 let plain = whole(shape, parts, plain_sequence);
                 let found = gradients(&inputs, &[], Way::Straight, kernel);
                 let expected = gradients(&inputs, &[], Way::Straight, plain);
@@ -390,7 +403,7 @@ mod kernel {
             let inputs = sequence_inputs(shape);
             let expected = whole(shape, &[0, 1, 2], steps);
             let expected = gradients(&inputs, &[], Way::Straight, expected);
-            for f in [crate::flex::lstm_sequence as Sequence, plain_sequence] {
+            for f in [fused_sequence as Sequence, plain_sequence] {
                 let found = whole(shape, &[0, 1, 2], f);
                 let found = gradients(&inputs, &[], Way::Straight, found);
                 let name = format!("{shape:?}");
@@ -403,7 +416,7 @@ mod kernel {
     fn what_is_no_number_in_a_sequence_stays_none() {
         for shape in [[1, 1, 1, 1], [3, 2, 5, 3]] {
             let (name, inputs) = (format!("{shape:?}"), sequence_inputs(shape));
-            let kernel = whole(shape, &[0, 1, 2], crate::flex::lstm_sequence);
+            let kernel = whole(shape, &[0, 1, 2], fused_sequence);
             let plain = whole(shape, &[0, 1, 2], plain_sequence);
             assert_spreads(&inputs, &[f32::NAN], &name, kernel, plain);
         }

@@ -1,4 +1,4 @@
-//! Matrix products that are not differentiated.
+//! Matrix products without gradients.
 
 use burn::tensor::Tensor;
 

@@ -1,13 +1,13 @@
-//! What the rows of a relational memory read from each other, and how it takes on what comes of that.
+//! Attention between the rows of a relational memory, and the gates that update it.
 
 use burn::tensor::{Tensor, activation};
 
 /// Sizes of [`relate`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Relation {
-    /// Rows of a sequence that are read from.
+    /// Rows of each sequence, which provide keys and values.
     pub rows: usize,
-    /// How many of them read: the first.
+    /// How many of the rows, from the first, have queries.
     pub queries: usize,
     /// Attention heads.
     pub heads: usize,
@@ -17,11 +17,11 @@ pub struct Relation {
     pub value: usize,
 }
 
-/// Attention of rows to each other, from what they project onto queries, keys and values:
-/// `[q k v] = LN(projected)`, head by head, `w = softmax(q k' / sqrt(key))`, `read = w v`.
+/// Attention of rows to each other, from their projections to queries, keys and values: `[q k v] =
+/// LN(projected)`, head by head, `w = softmax(q k' / sqrt(key))`, `read = w v`.
 ///
 /// # Shapes
-/// - `projected`: `[batch * rows, heads * (2 * key + value)]`: of each head its query, key and value
+/// - `projected`: `[batch * rows, heads * (2 * key + value)]`: query, key and value of each head
 /// - `affine`, scale and shift of the layer norm: as wide as `projected`
 /// - returns reads `[batch * queries, heads * value]` and weights `[batch, heads, queries, rows]`
 ///
@@ -37,9 +37,19 @@ pub fn relate(
 ) -> (Tensor<2>, Tensor<4>) {
     #[cfg(feature = "flex")]
     if crate::flex::fused(&projected.device()) {
-        return crate::flex::relate(projected, affine, epsilon as f32, sizes);
+        return fused_relate(projected, affine, epsilon, sizes);
     }
     plain_relate(projected, affine, epsilon, sizes)
+}
+
+#[cfg(feature = "flex")]
+fn fused_relate(
+    projected: Tensor<2>,
+    [gamma, beta]: [Tensor<1>; 2],
+    epsilon: f64,
+    sizes: Relation,
+) -> (Tensor<2>, Tensor<4>) {
+    crate::flex::relate(projected, gamma, beta, epsilon as f32, sizes)
 }
 
 fn plain_relate(
@@ -89,7 +99,8 @@ pub fn normalised_sum(
 ) -> Tensor<2> {
     #[cfg(feature = "flex")]
     if crate::flex::fused(&a.device()) {
-        return crate::flex::normalised_sum(a, b, affine, epsilon as f32);
+        let [gamma, beta] = affine;
+        return crate::flex::normalised_sum(a, b, gamma, beta, epsilon as f32);
     }
     layer_norm(a + b, affine, epsilon)
 }
@@ -116,8 +127,8 @@ pub fn gated_memory(
 ) -> Tensor<2> {
     #[cfg(feature = "flex")]
     if crate::flex::fused(&memory.device()) {
-        let all = [from_memory, from_input, candidate, memory];
-        return crate::flex::gated_memory(all, biases.map(|bias| bias as f32));
+        let biases = biases.map(|bias| bias as f32);
+        return crate::flex::gated_memory(from_memory, from_input, candidate, memory, biases);
     }
     plain_gated(from_memory, from_input, candidate, memory, biases)
 }
@@ -156,7 +167,7 @@ mod tests {
     use crate::check::values;
     use burn::tensor::Device;
 
-    /// A row of equal numbers has no spread, so that the shift alone is left.
+    /// A row of equal numbers has no variance, so only the shift is left.
     #[test]
     fn a_row_without_spread_becomes_the_shift() {
         let device = Device::default();
@@ -167,7 +178,7 @@ mod tests {
         assert_eq!(values(found), [0.1, 0.2, 0.3]);
     }
 
-    /// Of equal keys all weigh the same.
+    /// Equal keys get equal weights.
     #[test]
     fn equal_rows_are_read_alike() {
         let device = Device::default();
@@ -235,14 +246,14 @@ mod kernel {
             numbers(width, 2),
             numbers(width, 3),
         ];
-        // Scores of some size.
+        // Makes the scores larger.
         all[1].iter_mut().for_each(|scale| *scale += 1.5);
         all
     }
 
     type Relate = fn(Tensor<2>, [Tensor<1>; 2], f64, Relation) -> (Tensor<2>, Tensor<4>);
 
-    /// Reads and weights side by side, a sequence a row.
+    /// Reads and weights side by side, one row per sequence.
     fn related(
         shape: [usize; 6],
         f: Relate,
@@ -270,7 +281,7 @@ mod kernel {
         epsilon: f64,
         sizes: Relation,
     ) -> (Tensor<2>, Tensor<4>) {
-        crate::flex::relate(projected, affine, epsilon as f32, sizes)
+        fused_relate(projected, affine, epsilon, sizes)
     }
 
     fn norm_definition(x: &[f64], gamma: &[f64], beta: &[f64]) -> Vec<f64> {
@@ -399,7 +410,8 @@ mod kernel {
     }
 
     fn kernel_sum(a: Tensor<2>, b: Tensor<2>, affine: [Tensor<1>; 2], epsilon: f64) -> Tensor<2> {
-        crate::flex::normalised_sum(a, b, affine, epsilon as f32)
+        let [gamma, beta] = affine;
+        crate::flex::normalised_sum(a, b, gamma, beta, epsilon as f32)
     }
 
     #[test]
@@ -487,8 +499,8 @@ mod kernel {
         memory: Tensor<2>,
         biases: [f64; 2],
     ) -> Tensor<2> {
-        let all = [from_memory, from_input, candidate, memory];
-        crate::flex::gated_memory(all, biases.map(|bias| bias as f32))
+        let biases = biases.map(|bias| bias as f32);
+        crate::flex::gated_memory(from_memory, from_input, candidate, memory, biases)
     }
 
     fn gated_definition(all: &[Vec<f64>], [_, slots, width, gate]: [usize; 4]) -> Vec<f64> {

@@ -1,11 +1,11 @@
-//! The softmax of rows of logits with its normaliser, for losses whose gradient is written by hand.
+//! The softmax of rows of logits with its normaliser, for losses with a hand-written gradient.
 
 use burn::tensor::Tensor;
 
-/// Probabilities `p[r, c] = exp(logits[r, c] + bias[c] - n[r])`, and the log normaliser
-/// `n[r] = log sum_c exp(logits[r, c] + bias[c])` in nats; not on an autodiff device.
+/// Probabilities `p[r, c] = exp(logits[r, c] + bias[c] - n[r])`, and the log normaliser `n[r] = log sum_c
+/// exp(logits[r, c] + bias[c])` in nats; not on an autodiff device.
 ///
-/// Logits that nothing else holds become the probabilities in place.
+/// If nothing else uses `logits`, the probabilities overwrite them.
 ///
 /// # Shapes
 /// `logits`: `[rows, columns]`, `bias`: `[columns]`; returns `[rows, columns]` and `[rows]`
@@ -76,7 +76,7 @@ mod tests {
                     let name = format!("{name}, {shape:?}, {way:?}");
                     assert_close(&found, &expected, 1e-4, &name);
                 }
-                // The logits are held here, so that they may not change.
+                // This test still holds the logits, so they must not change.
                 assert_eq!(values(logits), inputs[0]);
             }
         }

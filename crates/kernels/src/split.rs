@@ -1,18 +1,18 @@
-//! Splitting a sequence into its steps, and a Gaussian's parameters.
+//! Splits a sequence into its steps, and a map's output into a Gaussian's parameters.
 
 use burn::tensor::Tensor;
 
-/// The rows of each of `parts` equal parts, in order.
+/// Splits the rows into `parts` equal parts, in order.
 ///
-/// Burn's gradient of a slice is as large as what it was cut from, so that cutting each part off the whole
-/// would cost the square of their number in the backward pass. Here a row costs once; where there is no
-/// kernel, the logarithm of the number of parts, by halves.
+/// Burn's gradient of a slice is as large as the tensor it was cut from, so cutting each part off separately
+/// would cost the square of their number in the backward pass. Here each row is handled once. Where there is no
+/// kernel the tensor is halved repeatedly, and each row is handled once per halving.
 ///
 /// # Shapes
 /// `[parts * rows, ..]` to `parts` times `[rows, ..]`
 ///
 /// # Panics
-/// If the rows cannot be shared out equally.
+/// If the number of rows is not a multiple of `parts`.
 pub fn split_rows<const D: usize>(whole: Tensor<D>, parts: usize) -> Vec<Tensor<D>> {
     let rows = whole.dims()[0];
     assert!(
@@ -35,8 +35,7 @@ fn plain_split<const D: usize>(whole: Tensor<D>, parts: usize) -> Vec<Tensor<D>>
     split
 }
 
-/// Mean and log standard deviation from a map's output: its first half, and its second within
-/// `bounds`.
+/// Mean and log standard deviation from a map's output: its first half, and its second half clamped to `bounds`.
 ///
 /// # Shapes
 /// `[rows, 2 * size]` to `[rows, size]` twice
@@ -44,7 +43,7 @@ fn plain_split<const D: usize>(whole: Tensor<D>, parts: usize) -> Vec<Tensor<D>>
 /// # Panics
 /// If the width is odd.
 pub fn halves(whole: Tensor<2>, bounds: [f64; 2]) -> (Tensor<2>, Tensor<2>) {
-    assert!(whole.dims()[1].is_multiple_of(2), "two halves");
+    assert!(whole.dims()[1].is_multiple_of(2), "the width must be even");
     #[cfg(feature = "flex")]
     if crate::flex::fused(&whole.device()) {
         return crate::flex::halves(whole, bounds.map(|bound| bound as f32));
@@ -133,7 +132,7 @@ mod kernel {
         }
     }
 
-    /// Parts of three indices each; those of which nothing is used have no gradient.
+    /// Parts of three indices each. Parts that are not used have no gradient.
     #[test]
     fn parts_agree_with_the_plain_composition() {
         for (parts, rows, used) in [(2, 1, 0b11), (5, 3, 0b01101), (4, 2, 0b0010), (8, 1, 0xff)] {

@@ -1,15 +1,18 @@
-//! Trains the classifier that scores generated digits, and says how well it reads held-out ones.
+//! Trains the classifier that scores generated digits, and reports how well it reads held-out ones.
 //!
 //! `cargo run --release --example train_digit_classifier`
 //!
-//! After `--`: `--out FILE` writes the weights; `--data FOLDER` names a folder with the four MNIST
-//! files, whose 10,000 test digits are then read too (training stays with the bundled digits);
-//! `--seed N` and `--updates N` train differently.
+//! After `--`: `--out FILE` writes the weights; `--data FOLDER` names a folder with the four MNIST files and also tests
+//! on their 10,000 test digits (training still uses the bundled digits); `--seed N` and `--updates N` change the
+//! training.
 
 use std::{error::Error, fs, path::PathBuf, time::Instant};
 
 use burn::tensor::Device;
-use mnemora_lab::{DigitClassifier, DigitTraining, LabError, box_blur};
+use mnemora_lab::{
+    LabError,
+    families::frames::digit_classifier::{DigitClassifier, DigitTraining, box_blur},
+};
 use mnemora_worlds::{Images, Limits, Mnist, Split};
 
 const USAGE: &str =
@@ -30,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             _ => return Err(USAGE.into()),
         }
     }
-    // Opened first, so that a wrong folder is known before the training.
+    // Opened first, so that a wrong folder is reported before the training.
     let bundled = Mnist::bundled()?;
     let full = data
         .as_deref()
@@ -47,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             losses.push(loss);
             if update % 500 == 0 {
                 let mean = losses.iter().sum::<f32>() / losses.len() as f32;
-                println!("update {update:>5}: {mean:.4} nats a digit");
+                println!("update {update:>5}: {mean:.4} nats per digit");
                 losses.clear();
             }
         },
@@ -66,7 +69,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Prints the share of `digits` that are read right as they are, blurred once and twice, and paler.
+/// Prints the fraction of `digits` that are read correctly: unchanged, blurred once and twice, and paler.
 fn print_accuracy(
     classifier: &DigitClassifier,
     digits: &Images,
@@ -94,14 +97,14 @@ fn print_accuracy(
             .count();
         let percent = 100.0 * right as f64 / digits.len() as f64;
         println!(
-            "{which} {} test digits, {how}: {percent:.2} % right",
+            "{which} {} test digits, {how}: {percent:.2} % correct",
             digits.len()
         );
     }
     Ok(())
 }
 
-/// Every frame of `[count, 28 * 28]` blurred.
+/// Blurs every frame of `[count, 28 * 28]`.
 fn blur(frames: &[f32]) -> Vec<f32> {
     let (frames, _) = frames.as_chunks::<{ Images::SIZE }>();
     frames.iter().flat_map(box_blur).collect()

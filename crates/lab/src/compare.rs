@@ -1,30 +1,26 @@
-//! Several runs beside each other; runs that differ in their seed and in nothing else are replicas of one model.
+//! Comparison of several runs. Runs that differ only in their seed are replicas of one model.
 
 use crate::{
-    Evaluation, Experiment, LabError, MemoryName,
-    checkpoint::{self, HeldOut},
-    config::TaskKind,
-    curves::{
-        accuracy_chart, bit_error_chart, bound_chart, character_accuracy_chart, free_energy_chart,
-        kl_per_step_chart, last_kl_chart, perplexity_chart,
-    },
+    Experiment, LabError, MemoryName,
+    curves::{Curves, Logged},
+    open::{Which, open, read_experiment},
+    pictures::write_png,
+};
+use mnemora_figures::chart::{self, Layout};
+use mnemora_training::{
+    Error, Quantity, Row, checkpoint,
     device::light_device,
-    open::{Which, open},
-    present::{decimals, write_png},
-    run::{EVALUATION_FILE, EXPERIMENT_FILE, Metrics, read_experiment, read_json, read_metrics},
+    measures::{Comparison as Compared, decimals},
+    run::{EVALUATION_FILE, EXPERIMENT_FILE, read_json, read_metrics},
     say::one_line,
 };
-use mnemora_figures::chart::{self, Layout, Series};
 use serde::Serialize;
-use std::{
-    ops::Range,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
+use toml::Table;
 
 /// Runs of one task, grouped into models.
 pub struct Comparison {
-    /// Steps at which memory is put to the test.
-    recall: Option<Range<usize>>,
+    quantities: &'static [Quantity],
     models: Vec<Replicas>,
     rows: Vec<ModelRow>,
 }
@@ -32,72 +28,48 @@ pub struct Comparison {
 /// Runs that differ only in their seed.
 struct Replicas {
     label: String,
-    /// The first one's folder.
+    /// The folder of the first run.
     folder: String,
     experiment: Experiment,
-    metrics: Vec<Vec<Metrics>>,
-    evaluations: Vec<Evaluation>,
-    /// Of tasks whose training batches are not like what is held out: other lengths, another curriculum.
-    held_out: Vec<Vec<HeldOut>>,
+    /// All settings except the seed.
+    settings: Table,
+    metrics: Vec<Vec<Row>>,
+    evaluations: Vec<Row>,
+    /// The evaluations at checkpoints.
+    held_out: Vec<Vec<Row>>,
     seeds: Vec<u64>,
 }
 
-/// A model's numbers: means over replicas with standard errors.
+/// A model's numbers: means over replicas with standard errors, under the keys of its family's quantities.
 #[derive(Clone, Debug, Serialize)]
 pub struct ModelRow {
-    /// Memory, with the experiment's name where several are compared.
+    /// Memory; with the experiment's name if several experiments are compared.
     pub model: String,
     /// Seeds of the replicas.
     pub seeds: Vec<u64>,
-    /// Updates.
+    /// Number of updates.
     pub steps: u64,
-    /// Bound in nats per sequence.
-    pub bound: Estimate,
-    /// `exp` of the mean nats of a held-out word.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub perplexity: Option<Estimate>,
-    /// Free energy of recorded sequences in nats per step.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub free_energy: Option<Estimate>,
-    /// Mean over recordings of each one's nats per step.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub free_energy_of_recordings: Option<Estimate>,
-    /// KL of recorded sequences in nats per step.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kl_per_step: Option<Estimate>,
-    /// Share of the bits to be answered that are wrong.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bit_error: Option<Estimate>,
-    /// Share of the sequences whose class was named, or of the characters that were written.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub accuracy: Option<Estimate>,
-    /// Share of the answers that were written without a mistake.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub answer_accuracy: Option<Estimate>,
-    /// KL of the last frame in nats.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kl_last: Option<Estimate>,
-    /// Mean KL of the frames that nothing predicts, nats per frame.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kl_unpredictable: Option<Estimate>,
-    /// Mean KL of the frames that the past predicts over that of the others.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kl_ratio: Option<Estimate>,
-    /// Share of generated frames whose nearest seen frame is the remembered one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub generated_nearest: Option<Estimate>,
-    /// Mean squared error of generated pixels to the remembered frame.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error_remembered: Option<Estimate>,
-    /// The same to the other frames.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error_others: Option<Estimate>,
-    /// Share of generated frames in which a classifier reads the right digit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub generated_digits: Option<Estimate>,
-    /// Share of returns at which a map made up from actions alone shows what it showed before.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub map_coherence: Option<Estimate>,
+    /// The numbers by key.
+    #[serde(flatten)]
+    pub numbers: Numbers,
+}
+
+/// Estimates by key, in the order of a family's quantities.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Numbers(Vec<(&'static str, Estimate)>);
+
+impl Numbers {
+    /// The estimate of a key.
+    pub fn get(&self, key: &str) -> Option<Estimate> {
+        let mut all = self.0.iter();
+        all.find(|(own, _)| *own == key).map(|(_, value)| *value)
+    }
+}
+
+impl Serialize for Numbers {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().copied())
+    }
 }
 
 /// A mean over replicas.
@@ -135,9 +107,8 @@ impl Estimate {
     }
 }
 
-/// A run itself, or the runs below a folder in order of their names; those that are not begun or
-/// not far enough to have a checkpoint are passed over.
-fn runs_below(path: &Path) -> Result<Vec<PathBuf>, LabError> {
+/// A run itself, or the runs below a folder in order of their names. Runs without a checkpoint are skipped.
+pub(crate) fn runs_below(path: &Path) -> Result<Vec<PathBuf>, LabError> {
     if path.join(EXPERIMENT_FILE).exists() || !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
@@ -159,14 +130,13 @@ fn runs_below(path: &Path) -> Result<Vec<PathBuf>, LabError> {
         }
     }
     if found.is_empty() {
-        return Err(LabError::NoRun(path.to_owned()));
+        return Err(Error::NoRun(path.to_owned()).into());
     }
     found.sort();
     Ok(found)
 }
 
-/// Reads runs, or all runs below a folder, and groups them. All must be of one task with equal
-/// lengths.
+/// Reads runs, or all runs below a folder, and groups them. All must be of the same task with the same lengths.
 pub fn compare(paths: &[PathBuf]) -> Result<Comparison, LabError> {
     let mut models: Vec<Replicas> = Vec::new();
     let mut seen: Vec<PathBuf> = Vec::new();
@@ -179,7 +149,7 @@ pub fn compare(paths: &[PathBuf]) -> Result<Comparison, LabError> {
         let path = run.canonicalize().unwrap_or_else(|_| run.clone());
         if seen.contains(&path) {
             return Err(LabError::Configuration(format!(
-                "{} is named twice; a run counts once",
+                "{} was given twice; name each run once",
                 run.display()
             )));
         }
@@ -187,18 +157,15 @@ pub fn compare(paths: &[PathBuf]) -> Result<Comparison, LabError> {
         let experiment = read_experiment(run, &[])?;
         let metrics = read_metrics(run)?;
         let evaluation = evaluation_of(run)?;
-        let held_out = match experiment.task.name.kind() {
-            TaskKind::Frames => Vec::new(),
-            _ => checkpoint::latest_state(run)?.0.held_out,
+        let held_out = checkpoint::latest_state(run)?.0.held_out;
+        let seedless = Experiment {
+            seed: 0,
+            ..experiment.clone()
         };
+        let settings = seedless.resolved()?;
+        // The same seed again is not another sample, so it becomes a separate model.
         let same = |replicas: &&mut Replicas| {
-            let seedless = |e: &Experiment| Experiment {
-                seed: 0,
-                ..e.clone()
-            };
-            // The same seed again is no other sample: a model of its own.
-            !replicas.seeds.contains(&experiment.seed)
-                && seedless(&replicas.experiment) == seedless(&experiment)
+            !replicas.seeds.contains(&experiment.seed) && replicas.settings == settings
         };
         match models.iter_mut().find(same) {
             Some(replicas) => {
@@ -213,6 +180,7 @@ pub fn compare(paths: &[PathBuf]) -> Result<Comparison, LabError> {
                     .file_name()
                     .map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
                 seeds: vec![experiment.seed],
+                settings,
                 experiment,
                 metrics: vec![metrics],
                 evaluations: vec![evaluation],
@@ -220,7 +188,7 @@ pub fn compare(paths: &[PathBuf]) -> Result<Comparison, LabError> {
             }),
         }
     }
-    // The order of the memories, whatever the order of the arguments, so that colours stay.
+    // In the fixed order of the memories, so that colours do not depend on the order of the arguments.
     models.sort_by_key(|m| {
         let place = MemoryName::ALL
             .iter()
@@ -231,40 +199,42 @@ pub fn compare(paths: &[PathBuf]) -> Result<Comparison, LabError> {
     let Some(first) = first else {
         return Err(LabError::Configuration("no run was named".into()));
     };
-    if let Some(other) = models.iter().find(|m| m.experiment.task != first.task) {
+    let task = |m: &Replicas| m.settings.get("task").cloned();
+    let first_task = models.first().and_then(task);
+    if let Some(other) = models.iter().find(|m| task(m) != first_task) {
         return Err(LabError::Configuration(format!(
-            "runs of different tasks cannot be compared, name the runs of one: {}, {}",
-            first.task.words(),
-            other.experiment.task.words(),
+            "runs of different tasks cannot be compared; name runs of one task: {}, {}",
+            first.words(),
+            other.experiment.words(),
         )));
     }
     let data = |m: &Replicas| m.experiment.data.fingerprint.clone();
     if let Some(other) = models.iter().find(|m| data(m) != first.data.fingerprint) {
         return Err(LabError::Configuration(format!(
-            "{} and {} are of different data, so that their numbers cannot be compared",
+            "{} and {} use different data, so their numbers cannot be compared",
             first.label(),
             other.experiment.label(),
         )));
     }
-    // Names of experiments and folders may come from elsewhere.
+    // Names of experiments and folders may come from other people.
     let labels: Vec<String> = models.iter().map(|m| one_line(label(m, &models))).collect();
     for (model, label) in models.iter_mut().zip(labels) {
         model.label = label;
     }
     let rows = models.iter().map(row).collect();
     Ok(Comparison {
-        recall: first.task.recall_interval(),
+        quantities: first.family().quantities(),
         models,
         rows,
     })
 }
 
-/// The evaluation after training if it is of the newest checkpoint; one of that checkpoint for a
-/// run still going or prolonged.
-fn evaluation_of(run: &Path) -> Result<Evaluation, LabError> {
+/// The evaluation after training if it is of the newest checkpoint; otherwise, for a run still in training or
+/// prolonged, the evaluation at that checkpoint.
+fn evaluation_of(run: &Path) -> Result<Row, LabError> {
     let path = run.join(EVALUATION_FILE);
     if path.exists() {
-        let evaluation: Evaluation = read_json(&path)?;
+        let evaluation: Row = read_json(&path)?;
         if checkpoint::steps(run).last() == Some(&evaluation.step) {
             return Ok(evaluation);
         }
@@ -272,8 +242,8 @@ fn evaluation_of(run: &Path) -> Result<Evaluation, LabError> {
     open(run, Which::Last, &[], None, &light_device()?)?.evaluate()
 }
 
-/// The memory's name, with the experiment's where that differs, and the folder's where both repeat, or a
-/// number where that does, too.
+/// The memory's name; with the experiment's name if experiments differ, with the folder's name if both repeat, and with
+/// a number if that repeats, too.
 fn label(model: &Replicas, all: &[Replicas]) -> String {
     let name = model.experiment.label();
     let several = all
@@ -296,75 +266,40 @@ fn label(model: &Replicas, all: &[Replicas]) -> String {
 }
 
 fn row(model: &Replicas) -> ModelRow {
-    let of = |f: &dyn Fn(&Evaluation) -> f64| {
-        Estimate::of(&model.evaluations.iter().map(f).collect::<Vec<_>>())
+    let quantities = model.experiment.family().quantities().iter();
+    let compared = quantities.filter(|quantity| quantity.comparison != Compared::Left);
+    let number = |quantity: &Quantity| {
+        let of = |row: &Row| row.measures.number(quantity.path);
+        let estimate = Estimate::of_all(model.evaluations.iter().map(of).collect())?;
+        Some((quantity.key, estimate))
     };
-    let all = |f: &dyn Fn(&Evaluation) -> Option<f64>| {
-        Estimate::of_all(model.evaluations.iter().map(f).collect())
-    };
+    let steps = model.evaluations.iter().map(|row| row.step);
     ModelRow {
         model: model.label.clone(),
         seeds: model.seeds.clone(),
-        steps: model.evaluations.iter().map(|e| e.step).max().unwrap_or(0),
-        bound: of(&|e| e.bound),
-        perplexity: all(&|e| e.perplexity),
-        free_energy: all(&|e| Some(e.recordings.as_ref()?.free_energy)),
-        free_energy_of_recordings: all(&|e| Some(e.recordings.as_ref()?.free_energy_of_recordings)),
-        kl_per_step: all(&|e| Some(e.recordings.as_ref()?.kl)),
-        bit_error: all(&|e| e.bit_error),
-        accuracy: all(&|e| e.accuracy),
-        answer_accuracy: all(&|e| e.answer_accuracy),
-        kl_last: all(&|e| e.kl_last),
-        kl_unpredictable: all(&|e| e.kl_unpredictable),
-        kl_ratio: all(&|e| e.kl_ratio),
-        generated_nearest: all(&|e| e.generated_recall.map(|r| r.nearest)),
-        error_remembered: all(&|e| e.generated_recall.map(|r| r.error_remembered)),
-        error_others: all(&|e| e.generated_recall.map(|r| r.error_others)),
-        generated_digits: all(&|e| e.generated_digits.map(|d| d.accuracy)),
-        map_coherence: all(&|e| e.map_coherence),
+        steps: steps.max().unwrap_or(0),
+        numbers: Numbers(compared.filter_map(number).collect()),
     }
 }
 
-/// A number of a model.
-type Column = fn(&ModelRow) -> Option<Estimate>;
-
-/// A value of one logged step.
-type Value = fn(&Metrics) -> Option<f32>;
-
-/// A value of one evaluation at a checkpoint.
-type HeldOutValue = fn(&HeldOut) -> Option<f64>;
-
 impl Comparison {
-    /// One row a model.
+    /// One row per model.
     pub fn rows(&self) -> &[ModelRow] {
         &self.rows
     }
 
-    /// The rows as a Markdown table; numbers that no row has are left out.
+    /// The rows as a Markdown table, without columns that are empty in all rows.
     pub fn table(&self) -> String {
-        let columns: [(&str, usize, Column); 15] = [
-            ("perplexity", 2, |row| row.perplexity),
-            ("free energy a step", 3, |row| row.free_energy),
-            ("of recordings", 3, |row| row.free_energy_of_recordings),
-            ("KL a step", 3, |row| row.kl_per_step),
-            ("bound", 1, |row| {
-                row.perplexity.is_none().then_some(row.bound)
-            }),
-            ("bit error", 4, |row| row.bit_error),
-            ("accuracy", 4, |row| row.accuracy),
-            ("whole answers", 4, |row| row.answer_accuracy),
-            ("last KL", 2, |row| row.kl_last),
-            ("KL unpredictable", 2, |row| row.kl_unpredictable),
-            ("KL ratio", 3, |row| row.kl_ratio),
-            ("generated nearest", 3, |row| row.generated_nearest),
-            ("error remembered", 4, |row| row.error_remembered),
-            ("right digit", 3, |row| row.generated_digits),
-            ("map coherence", 3, |row| row.map_coherence),
-        ];
-        let present = columns
-            .into_iter()
-            .filter(|(_, _, value)| self.rows.iter().any(|row| value(row).is_some()));
-        let present: Vec<_> = present.collect();
+        let columns = self.quantities.iter().filter_map(|quantity| {
+            let measured = |row: &ModelRow| row.numbers.get(quantity.key).is_some();
+            match quantity.comparison {
+                Compared::Column(name, decimals) if self.rows.iter().any(measured) => {
+                    Some((name, decimals, quantity.key))
+                }
+                _ => None,
+            }
+        });
+        let present: Vec<_> = columns.collect();
         let mut text = String::from("| model | seeds | updates |");
         for (name, _, _) in &present {
             text.push_str(&format!(" {name} |"));
@@ -374,8 +309,9 @@ impl Comparison {
             let seeds: Vec<String> = row.seeds.iter().map(u64::to_string).collect();
             let seeds = seeds.join(", ");
             text.push_str(&format!("| {} | {seeds} | {} |", row.model, row.steps));
-            for (_, digits, value) in &present {
-                let value = value(row).map_or("-".to_owned(), |estimate| estimate.text(*digits));
+            for (_, digits, key) in &present {
+                let value = row.numbers.get(key);
+                let value = value.map_or("-".to_owned(), |estimate| estimate.text(*digits));
                 text.push_str(&format!(" {value} |"));
             }
             text.push('\n');
@@ -383,78 +319,20 @@ impl Comparison {
         text
     }
 
-    /// Draws bound, last-frame KL and KL per step of all models into one picture; for the copy task
-    /// bit error and bound of held-out strings, for classes and programs accuracy and bound, for texts perplexity, for recordings the free energy of those held out.
-    /// Bands are standard errors over replicas.
+    /// Draws the family's charts for comparisons, one below the other. Bands are standard errors over replicas.
     pub fn draw(&self, out: &Path) -> Result<(), LabError> {
-        let over_training = |value: Value| -> Vec<Series> {
-            self.models
-                .iter()
-                .map(|model| replica_series(&model.label, &training_curves(model, value)))
-                .collect()
+        let Some(first) = self.models.first() else {
+            return Err(LabError::Configuration("no run was named".into()));
         };
-        let held_out = |value: HeldOutValue| -> Vec<Series> {
-            let curve = |rows: &Vec<HeldOut>| -> Vec<(f64, f64)> {
-                let points = rows.iter();
-                points
-                    .filter_map(|row| Some((row.step as f64, value(row)?)))
-                    .collect()
-            };
-            self.models
-                .iter()
-                .map(|model| {
-                    let curves: Vec<_> = model.held_out.iter().map(curve).collect();
-                    replica_series(&model.label, &curves)
-                })
-                .collect()
-        };
-        let per_step = || {
-            self.models
-                .iter()
-                .map(|model| {
-                    let curves: Vec<Vec<(f64, f64)>> = model
-                        .evaluations
-                        .iter()
-                        .map(|e| {
-                            (1..)
-                                .map(f64::from)
-                                .zip(e.kl_per_step.iter().copied())
-                                .collect()
-                        })
-                        .collect();
-                    replica_series(&model.label, &curves)
-                })
-                .collect()
-        };
-        let task = self.models.first().map(|model| &model.experiment.task);
-        let charts = match task.map(|task| task.name.kind()) {
-            Some(TaskKind::Copy) => vec![
-                bit_error_chart(held_out(|row| row.bit_error)),
-                bound_chart(held_out(|row| Some(row.bound))),
-            ],
-            Some(TaskKind::Recordings) => {
-                vec![free_energy_chart(held_out(|row| row.free_energy))]
-            }
-            Some(TaskKind::Words) => {
-                vec![perplexity_chart(held_out(|row| Some((-row.bound).exp())))]
-            }
-            Some(TaskKind::Classes) => {
-                let chance = task.map_or(0.0, |task| 1.0 / task.vectors as f64);
-                vec![
-                    accuracy_chart(held_out(|row| row.accuracy), chance),
-                    bound_chart(held_out(|row| Some(row.bound))),
-                ]
-            }
-            Some(TaskKind::Programs) => vec![
-                character_accuracy_chart(held_out(|row| row.accuracy)),
-                bound_chart(held_out(|row| Some(row.bound))),
-            ],
-            _ => vec![
-                kl_per_step_chart(per_step(), self.recall.clone()),
-                last_kl_chart(over_training(|row| row.kl_last)),
-                bound_chart(over_training(|row| Some(row.bound))),
-            ],
-        };
+        let logged = self.models.iter().map(|model| Logged {
+            label: &model.label,
+            metrics: &model.metrics,
+            evaluations: &model.evaluations,
+            held_out: &model.held_out,
+        });
+        let curves = Curves(logged.collect());
+        let family = first.experiment.family();
+        let charts = family.compared(&first.experiment, &curves);
         let layout = Layout {
             columns: 1,
             ..Layout::default()
@@ -463,58 +341,12 @@ impl Comparison {
     }
 }
 
-/// Curves of the replicas, each smoothed over 1% of its rows so that models can be told apart.
-fn training_curves(model: &Replicas, value: Value) -> Vec<Vec<(f64, f64)>> {
-    // One width for all, so that the replicas' points are of the same updates.
-    let longest = model.metrics.iter().map(Vec::len).max().unwrap_or(0);
-    let width = (longest / 100).max(1);
-    model
-        .metrics
-        .iter()
-        .map(|rows| {
-            rows.chunks(width)
-                .filter_map(|chunk| {
-                    let values: Option<Vec<f32>> = chunk.iter().map(value).collect();
-                    let sum: f64 = values?.into_iter().map(f64::from).sum();
-                    Some((chunk.last()?.step as f64, sum / chunk.len() as f64))
-                })
-                .collect()
-        })
-        .collect()
-}
-
-/// Mean of curves over the points that all have, with a band of one standard error.
-fn replica_series(label: &str, curves: &[Vec<(f64, f64)>]) -> Series {
-    let length = curves.iter().map(Vec::len).min().unwrap_or(0);
-    let mut points = Vec::with_capacity(length);
-    let mut band = Vec::with_capacity(length);
-    for index in 0..length {
-        let values: Vec<f64> = curves
-            .iter()
-            .filter_map(|c| Some(c.get(index)?.1))
-            .collect();
-        let estimate = Estimate::of(&values);
-        let x = curves
-            .first()
-            .and_then(|c| c.get(index))
-            .map_or(0.0, |p| p.0);
-        let stderr = estimate.stderr.unwrap_or(0.0);
-        points.push((x, estimate.value));
-        band.push((estimate.value - stderr, estimate.value + stderr));
-    }
-    Series {
-        label: label.to_owned(),
-        points,
-        band: (curves.len() > 1).then_some(band),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::run::write_json;
+    use mnemora_training::{Measures, Snapshot, run::write_json};
 
-    /// Two finished runs whose images lie nowhere any more.
+    /// Two finished runs whose images are no longer on disk.
     #[test]
     fn numbers_are_compared_without_the_images() {
         let folder = tempfile::tempdir().unwrap();
@@ -527,19 +359,23 @@ mod tests {
             (experiment.task.length, experiment.task.recall) = (5, 2);
             experiment.data.directory = "/nowhere/digits".into();
             experiment.data.fingerprint = "of other images".into();
-            std::fs::create_dir_all(checkpoint::directory(&run, 3)).unwrap();
-            std::fs::write(run.join(EXPERIMENT_FILE), experiment.to_toml().unwrap()).unwrap();
-            let evaluation = Evaluation {
+            std::fs::create_dir_all(&run).unwrap();
+            let state = checkpoint::State {
                 step: 3,
-                bound: -(seed as f64),
-                ..Evaluation::default()
+                ..checkpoint::State::default()
+            };
+            let snapshot = Snapshot::default();
+            checkpoint::save(&run, &checkpoint::Checkpoint { state, snapshot }).unwrap();
+            std::fs::write(run.join(EXPERIMENT_FILE), experiment.to_toml().unwrap()).unwrap();
+            let evaluation = Row {
+                step: 3,
+                measures: Measures::new().with("bound", -(seed as f64)),
             };
             write_json(&run.join(EVALUATION_FILE), &evaluation).unwrap();
             run
         });
         let found = compare(&runs).unwrap();
-        assert_eq!(found.recall, Some(5..7));
         assert_eq!(found.rows().len(), 1);
-        assert_eq!(found.rows()[0].bound.value, -1.5);
+        assert_eq!(found.rows()[0].numbers.get("bound").unwrap().value, -1.5);
     }
 }

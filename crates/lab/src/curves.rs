@@ -1,53 +1,99 @@
-//! Curves over training: the bound and the last frame's KL (gtmm, section 4), the bit error of the
-//! copy task, the accuracy where classes are named or programs executed, the perplexity of words; and the KL of each step
+//! Curves over training, and the charts shared by families: the bound and the last frame's KL (gtmm, section 4), the
+//! bit error of the copy task, the accuracy for classes and programs, the perplexity of texts, and the KL of each step
 //! after training.
 
-use crate::{FrequencyScore, UnrollScore, checkpoint::HeldOut, run::Metrics};
-use mnemora_figures::chart::{self, Chart, Series, Shaded};
+use crate::{LabError, pictures::chart_figure};
+use mnemora_figures::{
+    chart::{self, Chart, Series, Shaded},
+    page::Figure,
+};
+use mnemora_training::{Measures, Row, measures::mean_and_stderr};
 use std::ops::Range;
 
-/// A number of training batches over updates, where it was logged.
-pub(crate) fn training_series(
-    metrics: &[Metrics],
-    value: impl Fn(&Metrics) -> Option<f32>,
-) -> Series {
-    let rows = metrics.iter();
-    Series {
-        label: "training batch".into(),
-        points: rows
-            .filter_map(|row| Some((row.step as f64, f64::from(value(row)?))))
-            .collect(),
-        band: None,
+/// The logged numbers and evaluations of one model's runs, a list for each run.
+pub(crate) struct Logged<'a> {
+    pub label: &'a str,
+    pub metrics: &'a [Vec<Row>],
+    pub evaluations: &'a [Row],
+    /// The evaluations at checkpoints.
+    pub held_out: &'a [Vec<Row>],
+}
+
+/// The curves of compared runs, one series per model.
+pub struct Curves<'a>(pub(crate) Vec<Logged<'a>>);
+
+impl Curves<'_> {
+    fn of(&self, curves: impl Fn(&Logged) -> Vec<Vec<(f64, f64)>>) -> Vec<Series> {
+        let series = |model: &Logged| replica_series(model.label, &curves(model));
+        self.0.iter().map(series).collect()
     }
+
+    /// A number of training batches, smoothed over 1% of the rows.
+    pub fn training(&self, key: &str) -> Vec<Series> {
+        self.of(|model| training_curves(model.metrics, key))
+    }
+
+    /// A number of the evaluations at checkpoints.
+    pub fn held_out(&self, key: &str) -> Vec<Series> {
+        let curve = |rows: &Vec<Row>| held_out_series("", rows, key).points;
+        self.of(|model| model.held_out.iter().map(curve).collect())
+    }
+
+    /// The perplexity at checkpoints, computed from the bound that they keep.
+    pub fn perplexity(&self) -> Vec<Series> {
+        let curve = |rows: &Vec<Row>| perplexity_series("", rows).points;
+        self.of(|model| model.held_out.iter().map(curve).collect())
+    }
+
+    /// A number of each step after training, with steps counted from 1.
+    pub fn per_step(&self, path: &str) -> Vec<Series> {
+        let curve = |row: &Row| kl_per_step_series("", row.measures.series(path)).points;
+        self.of(|model| model.evaluations.iter().map(curve).collect())
+    }
+}
+
+/// A number of training batches over updates, where it was logged.
+pub fn training_series(metrics: &[Row], key: &str) -> Series {
+    series("training batch", metrics, |measures| measures.number(key))
 }
 
 /// A number of checkpoints over updates, where it was measured.
-pub(crate) fn held_out_series(
-    label: &str,
-    held_out: &[HeldOut],
-    value: impl Fn(&HeldOut) -> Option<f64>,
-) -> Series {
-    let rows = held_out.iter();
+pub fn held_out_series(label: &str, held_out: &[Row], key: &str) -> Series {
+    series(label, held_out, |measures| measures.number(key))
+}
+
+/// The perplexity of checkpoints over updates, computed from the bound that they keep.
+pub fn perplexity_series(label: &str, held_out: &[Row]) -> Series {
+    series(label, held_out, |measures| {
+        Some((-measures.number("bound")?).exp())
+    })
+}
+
+fn series(label: &str, rows: &[Row], value: impl Fn(&Measures) -> Option<f64>) -> Series {
     Series {
         label: label.into(),
         points: rows
-            .filter_map(|row| Some((row.step as f64, value(row)?)))
+            .iter()
+            .filter_map(|row| Some((row.step as f64, value(&row.measures)?)))
             .collect(),
         band: None,
     }
 }
 
-/// KL per step for a chart, steps counted from 1.
-pub(crate) fn kl_per_step_series(label: &str, kl: &[f64]) -> Series {
+/// KL per step for a chart, with steps counted from 1.
+pub fn kl_per_step_series(label: &str, kl: &[Option<f64>]) -> Series {
+    let steps = (1..).map(f64::from).zip(kl);
     Series {
         label: label.into(),
-        points: (1..).map(f64::from).zip(kl.iter().copied()).collect(),
+        points: steps
+            .filter_map(|(step, kl)| Some((step, (*kl)?)))
+            .collect(),
         band: None,
     }
 }
 
 /// Bound over training.
-pub(crate) fn bound_chart(series: Vec<Series>) -> Chart {
+pub fn bound_chart(series: Vec<Series>) -> Chart {
     Chart {
         title: "Bound".into(),
         x_label: "update".into(),
@@ -59,7 +105,7 @@ pub(crate) fn bound_chart(series: Vec<Series>) -> Chart {
 }
 
 /// Free energy of recorded sequences over training.
-pub(crate) fn free_energy_chart(series: Vec<Series>) -> Chart {
+pub fn free_energy_chart(series: Vec<Series>) -> Chart {
     let turned: Vec<Series> = series.iter().map(minus).collect();
     let range = chart::settled_range(&turned, 0.9);
     Chart {
@@ -81,7 +127,7 @@ fn minus(series: &Series) -> Series {
 }
 
 /// Last frame's KL over training.
-pub(crate) fn last_kl_chart(series: Vec<Series>) -> Chart {
+pub fn last_kl_chart(series: Vec<Series>) -> Chart {
     Chart {
         title: "KL of the last frame".into(),
         x_label: "update".into(),
@@ -92,35 +138,35 @@ pub(crate) fn last_kl_chart(series: Vec<Series>) -> Chart {
 }
 
 /// Bit error over training.
-pub(crate) fn bit_error_chart(series: Vec<Series>) -> Chart {
+pub fn bit_error_chart(series: Vec<Series>) -> Chart {
     Chart {
         title: "Bit error".into(),
         x_label: "update".into(),
-        y_label: "share of wrong bits".into(),
+        y_label: "fraction of wrong bits".into(),
         y_range: Some((0.0, 0.5)),
         series,
         ..Chart::default()
     }
 }
 
-/// Accuracy over training; `chance` is that of guessing.
-pub(crate) fn accuracy_chart(series: Vec<Series>, chance: f64) -> Chart {
+/// Accuracy over training, with the accuracy of guessing, `chance`.
+pub fn accuracy_chart(series: Vec<Series>, chance: f64) -> Chart {
     Chart {
         title: "Accuracy".into(),
         x_label: "update".into(),
-        y_label: "share of right classes".into(),
+        y_label: "fraction of correct classes".into(),
         y_range: Some((0.0, 1.0)),
         series: with_chance(series, chance),
         ..Chart::default()
     }
 }
 
-/// Share of right characters over training.
-pub(crate) fn character_accuracy_chart(series: Vec<Series>) -> Chart {
+/// Fraction of correct characters over training.
+pub fn character_accuracy_chart(series: Vec<Series>) -> Chart {
     Chart {
         title: "Accuracy".into(),
         x_label: "update".into(),
-        y_label: "share of right characters".into(),
+        y_label: "fraction of correct characters".into(),
         y_range: Some((0.0, 1.0)),
         series,
         ..Chart::default()
@@ -128,7 +174,7 @@ pub(crate) fn character_accuracy_chart(series: Vec<Series>) -> Chart {
 }
 
 /// Accuracy by the n that is asked for, after training.
-pub(crate) fn accuracy_by_n_chart(series: Vec<Series>, chance: f64) -> Chart {
+pub fn accuracy_by_n_chart(series: Vec<Series>, chance: f64) -> Chart {
     Chart {
         title: "Accuracy by n".into(),
         x_label: "n".into(),
@@ -137,52 +183,56 @@ pub(crate) fn accuracy_by_n_chart(series: Vec<Series>, chance: f64) -> Chart {
 }
 
 /// Perplexity over training.
-pub(crate) fn perplexity_chart(series: Vec<Series>) -> Chart {
+pub fn perplexity_chart(series: Vec<Series>) -> Chart {
     Chart {
         title: "Perplexity".into(),
         x_label: "update".into(),
-        y_label: "exp of nats per word".into(),
+        y_label: "perplexity per word".into(),
         y_log: true,
         series,
         ..Chart::default()
     }
 }
 
-/// Perplexity by how often the training part has a word (Santoro et al. 2018, table 3).
-pub(crate) fn frequency_chart(buckets: &[FrequencyScore]) -> Chart {
-    let level = |(place, bucket): (f64, &FrequencyScore)| Series {
-        label: format!("{} times: {:.0}", bucket.count, bucket.perplexity),
-        points: vec![(place, bucket.perplexity), (place + 0.8, bucket.perplexity)],
-        band: None,
+/// Perplexity by the number of occurrences in the training part (Santoro et al. 2018, table 3).
+pub fn frequency_chart(buckets: &[Measures]) -> Chart {
+    let level = |(place, bucket): (f64, &Measures)| {
+        let count = bucket.text("count").unwrap_or_default();
+        let perplexity = bucket.number("perplexity").unwrap_or(f64::NAN);
+        Series {
+            label: format!("{count} times: {perplexity:.0}"),
+            points: vec![(place, perplexity), (place + 0.8, perplexity)],
+            band: None,
+        }
     };
     Chart {
         title: "Perplexity by frequency".into(),
         x_label: "bucket, the most frequent words first".into(),
-        y_label: "exp of nats per word".into(),
+        y_label: "perplexity per word".into(),
         y_log: true,
         series: (1..).map(f64::from).zip(buckets).map(level).collect(),
         ..Chart::default()
     }
 }
 
-/// Perplexity by the words after which the state starts anew (Santoro et al. 2018, figure 12).
-pub(crate) fn unroll_chart(unrolls: &[UnrollScore]) -> Chart {
-    let points = unrolls.iter();
+/// Perplexity by the number of words between resets of the state (Santoro et al. 2018, figure 12).
+pub fn unroll_chart(unrolls: &[Measures]) -> Chart {
+    let point = |unroll: &Measures| Some((unroll.number("length")?, unroll.number("increase")?));
     Chart {
         title: "Perplexity by unroll length".into(),
         x_label: "words".into(),
-        y_label: "perplexity above that without a break".into(),
+        y_label: "perplexity above that without a reset".into(),
         x_log: true,
         series: vec![Series {
             label: "held-out".into(),
-            points: points.map(|u| (u.length as f64, u.increase)).collect(),
+            points: unrolls.iter().filter_map(point).collect(),
             band: None,
         }],
         ..Chart::default()
     }
 }
 
-/// Adds the level of guessing, over all that the others go over.
+/// Adds the level of guessing, as wide as the other series.
 fn with_chance(mut series: Vec<Series>, chance: f64) -> Vec<Series> {
     let places = series.iter().flat_map(|s| s.points.iter().map(|p| p.0));
     let (first, last) = places.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| {
@@ -198,10 +248,8 @@ fn with_chance(mut series: Vec<Series>, chance: f64) -> Vec<Series> {
     series
 }
 
-/// What a curriculum admits of `count` stages, over training.
-pub(crate) fn admitted_chart(metrics: &[Metrics], y_label: &str, count: usize) -> Chart {
-    let points = metrics.iter();
-    let points = points.filter_map(|row| Some((row.step as f64, row.admitted? as f64)));
+/// The stage of a curriculum over training, of `count` stages.
+pub fn admitted_chart(metrics: &[Row], y_label: &str, count: usize) -> Chart {
     Chart {
         title: "Curriculum".into(),
         x_label: "update".into(),
@@ -209,15 +257,14 @@ pub(crate) fn admitted_chart(metrics: &[Metrics], y_label: &str, count: usize) -
         y_range: Some((0.0, count as f64 + 0.5)),
         series: vec![Series {
             label: "admitted".into(),
-            points: points.collect(),
-            band: None,
+            ..held_out_series("", metrics, "admitted")
         }],
         ..Chart::default()
     }
 }
 
-/// KL per step after training; `recall` are the steps at which memory is put to the test.
-pub(crate) fn kl_per_step_chart(series: Vec<Series>, recall: Option<Range<usize>>) -> Chart {
+/// KL per step after training; `recall` are the steps that test the memory.
+pub fn kl_per_step_chart(series: Vec<Series>, recall: Option<Range<usize>>) -> Chart {
     let top = series
         .iter()
         .flat_map(|s| s.points.iter().map(|p| p.1))
@@ -235,4 +282,57 @@ pub(crate) fn kl_per_step_chart(series: Vec<Series>, recall: Option<Range<usize>
         series,
         ..Chart::default()
     }
+}
+
+/// The replicas' curves, each smoothed over 1% of its rows so that models can be told apart.
+fn training_curves(metrics: &[Vec<Row>], key: &str) -> Vec<Vec<(f64, f64)>> {
+    // The same smoothing width for all, so that the points of the replicas are of the same updates.
+    let longest = metrics.iter().map(Vec::len).max().unwrap_or(0);
+    let width = (longest / 100).max(1);
+    metrics
+        .iter()
+        .map(|rows| {
+            rows.chunks(width)
+                .filter_map(|chunk| {
+                    let values = chunk.iter().map(|row| row.measures.number(key));
+                    let values: Option<Vec<f64>> = values.collect();
+                    let sum: f64 = values?.into_iter().sum();
+                    Some((chunk.last()?.step as f64, sum / chunk.len() as f64))
+                })
+                .collect()
+        })
+        .collect()
+}
+
+/// Mean of the curves at the points that all of them have, with a band of one standard error.
+fn replica_series(label: &str, curves: &[Vec<(f64, f64)>]) -> Series {
+    let length = curves.iter().map(Vec::len).min().unwrap_or(0);
+    let mut points = Vec::with_capacity(length);
+    let mut band = Vec::with_capacity(length);
+    for index in 0..length {
+        let values: Vec<f64> = curves
+            .iter()
+            .filter_map(|c| Some(c.get(index)?.1))
+            .collect();
+        let (mean, stderr) = mean_and_stderr(&values);
+        let x = curves
+            .first()
+            .and_then(|c| c.get(index))
+            .map_or(0.0, |p| p.0);
+        points.push((x, mean));
+        band.push((mean - stderr, mean + stderr));
+    }
+    Series {
+        label: label.to_owned(),
+        points,
+        band: (curves.len() > 1).then_some(band),
+    }
+}
+
+/// The bound over training: of training batches and at checkpoints.
+pub fn bound_figure(metrics: &[Row], held_out: &[Row]) -> Result<Figure, LabError> {
+    let training = training_series(metrics, "bound");
+    let held_out = held_out_series("held-out", held_out, "bound");
+    let chart = bound_chart(vec![training, held_out]);
+    chart_figure(chart, "Bound over training.")
 }

@@ -1,37 +1,37 @@
-//! A trained run made small enough to give away: weights without the optimiser's state, numbers,
-//! and a card that says what they are.
+//! Exports a trained run for sharing: weights without the optimiser's state, numbers, and a model card.
 
 use crate::{
-    Evaluation, Experiment, LabError,
+    Experiment, LabError,
+    open::{Trained, Which, open},
+};
+use mnemora_training::{
+    Row, Snapshot,
     checkpoint::{self, Checkpoint},
     device::light_device,
     disk,
-    open::{Trained, Which, open},
-    present::numbers,
     run::{
         Draft, EVALUATION_FILE, METRICS_FILE, Origin, read_origin, write_atomically, write_json,
     },
     say::one_line,
     shell::without_folders,
-    weights::Arrays,
 };
 use std::{fmt::Write, path::Path};
 
-/// The card of an exported run.
+/// The model card of an exported run.
 pub const CARD_FILE: &str = "README.md";
 
-/// Copies what is needed to look at a run into the new directory `out`, whole or not at all: `generate`, `eval`,
-/// `report` and `compare` take it as any run; `resume` does not.
+/// Copies everything needed to look at a run into the new directory `out`, completely or not at all. `generate`,
+/// `eval`, `report` and `compare` accept it like any run; `resume` does not.
 ///
 /// # Errors
-/// If `run` is no run with a whole checkpoint, its held-out numbers are not finite, or `out` holds something.
+/// If `run` is not a run with an intact checkpoint, if its held-out numbers are not finite, or if `out` is not empty.
 pub fn export(run: &Path, which: Which, data: Option<&Path>, out: &Path) -> Result<(), LabError> {
     let trained = open(run, which, &[], data, &light_device()?)?;
     let draft = Draft::begin(out)?;
     let evaluation = trained.evaluate()?;
-    evaluation.check_finite()?;
+    trained.check_finite(&evaluation)?;
     let mut origin = read_origin(run)?;
-    // Folders mean nothing on another machine.
+    // Folder names mean nothing on another machine.
     if !trained.experiment.data.directory.is_empty() {
         let set = origin.data.split(':').next().unwrap_or_default();
         origin.data = format!("{set}: a folder");
@@ -50,24 +50,27 @@ pub fn export(run: &Path, which: Which, data: Option<&Path>, out: &Path) -> Resu
         draft.path(),
         &Checkpoint {
             state: trained.state.clone(),
-            weights: trained.ask(|learner| Ok(learner.weights()))?,
-            optimizer: Arrays::new(),
-            vocabulary: trained.ask(|learner| Ok(learner.vocabulary()))?,
+            snapshot: Snapshot {
+                model: trained.ask(|learner| Ok(learner.snapshot().model))?,
+                vocabulary: trained.ask(|learner| Ok(learner.vocabulary()))?,
+                ..Snapshot::default()
+            },
         },
     )?;
     write_json(&draft.path().join(EVALUATION_FILE), &evaluation)?;
     let notes = trained.ask(|learner| Ok(learner.notes()))?;
     let card = card(&trained, &experiment, &origin, &evaluation, &notes);
     write_atomically(&draft.path().join(CARD_FILE), card.as_bytes())?;
-    draft.finish(&experiment, origin).map(drop)
+    draft.finish(&experiment.to_toml()?, origin)?;
+    Ok(())
 }
 
-/// What the model is, in Markdown.
+/// The model card, in Markdown.
 fn card(
     trained: &Trained,
     experiment: &Experiment,
     origin: &Origin,
-    evaluation: &Evaluation,
+    evaluation: &Row,
     notes: &[String],
 ) -> String {
     let mut card = format!(
@@ -96,7 +99,7 @@ fn card(
     for change in &origin.changes {
         let _ = writeln!(
             card,
-            "Went on after {} updates by {}.",
+            "Continued after {} updates by {}.",
             change.after_step,
             code(&change.command)
         );
@@ -105,24 +108,24 @@ fn card(
         card,
         "\nMeasured on {} held-out sequences:\n\n| number | value | unit | meaning |\n\
          | --- | --- | --- | --- |\n",
-        evaluation.sequences,
+        evaluation.measures.count("sequences").unwrap_or(0),
     );
-    for number in numbers(evaluation) {
+    for number in trained.numbers(evaluation) {
         let columns = [number.name, number.value, number.unit, number.meaning];
         let _ = writeln!(card, "| {} |", columns.map(|c| text(&c)).join(" | "));
     }
     for note in notes {
-        let _ = write!(card, "\nOf the data: {}.\n", text(note));
+        let _ = write!(card, "\nNote on the data: {}.\n", text(note));
     }
     let _ = write!(
         card,
-        "\nThe state of the optimiser is left out: it can be looked at (`mnemora generate`, \
-         `report`, `eval`), not trained on.\n"
+        "\nThe optimiser's state is not included: the model can be used (`mnemora generate`, \
+         `report`, `eval`), but not trained further.\n"
     );
     card
 }
 
-/// A text as Markdown that shows it: neither its marks nor HTML in it mean anything.
+/// Escapes a text for Markdown, so that neither its marks nor HTML in it have any effect.
 fn text(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in one_line(text).chars() {
@@ -140,7 +143,7 @@ fn text(text: &str) -> String {
     shown
 }
 
-/// A text as code in Markdown, between more backticks than it has in a row.
+/// The text as inline code, between more backticks than it has in a row.
 fn code(text: &str) -> String {
     let text = one_line(text);
     let mut longest = 0;
@@ -155,7 +158,7 @@ fn code(text: &str) -> String {
     format!("{fence}{space}{text}{space}{fence}")
 }
 
-/// The fingerprint of the data, where there is one.
+/// The fingerprint of the data, if there is one.
 fn fingerprint(experiment: &Experiment) -> String {
     match experiment.data.fingerprint.get(..12) {
         Some(short) => format!(" (fingerprint of the data {short})"),

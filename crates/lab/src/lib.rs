@@ -1,95 +1,73 @@
-//! Experiments: configuration, training, evaluation, checkpoints, pictures, reports.
+//! Experiments: training, evaluation, pictures, reports and comparisons.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! | --- | --- |
-//! | `config.rs`, `keys.rs`, `experiments.rs` | what an experiment is; how keys are set; the ones that come with mnemora |
-//! | `train.rs` | a training from start or checkpoint to report: start here |
-//! | `replicas.rs` | the same under several seeds |
-//! | `open.rs`, `device.rs`, `threads.rs` | data, task and model of an experiment or a run; the device and the threads they are on |
-//! | `memory_use.rs` | how much memory all this takes, and whether there is as much |
-//! | `learner.rs`, `adam.rs` | what a training drives; one update and its optimiser |
-//! | `trainer.rs` | temporal VAEs on tasks of frames |
-//! | `recordings.rs` | models of recorded sequences: music, sound, clips, a user's own |
-//! | `strategy.rs`, `amortize.rs` | how beliefs are found; how an inference network learns |
-//! | `online.rs` | a trained model as a filter, one observation at a time |
-//! | `copy.rs`, `nth_farthest.rs`, `programs.rs`, `language.rs` | recurrent cores on the copy task, on the N-th farthest task, executing programs, on texts |
-//! | `curriculum.rs` | how training goes on to harder stages |
-//! | `run.rs`, `checkpoint.rs`, `weights.rs`, `export.rs`, `disk.rs` | what lies on disk, what is given away |
-//! | `say.rs`, `progress.rs` | what is said on standard error |
-//! | `evaluate.rs`, `particles.rs`, `digit_classifier.rs`, `compare.rs` | held-out numbers of one run, of several |
-//! | `present.rs`, `curves.rs`, `tensorboard.rs` | what is looked at; drawn by `mnemora-figures` |
-//! | `bench.rs` | timing |
+//! | `lib.rs` | the list of all families, [`FAMILIES`] |
+//! | `experiment/family.rs` | the interface of a family: start here |
+//! | `experiment.rs`, `experiment/` | experiments: settings, overrides, checks, the presets |
+//! | `families/` | the families that come with mnemora, one folder or file each |
+//! | `open.rs`, `memory_use.rs` | opening an experiment or a run; the check of free memory |
+//! | `train.rs`, `replicas.rs` | training a run from its start or a checkpoint; the same under several seeds |
+//! | `present.rs`, `pictures.rs`, `curves.rs` | pictures, charts and reports |
+//! | `compare.rs`, `claims.rs`, `export.rs` | comparing runs; numbers as evidence; sharing a run |
+//! | `contract.rs` | the contract that all families are tested against |
 
-mod adam;
-mod amortize;
-pub mod bench;
-pub mod checkpoint;
+mod claims;
 pub mod compare;
-mod config;
-mod copy;
-mod curriculum;
+mod contract;
 mod curves;
-mod device;
-mod digit_classifier;
-mod disk;
 mod error;
-mod evaluate;
-mod experiments;
+pub mod experiment;
 mod export;
-mod keys;
-mod language;
-mod learner;
-mod machine;
+pub mod families;
 mod memory_use;
-mod nth_farthest;
-mod online;
 mod open;
-mod particles;
+pub mod pictures;
 pub mod present;
-mod programs;
-mod progress;
-mod recordings;
 mod replicas;
-mod run;
-mod say;
-mod shell;
-mod strategy;
-pub mod tensorboard;
-mod threads;
 mod train;
-mod trainer;
-mod weights;
 
-pub use amortize::Amortizer;
 pub use burn::tensor::Device;
-pub use config::{
-    CurriculumName, DataSettings, DecoderInputName, DncControllerName, DncSettings, EntNetSettings,
-    EvaluationSettings, Experiment, FamilyName, FilteringSettings, GateName, HybridSettings,
-    IntrospectionSettings, Kind, LanguageSettings, LikelihoodName, LruSettings, LstmSettings,
-    MemoryName, MemorySettings, ModelName, ModelSettings, NetworkSettings, NtmSettings,
-    ProgramSettings, RmcSettings, Schedule, SrnnNetworkSettings, StackedLstmSettings, StepSettings,
-    StrategyName, SvgNetworkName, SvgNetworkSettings, SvgPriorName, SvgSkipsName, TaskImages,
-    TaskKind, TaskName, TaskSettings, TrainingSettings, VisualName, VrnnNetworkSettings,
-    VrnnSettings, WordStyleName,
-};
-pub use device::{DEVICE_VARIABLE, DeviceName, device_words, find_device};
-pub use digit_classifier::{DigitClassifier, DigitTraining, box_blur};
+pub use claims::claim;
+pub use contract::{Broken, check_family};
 pub use error::LabError;
-pub use evaluate::{EVALUATION, Evaluation, GeneratedDigits, GeneratedRecall, RecordingScore};
-pub use experiments::{Shipped, load_experiment, run_name, shipped};
+pub use experiment::family::{
+    Family, FilteredSequence, Found, Gallery, TaskEntry, add_families, families,
+};
+pub use experiment::{
+    CurriculumName, DataSettings, DecoderInputName, Experiment, Kind, LanguageSettings,
+    LikelihoodName, ModelSettings, ProgramSettings, StepSettings, TaskName, TaskSettings,
+    VisualName,
+};
+pub use experiment::{
+    presets::{load_experiment, run_name, shipped},
+    shipped::Shipped,
+};
 pub use export::export;
-pub use language::{FrequencyScore, TextScore, UnrollScore};
-pub use learner::FilteredSequence;
-pub use memory_use::{MemoryLimit, MemoryUse, limit_memory};
 pub use mnemora_kernels::KERNELS_VARIABLE;
-pub use mnemora_memory::{CHECKS_VARIABLE, set_range_checks};
+pub use mnemora_memory::{CHECKS_VARIABLE, MemoryName, MemorySettings, set_range_checks};
+pub use mnemora_models::{ModelName, NetworkSettings};
+pub use mnemora_training::{
+    Error as TrainingError, Learner, Measures, Outcome, Purpose, Quantity, Row, RunContext,
+    device::{DEVICE_VARIABLE, DeviceName, device_words, find_device},
+    memory_use::{MemoryLimit, MemoryUse, limit_memory},
+    online::{FilteredStep, Numbers, Observed, OnlineFilter, load_filter_state, save_filter_state},
+    run::{Change, Origin, check_target, read_metrics, read_origin},
+    say::{note, one_line, printable},
+    settings::{EvaluationSettings, FilteringSettings, Schedule, StrategyName, TrainingSettings},
+    shell::quoted,
+    threads::THREADS_VARIABLE,
+};
 pub use mnemora_worlds::{DATA_VARIABLE, npy};
-pub use online::{Belief, Numbers, Observed, OnlineFilter, load_filter_state, save_filter_state};
-pub use open::{Plan, Trained, Which, open, open_to_filter, plan};
-pub use particles::ParticleScore;
+pub use open::{Plan, Trained, Which, open, open_to_filter, plan, prepare, read_experiment};
 pub use replicas::{ReplicasOutcome, replica, train_replicas};
-pub use run::{Change, Metrics, Origin, check_target, read_experiment, read_metrics, read_origin};
-pub use say::{note, one_line, printable};
-pub use shell::quoted;
-pub use threads::THREADS_VARIABLE;
-pub use train::{Outcome, Surroundings, resume, train};
+pub use train::{resume, train};
+
+use families::{
+    copy::Copy, frames::FRAMES, nth_farthest::NthFarthest, programs::Programs,
+    recordings::Recordings, words::Words,
+};
+
+/// The families that come with mnemora: the only list that a new family must be added to.
+pub static FAMILIES: &[&dyn Family] =
+    &[&FRAMES, &Recordings, &Copy, &NthFarthest, &Programs, &Words];

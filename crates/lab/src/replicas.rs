@@ -1,52 +1,55 @@
-//! Replicas: one experiment under several seeds, in one directory, by one process or by several.
+//! Replicas: one experiment under several seeds in one directory, trained by one or more processes.
 
 use crate::{
-    Evaluation, Experiment, LabError, Outcome, Surroundings, checkpoint,
-    open::plan,
-    run::{EVALUATION_FILE, EXPERIMENT_FILE, read_experiment, read_json},
-    say::note,
+    Experiment, LabError,
+    open::{plan, read_experiment},
     train::{resume, train},
+};
+use mnemora_training::{
+    Error, Outcome, Row, RunContext, checkpoint,
+    run::{EVALUATION_FILE, EXPERIMENT_FILE, read_json},
+    say::note,
 };
 use std::path::{Path, PathBuf};
 
 /// How a call to [`train_replicas`] ended.
 #[derive(Debug)]
 pub enum ReplicasOutcome {
-    /// All replicas are trained; their runs.
+    /// All replicas are trained; these are their runs.
     Finished(Vec<PathBuf>),
-    /// This process has nothing left to do, others still train these runs.
+    /// This process has nothing left to do; others are still training these runs.
     Elsewhere(Vec<PathBuf>),
-    /// A signal stopped the replica in training after a checkpoint.
+    /// A signal stopped the replica in training, after this checkpoint was written.
     Interrupted {
         /// The signal.
         signal: i32,
     },
 }
 
-/// Where the replica of a seed lies.
+/// The run of the replica with a seed.
 pub fn replica(directory: &Path, seed: u64) -> PathBuf {
     directory.join(format!("seed{seed}"))
 }
 
-/// Trains `count` replicas of an experiment, with its seed and the ones after it, each in a run
-/// of its own below `directory`.
+/// Trains `count` replicas of an experiment, with its seed and the following ones, each in its own run below
+/// `directory`.
 ///
-/// Called again it goes on where it stopped: trained replicas stay, a begun one is resumed. Several
-/// processes may be given the same directory; each takes the next replica that no other has.
+/// A second call continues: trained replicas stay, an unfinished one is resumed. Several processes may use the same
+/// directory; each takes the next replica that no other process has.
 ///
 /// # Errors
-/// Those of a training, a number that is not finite after the other replicas are trained; and if the
+/// The errors of a training. A number that is not finite is reported after the other replicas are trained. Also if the
 /// directory holds a replica of another experiment or of other data.
 pub fn train_replicas(
     experiment: &Experiment,
     directory: &Path,
     count: u64,
     data: Option<&Path>,
-    surroundings: &Surroundings,
+    context: &RunContext,
 ) -> Result<ReplicasOutcome, LabError> {
     if directory.join(EXPERIMENT_FILE).exists() {
         return Err(LabError::Configuration(format!(
-            "{} is a run itself; name a folder for the replicas",
+            "{} is itself a run; name a folder for the replicas",
             directory.display()
         )));
     }
@@ -54,12 +57,12 @@ pub fn train_replicas(
     let last = experiment.seed.checked_add(count.saturating_sub(1));
     if last.is_none_or(|last| i64::try_from(last).is_err()) {
         return Err(LabError::Configuration(format!(
-            "seed is {}, and {count} replicas take the seeds from there on: it must be at most {}",
+            "seed is {}, but for {count} replicas with consecutive seeds it must be at most {}",
             experiment.seed,
             i64::MAX as u64 - count.saturating_sub(1)
         )));
     }
-    // With the fingerprint of the data, so that replicas on other data are told apart.
+    // Includes the fingerprint of the data, so that replicas on other data differ.
     let experiment = plan(experiment.clone(), data)?.experiment;
     let mut runs = Vec::new();
     let mut elsewhere = Vec::new();
@@ -75,18 +78,20 @@ pub fn train_replicas(
                 runs.push(run);
                 continue;
             }
-            Begun::Partly => resume(&run, &[], data, surroundings),
-            Begun::Not => train(experiment, &run, data, surroundings),
+            Begun::Partly => resume(&run, &[], data, context),
+            Begun::Not => train(experiment, &run, data, context),
         };
         match outcome {
             Ok(Outcome::Finished(_)) => runs.push(run),
             Ok(Outcome::Interrupted { signal, .. }) => {
                 return Ok(ReplicasOutcome::Interrupted { signal });
             }
-            // Another process was quicker.
-            Err(LabError::RunLocked(_) | LabError::RunExists(_)) => elsewhere.push(run),
-            // One seed that diverges does not keep the others from training.
-            Err(error @ LabError::NonFinite { .. }) => {
+            // Another process was faster.
+            Err(LabError::Training(Error::RunLocked(_) | Error::RunExists(_))) => {
+                elsewhere.push(run)
+            }
+            // A seed that diverges does not stop the training of the others.
+            Err(error @ LabError::Training(Error::NonFinite { .. })) => {
                 note(format_args!("mnemora: {}: {error}", run.display()));
                 failed = failed.or(Some(error));
             }
@@ -102,17 +107,17 @@ pub fn train_replicas(
     })
 }
 
-/// How far a replica is.
+/// The progress of a replica.
 enum Begun {
     Not,
     Partly,
     Trained,
 }
 
-/// How far the run of a replica is; refuses one of another experiment.
+/// The progress of a replica's run; an error if it is of another experiment.
 fn begun(experiment: &Experiment, run: &Path) -> Result<Begun, LabError> {
     let found = match read_experiment(run, &[]) {
-        Err(LabError::NoRun(_)) => return Ok(Begun::Not),
+        Err(LabError::Training(Error::NoRun(_))) => return Ok(Begun::Not),
         found => found?,
     };
     let may_change = |key: &str| key == "data.directory";
@@ -126,7 +131,7 @@ fn begun(experiment: &Experiment, run: &Path) -> Result<Begun, LabError> {
     if !evaluated.exists() {
         return Ok(Begun::Partly);
     }
-    let evaluation: Evaluation = read_json(&evaluated)?;
+    let evaluation: Row = read_json(&evaluated)?;
     let whole = evaluation.step == experiment.training.steps
         && checkpoint::steps(run).last() == Some(&evaluation.step);
     Ok(if whole { Begun::Trained } else { Begun::Partly })

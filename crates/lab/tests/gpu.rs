@@ -1,15 +1,15 @@
-//! Every memory trains on a GPU device as on the processor: the same numbers within float
-//! tolerance. `.ci/run` runs it on whatever wgpu finds, lavapipe where there is no graphics card.
+//! Every memory trains on a GPU as on the processor: the numbers agree within float tolerance. `.ci/run` uses any
+//! device that wgpu finds, lavapipe if there is no graphics card.
 //!
-//! Kernels are compiled anew for each shape, so the sizes are few and the same for all memories.
+//! Kernels are compiled for each shape, so there are few sizes, the same for all memories.
 
 use mnemora_lab::{
-    Device, DeviceName, LabError, Metrics, Outcome, Surroundings, device_words, load_experiment,
-    read_metrics, read_origin, train,
+    Device, DeviceName, LabError, Outcome, Row, RunContext, TrainingError, device_words,
+    load_experiment, read_metrics, read_origin, train,
 };
 use std::time::Instant;
 
-/// Two sequences of two digits and one of them again, all maps eight wide.
+/// Two sequences of two digits and a repetition of one of them; all maps have width eight.
 const SIZES: [&str; 29] = [
     "task.length=2",
     "task.recall=1",
@@ -41,7 +41,7 @@ const SIZES: [&str; 29] = [
     "training.batch=2",
     "training.threads=1",
 ];
-/// Two updates, so that the second step's numbers tell of the first step's update.
+/// Two updates, so that the numbers of the second step depend on the first update.
 const SCHEDULE: [&str; 6] = [
     "training.steps=2",
     "training.log_every=1",
@@ -51,8 +51,8 @@ const SCHEDULE: [&str; 6] = [
     "evaluation.pictures=1",
 ];
 
-/// Trains a memory on a device and gives a row of metrics for each step, and the held-out bound.
-fn trained(memory: &str, visual: &str, device: Device, rate: f64) -> (Vec<Metrics>, f64) {
+/// Trains a memory on a device. Returns a row of metrics for each step, and the held-out bound.
+fn trained(memory: &str, visual: &str, device: Device, rate: f64) -> (Vec<Row>, f64) {
     let words = [
         format!("model.memory={memory}"),
         format!("model.visual={visual}"),
@@ -62,7 +62,7 @@ fn trained(memory: &str, visual: &str, device: Device, rate: f64) -> (Vec<Metric
     let overrides: Vec<String> = overrides.chain(words).collect();
     let experiment = load_experiment("perfect-recall-small", &overrides).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let surroundings = Surroundings {
+    let context = RunContext {
         interrupted: &|| None,
         all_saved: &|_| (),
         quiet: true,
@@ -71,28 +71,28 @@ fn trained(memory: &str, visual: &str, device: Device, rate: f64) -> (Vec<Metric
         device: device.clone(),
         continue_differently: false,
     };
-    let Outcome::Finished(evaluation) =
-        train(experiment, folder.path(), None, &surroundings).unwrap()
+    let Outcome::Finished(evaluation) = train(experiment, folder.path(), None, &context).unwrap()
     else {
         panic!("nothing interrupts it");
     };
     let origin = read_origin(folder.path()).unwrap();
     assert_eq!(origin.device, device_words(&device));
-    (read_metrics(folder.path()).unwrap(), evaluation.bound)
+    let bound = evaluation.measures.number("bound").unwrap();
+    (read_metrics(folder.path()).unwrap(), bound)
 }
 
 /// The first number in which two trainings differ by more than the tolerance, in words.
-fn difference(expected: &(Vec<Metrics>, f64), found: &(Vec<Metrics>, f64)) -> Option<String> {
+fn difference(expected: &(Vec<Row>, f64), found: &(Vec<Row>, f64)) -> Option<String> {
     assert_eq!(expected.0.len(), found.0.len());
-    let numbers = |(rows, held_out): &(Vec<Metrics>, f64)| {
+    let numbers = |(rows, held_out): &(Vec<Row>, f64)| {
         let mut numbers = Vec::new();
         for row in rows {
-            let kl = row.kl.expect("a temporal VAE has one");
-            numbers.push((format!("bound of step {}", row.step), row.bound));
-            numbers.push((format!("KL of step {}", row.step), kl));
-            numbers.push((format!("norm of step {}", row.step), row.gradient_norm));
+            for (name, key) in [("bound", "bound"), ("KL", "kl"), ("norm", "gradient_norm")] {
+                let number = row.measures.number(key).expect("a temporal VAE has it");
+                numbers.push((format!("{name} of step {}", row.step), number));
+            }
         }
-        numbers.push(("held-out bound".to_owned(), *held_out as f32));
+        numbers.push(("held-out bound".to_owned(), *held_out));
         numbers
     };
     let (expected, found) = (numbers(expected), numbers(found));
@@ -103,14 +103,14 @@ fn difference(expected: &(Vec<Metrics>, f64), found: &(Vec<Metrics>, f64)) -> Op
     let mut pairs = expected.into_iter().zip(found);
     pairs
         .find(|((_, expected), (_, found))| {
-            // Also true of what is no number.
+            // Also true for NaN.
             !((found - expected).abs() <= TOLERANCE * expected.abs())
         })
         .map(|((name, expected), (_, found))| format!("{name}: {found}, expected {expected}"))
 }
 
 /// Relative to the number.
-const TOLERANCE: f32 = 1e-4;
+const TOLERANCE: f64 = 1e-4;
 
 #[test]
 fn every_memory_trains_as_on_the_processor() {
@@ -143,10 +143,10 @@ fn every_memory_trains_as_on_the_processor() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Trains with a rate that throws the parameters away, and says which step failed, and whether the
-/// state that was saved is finite.
+/// Trains with a learning rate that makes the parameters diverge. Returns which step failed, and whether the saved
+/// state is finite.
 fn diverged(device: Device) -> (u64, bool) {
-    // Rows of metrics far apart, so that steps are looked at later on a GPU.
+    // Rows of metrics far apart, so that checks are deferred on a GPU.
     let further = [
         "training.learning_rate=1e30",
         "training.steps=6",
@@ -157,7 +157,7 @@ fn diverged(device: Device) -> (u64, bool) {
     let overrides: Vec<String> = overrides.map(|s| s.to_string()).collect();
     let experiment = load_experiment("perfect-recall-small", &overrides).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let surroundings = Surroundings {
+    let context = RunContext {
         interrupted: &|| None,
         all_saved: &|_| (),
         quiet: true,
@@ -166,10 +166,10 @@ fn diverged(device: Device) -> (u64, bool) {
         device,
         continue_differently: false,
     };
-    let failed = train(experiment, folder.path(), None, &surroundings);
-    let Err(LabError::NonFinite {
+    let failed = train(experiment, folder.path(), None, &context);
+    let Err(LabError::Training(TrainingError::NonFinite {
         step, checkpoint, ..
-    }) = failed
+    })) = failed
     else {
         panic!("{failed:?}");
     };

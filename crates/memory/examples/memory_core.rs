@@ -1,4 +1,4 @@
-//! A memory core alone, in a program of one's own: no generative model, no training loop.
+//! A memory on its own: no generative model, no training loop.
 //!
 //! `cargo run --release --example memory_core`
 
@@ -10,18 +10,18 @@ const LATENT: usize = 4;
 const SLOTS: usize = 5;
 const STEPS: usize = 9;
 
-/// From no weight to all of it.
+/// Shades from zero weight to full weight.
 const SHADES: &[u8] = b".:-=+*#%@";
 
 fn main() -> Result<(), MemoryError> {
     // On an autodiff device every operation is recorded, so that gradients can be taken later.
-    // `Device::default()` alone computes the same without a record.
+    // `Device::default()` alone computes the same without recording.
     let device = Device::default().autodiff();
     let mut init = Initializer::new(ChaCha8Rng::seed_from_u64(1), device.clone());
 
-    // To swap the memory, build another one here: `VrnnConfig { latent, features, condition,
-    // hidden }` for an LSTM core, or a `MemoryConfig` that holds either and is chosen at run time.
-    // All of them are a `Memory`, and nothing below changes.
+    // To swap the memory, build another one here: `LstmMemoryConfig { latent, features, condition, hidden }` for
+    // an LSTM, or a `MemoryConfig`, which holds any memory and is chosen at run time. All of them implement
+    // `Memory`, and nothing below changes.
     let memory = IntrospectionConfig {
         latent: LATENT,
         condition: 0,
@@ -32,19 +32,20 @@ fn main() -> Result<(), MemoryError> {
     }
     .init(&mut init)?;
 
-    // The vectors to remember: step t brings the constant vector t.
+    // The vectors to remember: step t brings a vector whose elements all equal t.
     let vectors: Vec<Tensor<2>> = (1..=STEPS)
         .map(|t| Tensor::full([1, LATENT], t as f32, &device).require_grad())
         .collect();
 
-    // A step takes in what the step before produced, and returns the context of this one. The
-    // first step has nothing before it.
+    // A step takes in the results of the previous step and returns the context of this one. The first step has
+    // no previous one. `prepare` packs the weights once for all steps.
+    let prepared = memory.prepare();
     let mut state = memory.initial_state(1, &device);
     let mut previous = None;
     let mut last = Tensor::zeros([1, memory.context_size()], &device);
-    println!("step  stored, oldest first  weights of head 1, of head 2 ('.' none, '@' all)");
+    println!("step  stored, oldest first  weights of head 1, of head 2 ('.' zero, '@' one)");
     for (t, vector) in (1..).zip(&vectors) {
-        let (context, next) = memory.step(previous, None, state);
+        let (context, next) = memory.step(&prepared, previous, None, state);
         let stored = next.memory.as_ref().map_or(String::new(), |memory| {
             let rows = memory.dims()[1];
             let first_column = memory.clone().narrow(2, 0, 1);
@@ -63,18 +64,18 @@ fn main() -> Result<(), MemoryError> {
         state = next;
         previous = Some(Previous {
             latent: vector.clone(),
-            // Only the VRNN core reads features of the frame.
+            // Only `LstmMemory` reads features of the frame.
             features: Tensor::zeros([1, 1], &device),
         });
     }
     println!(
-        "From step {} on the oldest vector makes room. Weights go by position, not by content:\n\
+        "From step {} on, each step drops the oldest vector. Weights depend on position, not on content:\n\
          training is what gives them a meaning.\n",
         SLOTS + 2
     );
 
-    // How much does the last context depend on each vector? What left the store acts through the
-    // controller alone; the last vector comes after the last context and has no gradient.
+    // How much does the last context depend on each vector? Vectors that left the store act through the
+    // controller alone. The last vector comes after the last context and has no gradient.
     let gradients = last.sum().backward();
     for (t, vector) in (1..).zip(&vectors) {
         let norm = vector.grad(&gradients).map(|gradient| {
@@ -83,13 +84,13 @@ fn main() -> Result<(), MemoryError> {
         });
         match norm {
             Some(norm) => println!("|d psi_{STEPS} / d z_{t}| = {norm:.4}"),
-            None => println!("|d psi_{STEPS} / d z_{t}|: not reached"),
+            None => println!("|d psi_{STEPS} / d z_{t}|: no gradient"),
         }
     }
     Ok(())
 }
 
-/// The elements of `data` in words, a line for each `length` of them.
+/// Formats the elements of `data`, one line for each `length` of them.
 fn line(data: TensorData, word: impl Fn(f32) -> String, length: usize) -> Vec<String> {
     let values: Vec<f32> = data.iter::<f32>().collect();
     values

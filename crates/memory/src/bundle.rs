@@ -1,31 +1,77 @@
-//! Bundles of tensors: what goes from step to step, and all that is done to it as a whole.
+//! Bundles of tensors, such as a state, and operations on all tensors of a bundle.
 
 use burn::tensor::{Bool, Gradients, Int, Tensor};
 use std::{any::Any, collections::VecDeque, fmt::Debug, iter, ops::Range};
 
-/// A bundle of tensors, the batch in dimension 0 of each: a state, the features of a frame.
+/// Implements [`Bundle`] for a struct from its fields, or for an enum from its variants.
 ///
-/// One visit of all tensors ([`map_tensors`](Self::map_tensors)) serves all that is done to a bundle
-/// as a whole: taking it off a graph, making leaves of it, picking rows of the batch.
+/// ```
+/// use burn::tensor::Tensor;
+/// use mnemora_memory::bundle;
 ///
-/// How many rows a first-in-first-out store has filled is the same for the whole batch, so a row
-/// can be picked but not emptied there; every other state of this crate can also be mixed with
-/// another, row by row ([`replace`](Self::replace)).
+/// // A state with a generic part. The field after `;` holds no tensor.
+/// #[derive(Clone, Debug)]
+/// struct State<C> {
+///     core: C,
+///     latent: Tensor<2>,
+///     finished: bool,
+/// }
+/// bundle!(State<C> { core, latent; finished });
+///
+/// #[derive(Clone, Debug)]
+/// enum Either {
+///     One(Tensor<2>),
+///     Two(Tensor<2>, Tensor<3>),
+///     Neither,
+/// }
+/// bundle!(enum Either { One(a), Two(a, b), Neither });
+/// ```
+///
+/// Tensors are visited in the order given, which is also the order in which [gradients](Bundle::gradients) are
+/// read and used again.
+#[macro_export]
+macro_rules! bundle {
+    (enum $type:ident { $($variant:ident $(($($part:ident),+))?),+ $(,)? }) => {
+        impl $crate::Bundle for $type {
+            fn map_tensors(self, mapper: &mut impl $crate::TensorMapper) -> Self {
+                match self {
+                    $(Self::$variant $(($($part),+))? => {
+                        Self::$variant $(($($crate::Bundle::map_tensors($part, mapper)),+))?
+                    })+
+                }
+            }
+        }
+    };
+    ($type:ident $(<$part:ident>)? { $($field:tt),+ $(; $($kept:ident),+)? }) => {
+        impl $(<$part: $crate::Bundle>)? $crate::Bundle for $type $(<$part>)? {
+            fn map_tensors(self, mapper: &mut impl $crate::TensorMapper) -> Self {
+                Self {
+                    $($field: $crate::Bundle::map_tensors(self.$field, mapper),)+
+                    $($($kept: self.$kept,)+)?
+                }
+            }
+        }
+    };
+}
+
+/// A bundle of tensors, each with the batch in dimension 0: a state, or the features of a frame.
+///
+/// One visitor of all tensors ([`map_tensors`](Self::map_tensors)) implements every operation on a whole bundle:
+/// detaching it from a graph, making leaves of it, picking rows of the batch.
+///
+/// The number of filled rows of a first-in-first-out store is the same for the whole batch, so rows of such a
+/// state can be picked but not reset. Every other state of this crate can also be mixed with another, row by row
+/// ([`replace`](Self::replace)).
 pub trait Bundle: Clone + Send + Debug {
-    /// The bundle with every tensor mapped. Bundles of one type that have the same parts filled are
-    /// visited in the same order.
-    ///
-    /// What a state has prepared from parameters (the weights of [`LstmState`](crate::LstmState))
-    /// is none of its tensors. Unless the mapper [keeps the graph](TensorMapper::keeps_graph) it is
-    /// let go, and the next step prepares it again from the module that makes it.
+    /// Maps every tensor. Bundles of one type with the same parts filled are visited in the same order.
     fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self;
 
-    /// Off the graph, still on the autodiff device: back-propagation ends here.
+    /// Detached from the graph but still on the autodiff device: back-propagation ends here.
     fn detach(self) -> Self {
         self.map_tensors(&mut Detach)
     }
 
-    /// Off the graph and off the autodiff device.
+    /// Detached from the graph and moved off the autodiff device.
     fn inner(self) -> Self {
         self.map_tensors(&mut Inner)
     }
@@ -35,19 +81,18 @@ pub trait Bundle: Clone + Send + Debug {
         self.map_tensors(&mut Leaf)
     }
 
-    /// What a backward pass gave to the [leaves](Self::leaf) that the bundle consists of.
+    /// The gradients that a backward pass gave to the [leaves](Self::leaf) of this bundle.
     fn gradients(&self, gradients: &Gradients) -> BundleGradients {
         let mut read = Read(gradients, Vec::new());
         self.clone().map_tensors(&mut read);
         BundleGradients(read.1)
     }
 
-    /// `sum(bundle * gradients)`, `[1]`: the number whose gradient for this bundle is `gradients`.
-    /// From it a backward pass goes on where another one ended. `None` if there is nothing to go on
-    /// with.
+    /// `sum(bundle * gradients)`, `[1]`: the scalar whose gradient with respect to this bundle is `gradients`. A
+    /// backward pass from it continues where another one ended. `None` if no tensor has a gradient.
     ///
     /// # Panics
-    /// If the gradients are those of a bundle with other parts filled.
+    /// If the gradients belong to a bundle with other parts filled.
     fn dot(self, gradients: BundleGradients) -> Option<Tensor<1>> {
         let mut pairs = Pairs {
             left: gradients.0.into(),
@@ -55,7 +100,10 @@ pub trait Bundle: Clone + Send + Debug {
             gradients: Vec::new(),
         };
         self.map_tensors(&mut pairs);
-        assert!(pairs.left.is_empty(), "gradients of a larger bundle");
+        assert!(
+            pairs.left.is_empty(),
+            "the gradients belong to a larger bundle"
+        );
         if pairs.tensors.is_empty() {
             return None;
         }
@@ -63,13 +111,13 @@ pub trait Bundle: Clone + Send + Debug {
         Some((Tensor::cat(pairs.tensors, 0) * gradients).sum())
     }
 
-    /// Rows of several bundles in order, that have the same parts filled.
+    /// Concatenates several bundles with the same parts filled along the batch, in order.
     ///
     /// # Panics
-    /// If there is no bundle.
+    /// If `bundles` is empty.
     fn concatenate(bundles: Vec<Self>) -> Self {
         let mut bundles = bundles.into_iter();
-        let first = bundles.next().expect("a bundle at least");
+        let first = bundles.next().expect("there must be at least one bundle");
         let rest = bundles.map(|bundle| {
             let mut parts = Parts::default();
             bundle.map_tensors(&mut parts);
@@ -79,27 +127,26 @@ pub trait Bundle: Clone + Send + Debug {
         first.map_tensors(&mut Concatenate(rest))
     }
 
-    /// The rows `rows`, `[count]`, of the batch, in their order; one may come twice or not at all.
+    /// The rows `rows`, `[count]`, of the batch, in that order. A row may occur several times or not at all.
     fn select(self, rows: &Tensor<1, Int>) -> Self {
         self.map_tensors(&mut Select(rows))
     }
 
     /// The rows of the batch within `range`, in their order.
     ///
-    /// Sequences that end leave the batch so: sorted by length, the longest first, those that are over
+    /// Use this to drop sequences that have ended: if the batch is sorted by length, the longest first, these
     /// are its last rows.
     fn rows(self, range: Range<usize>) -> Self {
         self.map_tensors(&mut Rows(range))
     }
 
-    /// The bundle with the rows of the batch where `rows`, `[batch]`, is true taken from `other`.
+    /// The bundle, with the rows of the batch where `rows`, `[batch]`, is true taken from `other`.
     ///
-    /// A state starts again where an episode has ended: `state.replace(&ended,
-    /// core.initial_state(batch, &device))`. A sequence that is shorter than its batch keeps its
-    /// state: `next.replace(&over, state)`.
+    /// To reset a state where an episode has ended: `state.replace(&ended, core.initial_state(batch, &device))`.
+    /// To keep the state of a sequence that is shorter than its batch: `next.replace(&over, state)`.
     ///
     /// # Panics
-    /// If the two have other parts filled, or shapes differ.
+    /// If the two have different parts filled, or different shapes.
     fn replace(self, rows: &Tensor<1, Bool>, other: Self) -> Self {
         let mut others = Others(VecDeque::new());
         other.map_tensors(&mut others);
@@ -108,30 +155,24 @@ pub trait Bundle: Clone + Send + Debug {
             others: others.0,
         };
         let replaced = self.map_tensors(&mut replace);
-        assert!(replace.others.is_empty(), "rows of a larger bundle");
+        assert!(replace.others.is_empty(), "the other bundle is larger");
         replaced
     }
 }
 
-/// What is done to each tensor of a [`Bundle`].
+/// A function applied to each tensor of a [`Bundle`].
 pub trait TensorMapper {
     /// `[batch, ..]`
     fn float<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D>;
 
-    /// Indices, `[batch, ..]`; they stay what they are unless it is said otherwise.
+    /// Indices, `[batch, ..]`; unchanged by default.
     fn int<const D: usize>(&mut self, tensor: Tensor<D, Int>) -> Tensor<D, Int> {
         tensor
     }
-
-    /// Whether what comes out is on the graph of what went in, so that what was prepared from
-    /// parameters is still of use.
-    fn keeps_graph(&self) -> bool {
-        false
-    }
 }
 
-/// Gradients of a [`Bundle`] in the order of a visit, flattened, off the autodiff device; `None`
-/// for a tensor on which nothing depended.
+/// Gradients of a [`Bundle`] in the order of a visit, flattened, off the autodiff device; `None` for a tensor
+/// without a gradient.
 #[derive(Clone, Debug)]
 pub struct BundleGradients(Vec<Option<Tensor<1>>>);
 
@@ -178,7 +219,7 @@ impl TensorMapper for Read<'_> {
     }
 }
 
-/// Tensors with their gradients, where there is one.
+/// Tensors with their gradients, if any.
 struct Pairs {
     left: VecDeque<Option<Tensor<1>>>,
     tensors: Vec<Tensor<1>>,
@@ -188,7 +229,7 @@ struct Pairs {
 impl TensorMapper for Pairs {
     fn float<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
         let gradient = self.left.pop_front();
-        let gradient = gradient.expect("gradients of a smaller bundle");
+        let gradient = gradient.expect("the gradients belong to a smaller bundle");
         if let Some(gradient) = gradient
             && tensor.is_tracked()
         {
@@ -215,15 +256,15 @@ impl TensorMapper for Parts {
     }
 }
 
-/// What the bundles that follow have left.
+/// The tensors not yet visited of the second and later bundles.
 struct Concatenate(Vec<VecDeque<Box<dyn Any>>>);
 
 impl Concatenate {
-    /// The next part of each bundle that follows.
+    /// The next tensor of the second and later bundles.
     fn next<T: 'static>(&mut self) -> impl Iterator<Item = T> {
         self.0.iter_mut().map(|parts| {
             let part = parts.pop_front().and_then(|part| part.downcast().ok());
-            *part.expect("bundles with the same parts filled")
+            *part.expect("the bundles must have the same parts filled")
         })
     }
 }
@@ -254,10 +295,6 @@ impl TensorMapper for Select<'_> {
     fn int<const D: usize>(&mut self, tensor: Tensor<D, Int>) -> Tensor<D, Int> {
         tensor.select(0, self.0.clone())
     }
-
-    fn keeps_graph(&self) -> bool {
-        true
-    }
 }
 
 struct Rows(Range<usize>);
@@ -270,13 +307,9 @@ impl TensorMapper for Rows {
     fn int<const D: usize>(&mut self, tensor: Tensor<D, Int>) -> Tensor<D, Int> {
         tensor.narrow(0, self.0.start, self.0.len())
     }
-
-    fn keeps_graph(&self) -> bool {
-        true
-    }
 }
 
-/// A tensor of any number of dimensions, `[batch, width]`.
+/// A tensor of any number of dimensions, flattened to `[batch, width]`.
 enum Other {
     Float(Tensor<2>),
     Int(Tensor<2, Int>),
@@ -300,7 +333,7 @@ impl TensorMapper for Others {
     }
 }
 
-/// `[batch, all else]`
+/// `[batch, product of all other sizes]`
 fn flat<const D: usize>(shape: [usize; D]) -> [usize; 2] {
     [shape[0], shape[1..].iter().product()]
 }
@@ -320,9 +353,13 @@ impl TensorMapper for Replace<'_> {
     fn float<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
         let shape = tensor.dims();
         let Some(Other::Float(other)) = self.others.pop_front() else {
-            panic!("rows of a bundle with other parts filled");
+            panic!("the other bundle has different parts filled");
         };
-        assert_eq!(flat(shape), other.dims(), "shapes of the two bundles");
+        assert_eq!(
+            flat(shape),
+            other.dims(),
+            "the two bundles have different shapes"
+        );
         let own = tensor.reshape(flat(shape));
         own.mask_where(self.mask(flat(shape)), other).reshape(shape)
     }
@@ -330,15 +367,15 @@ impl TensorMapper for Replace<'_> {
     fn int<const D: usize>(&mut self, tensor: Tensor<D, Int>) -> Tensor<D, Int> {
         let shape = tensor.dims();
         let Some(Other::Int(other)) = self.others.pop_front() else {
-            panic!("rows of a bundle with other parts filled");
+            panic!("the other bundle has different parts filled");
         };
-        assert_eq!(flat(shape), other.dims(), "shapes of the two bundles");
+        assert_eq!(
+            flat(shape),
+            other.dims(),
+            "the two bundles have different shapes"
+        );
         let own = tensor.reshape(flat(shape));
         own.mask_where(self.mask(flat(shape)), other).reshape(shape)
-    }
-
-    fn keeps_graph(&self) -> bool {
-        true
     }
 }
 

@@ -1,38 +1,36 @@
-//! Range checks: a memory whose weights, usage or links leave their range stops with its name.
+//! Range checks: they panic, naming the memory, if its weights, usage or links leave their range.
 //!
-//! A check reads numbers back at every step, which takes a tenth of a training's time and makes a
-//! graphics card wait. So checks are off unless the environment variable `MNEMORA_CHECKS` switches
-//! them on, which is read once. One build serves both.
+//! A check reads numbers back at every step. That takes a tenth of the training time and makes a graphics card
+//! wait. So checks are off unless the environment variable `MNEMORA_CHECKS` switches them on; it is read once.
 
 use burn::tensor::Tensor;
 use std::sync::OnceLock;
 
-/// The variable that switches checks on.
+/// The environment variable that switches checks on.
 pub const CHECKS_VARIABLE: &str = "MNEMORA_CHECKS";
 
-/// How much rounding may add up to.
+/// Tolerance for accumulated rounding errors.
 const TOLERANCE: f32 = 1e-4;
 
 static ON: OnceLock<bool> = OnceLock::new();
 
 /// Whether memories check ranges in this process.
-///
-/// The first call decides, unless [`set_range_checks`] did: they do where `MNEMORA_CHECKS` is
-/// `ranges`, or `tests`, as `.cargo/config.toml` of this repository has it for all tests.
+/// The first call decides, unless [`set_range_checks`] was called before: checks are on if `MNEMORA_CHECKS` is
+/// `ranges` or `tests`. `.cargo/config.toml` of this repository sets `tests` for all tests.
 pub fn range_checks() -> bool {
     *ON.get_or_init(|| {
         std::env::var_os(CHECKS_VARIABLE).is_some_and(|value| value == "ranges" || value == "tests")
     })
 }
 
-/// Decides whether memories check ranges in this process, whatever `MNEMORA_CHECKS` says. To be
-/// called before the first step of a memory: a decision stays. Returns whether it now is `on`.
+/// Switches range checks on or off for this process, whatever `MNEMORA_CHECKS` says. Call it before the first
+/// step of any memory, because the first decision is final. Returns whether the setting now is `on`.
 pub fn set_range_checks(on: bool) -> bool {
     *ON.get_or_init(|| on) == on
 }
 
-/// Every row of `weights` along its last dimension is a distribution, or part of one where
-/// `complete` is false.
+/// Checks that every row of `weights` along its last dimension is a distribution; if `complete` is false, it may
+/// sum to less than one.
 pub(crate) fn weights<const D: usize>(
     memory: &str,
     what: &str,
@@ -55,7 +53,7 @@ pub(crate) fn weights<const D: usize>(
     );
 }
 
-/// Every element of `values` is within `[low, high]`.
+/// Checks that every element of `values` is within `[low, high]`.
 pub(crate) fn range<const D: usize>(
     memory: &str,
     what: &str,

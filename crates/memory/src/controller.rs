@@ -1,92 +1,95 @@
-//! What drives the heads of a DNC.
+//! The controller of a DNC, which drives its heads.
 
-// One value a model or a step: the size of the largest variant costs nothing that matters.
+// There is one value per model or step, so the size of the largest variant costs nothing that matters.
 #![allow(clippy::large_enum_variant)]
 
 use crate::{
-    Bundle, Count, Initializer, Lstm, LstmState, MemoryError, RecurrentCore, StackedLstm,
-    StackedLstmConfig, StackedLstmState, TensorMapper,
+    Count, Initializer, Lstm, LstmState, MemoryError, RecurrentCore, StackedLstm,
+    StackedLstmConfig, StackedLstmState,
 };
 use burn::{
     module::Module,
     nn::Linear,
     tensor::{Device, Tensor},
 };
+use mnemora_kernels::lstm::LstmWeights;
+use serde::{Deserialize, Serialize};
 
-/// Bound of the LSTMs' cells.
+/// Bound on the absolute value of an LSTM's cells.
 const CELL_BOUND: f64 = 20.0;
 
 /// The kinds of a [`Controller`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum ControllerKind {
-    /// One LSTM.
+    /// An LSTM; with several layers, a stacked LSTM with skip connections.
     #[default]
     Lstm,
-    /// An LSTM in so many layers, with skip connections.
-    StackedLstm(usize),
-    /// So many layers without a state: the memory is all there is from step to step.
-    FeedForward(usize),
+    /// Feed-forward layers without a state: only the memory is carried from step to step.
+    FeedForward,
 }
 
-/// A network that reads the input and what was read, and tells the heads what to do.
+/// A network that reads the input and the previous read vectors, and tells the heads what to do.
 #[derive(Module, Debug)]
 pub enum Controller {
     /// One LSTM.
     Lstm(Lstm),
-    /// An LSTM in layers.
+    /// A stacked LSTM.
     StackedLstm(StackedLstm),
-    /// Layers without a state.
+    /// Feed-forward layers without a state.
     FeedForward(FeedForward),
 }
 
-/// Linear maps, each with a `tanh` behind it, so that what the heads are told stays bounded, as it does
-/// from an LSTM: what was read comes in again.
+/// Linear maps, each followed by `tanh`. The read vectors come back as input, so the output must stay bounded,
+/// as that of an LSTM does.
 #[derive(Module, Debug)]
 pub struct FeedForward {
-    /// From the first.
+    /// The layers, first to last.
     pub layers: Vec<Linear>,
 }
 
 /// State of a [`Controller`].
 #[derive(Clone, Debug)]
 pub enum ControllerState {
-    /// Of one LSTM.
+    /// State of one LSTM.
     Lstm(LstmState),
-    /// Of an LSTM in layers.
+    /// State of a stacked LSTM.
     StackedLstm(StackedLstmState),
-    /// There is none.
+    /// No state.
     FeedForward,
 }
 
-impl Bundle for ControllerState {
-    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
-        match self {
-            Self::Lstm(state) => Self::Lstm(state.map_tensors(mapper)),
-            Self::StackedLstm(state) => Self::StackedLstm(state.map_tensors(mapper)),
-            Self::FeedForward => Self::FeedForward,
-        }
+crate::bundle!(
+    enum ControllerState {
+        Lstm(state),
+        StackedLstm(state),
+        FeedForward,
     }
+);
+
+/// Weights of a [`Controller`], prepared for the steps of one sequence.
+#[derive(Clone, Debug)]
+pub enum ControllerWeights {
+    /// Weights of one LSTM.
+    Lstm(LstmWeights),
+    /// Weights of each layer.
+    StackedLstm(Vec<LstmWeights>),
+    /// Feed-forward layers need no preparation.
+    FeedForward,
 }
 
 impl ControllerKind {
-    /// Layers, 1 for one LSTM.
-    pub(crate) fn layers(self) -> usize {
-        match self {
-            Self::Lstm => 1,
-            Self::StackedLstm(layers) | Self::FeedForward(layers) => layers,
-        }
-    }
-
-    /// Builds the controller, each layer `hidden` wide; refuses sizes of zero.
+    /// Builds a controller of `layers` layers, each `hidden` wide. A size of zero is an error.
     pub(crate) fn init(
         self,
+        layers: usize,
         input: usize,
         hidden: usize,
         init: &mut Initializer,
     ) -> Result<Controller, MemoryError> {
-        Ok(match self {
-            Self::Lstm => Controller::Lstm(Lstm::new(input, hidden, init)),
-            Self::StackedLstm(layers) => {
+        Ok(match (self, layers) {
+            (Self::Lstm, 1) => Controller::Lstm(Lstm::new(input, hidden, init)),
+            (Self::Lstm, layers) => {
                 let config = StackedLstmConfig {
                     input,
                     hidden,
@@ -94,7 +97,7 @@ impl ControllerKind {
                 };
                 Controller::StackedLstm(config.init(init)?)
             }
-            Self::FeedForward(layers) => {
+            (Self::FeedForward, layers) => {
                 let inputs = (0..layers).map(|layer| if layer == 0 { input } else { hidden });
                 let layers = inputs.map(|inputs| init.linear(inputs, hidden)).collect();
                 Controller::FeedForward(FeedForward { layers })
@@ -113,7 +116,7 @@ impl Controller {
         }
     }
 
-    /// Width of `h_t`, which is that of all layers of an LSTM, and of the last one without a state.
+    /// Width of `h_t`: that of all layers for an LSTM, that of the last for feed-forward layers.
     pub fn output_size(&self) -> usize {
         match self {
             Self::Lstm(lstm) => lstm.hidden_size(),
@@ -122,7 +125,7 @@ impl Controller {
         }
     }
 
-    /// Numbers that the graph of a step keeps for each sequence; the cells are bounded, too.
+    /// Numbers that the graph of a step keeps for each sequence, including those for bounding the cells.
     pub fn kept(&self) -> Count {
         match self {
             Self::Lstm(lstm) => lstm.kept() + 2 * lstm.hidden_size(),
@@ -136,7 +139,7 @@ impl Controller {
         }
     }
 
-    /// The zero state.
+    /// The initial state, all zeros.
     pub fn initial_state(&self, batch: usize, device: &Device) -> ControllerState {
         match self {
             Self::Lstm(lstm) => ControllerState::Lstm(lstm.initial_state(batch, device)),
@@ -147,28 +150,52 @@ impl Controller {
         }
     }
 
-    /// `h_t` from the input, `[batch, input_size]`; the cells of the state are kept within 20.
+    /// Prepares the weights for the steps of one sequence; see [`RecurrentCore::prepare`].
+    pub fn prepare(&self) -> ControllerWeights {
+        match self {
+            Self::Lstm(lstm) => ControllerWeights::Lstm(lstm.prepare()),
+            Self::StackedLstm(lstm) => ControllerWeights::StackedLstm(lstm.prepare()),
+            Self::FeedForward(_) => ControllerWeights::FeedForward,
+        }
+    }
+
+    /// `h_t` from the input, `[batch, input_size]`. The cells of the state are kept within `[-20, 20]`.
     ///
     /// # Panics
-    /// If the state is that of another kind.
-    pub fn step(&self, input: Tensor<2>, state: ControllerState) -> (Tensor<2>, ControllerState) {
-        match (self, state) {
-            (Self::Lstm(lstm), ControllerState::Lstm(state)) => {
-                let state = bounded(lstm.step(input, state));
-                (state.hidden.clone(), ControllerState::Lstm(state))
+    /// If weights or state belong to another kind of controller.
+    pub fn step(
+        &self,
+        prepared: &ControllerWeights,
+        input: Tensor<2>,
+        state: ControllerState,
+    ) -> (Tensor<2>, ControllerState) {
+        match (self, prepared, state) {
+            (Self::Lstm(lstm), ControllerWeights::Lstm(weights), ControllerState::Lstm(state)) => {
+                let (output, state) = lstm.step(weights, input, state);
+                (output.output, ControllerState::Lstm(bounded(state)))
             }
-            (Self::StackedLstm(lstm), ControllerState::StackedLstm(state)) => {
-                let (output, state) = lstm.forward(input, state);
+            (
+                Self::StackedLstm(lstm),
+                ControllerWeights::StackedLstm(weights),
+                ControllerState::StackedLstm(state),
+            ) => {
+                let (output, state) = lstm.step(weights, input, state);
                 let layers = state.layers.into_iter().map(bounded).collect();
                 let state = StackedLstmState { layers };
                 (output.output, ControllerState::StackedLstm(state))
             }
-            (Self::FeedForward(network), ControllerState::FeedForward) => {
+            (
+                Self::FeedForward(network),
+                ControllerWeights::FeedForward,
+                ControllerState::FeedForward,
+            ) => {
                 let layers = network.layers.iter();
                 let hidden = layers.fold(input, |hidden, layer| layer.forward(hidden).tanh());
                 (hidden, ControllerState::FeedForward)
             }
-            (controller, _) => unreachable!("a state of another kind was given to {controller}"),
+            (controller, ..) => {
+                unreachable!("{controller} was given the weights or state of another kind")
+            }
         }
     }
 }

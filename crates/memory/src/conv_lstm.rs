@@ -1,12 +1,13 @@
 //! An LSTM whose state is an image and whose maps are convolutions.
 
 use crate::{
-    Bundle, CoreOutput, Count, Initializer, MemoryError, RecurrentCore, TensorMapper,
-    core::step_through, error::require_positive,
+    CoreOutput, Count, Initializer, MemoryError, RecurrentCore,
+    error::require_positive,
+    recurrent::{Resets, step_through},
 };
 use burn::{
     module::{Module, Param},
-    tensor::{Device, Tensor, activation},
+    tensor::{Bool, Device, Tensor, activation},
 };
 use mnemora_kernels::{conv::conv2d, split::split_rows};
 
@@ -25,14 +26,14 @@ pub struct ConvLstmConfig {
     pub kernel: usize,
 }
 
-/// A convolutional LSTM, gates in the order `i, f, g, o`. Convolutions keep the size of the image: it
-/// is padded with zeros, for an even kernel once more at the bottom and at the right.
+/// A convolutional LSTM, gates in the order `i, f, g, o`. Convolutions keep the size of the image: it is padded
+/// with zeros, and for an even kernel with one more row at the bottom and one more column at the right.
 ///
-/// Shi et al. 2015, without peepholes; the baseline of Santoro et al. 2018, appendix A.3. Images go in
-/// and out flat, `[batch, channels * height * width]`.
+/// Shi et al. 2015, without peepholes; a baseline of Santoro et al. 2018, appendix A.3. Inputs and outputs are
+/// flattened images, `[batch, channels * height * width]`.
 ///
-/// No experiment configures this core: it is for use as a library. Values and gradients are held to golden
-/// vectors of the NumPy statement `reference/conv_lstm.py`, with an even and an odd kernel
+/// No experiment configures this core; it is for use as a library. Values and gradients are tested against
+/// golden vectors of the NumPy reference `reference/conv_lstm.py`, with an even and an odd kernel
 /// (`tests/golden/cores.rs`).
 #[derive(Module, Debug)]
 pub struct ConvLstm {
@@ -55,19 +56,12 @@ pub struct ConvLstmState {
     pub cell: Tensor<4>,
 }
 
-impl Bundle for ConvLstmState {
-    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
-        Self {
-            hidden: self.hidden.map_tensors(mapper),
-            cell: self.cell.map_tensors(mapper),
-        }
-    }
-}
+crate::bundle!(ConvLstmState { hidden, cell });
 
 impl ConvLstmConfig {
-    /// Builds the core; refuses sizes of zero.
+    /// Builds the core. A size of zero is an error.
     ///
-    /// Weights are uniform within `1 / sqrt(channels * kernel^2)`, biases zero and 1 for forget gates.
+    /// Weights are uniform within `1 / sqrt(channels * kernel^2)`. Biases are zero, and 1 for the forget gates.
     pub fn init(&self, init: &mut Initializer) -> Result<ConvLstm, MemoryError> {
         let (channels, kernel) = (self.channels, self.kernel);
         require_positive(
@@ -100,20 +94,20 @@ impl ConvLstm {
         self.weight_hidden.shape()[1]
     }
 
-    /// A convolution that keeps the size of `images`, `[images, channels, height, width]`.
+    /// A convolution of `images`, `[images, channels, height, width]`, that keeps their size.
     fn convolve(&self, images: Tensor<4>, weight: Tensor<4>, bias: Tensor<1>) -> Tensor<4> {
         let kernel = weight.dims()[2];
         let padded = conv2d(images, weight, bias, 1, kernel / 2);
         if !kernel.is_multiple_of(2) {
             return padded;
         }
-        // Padded equally on all sides, one row and one column too many come out first.
+        // With equal padding on all sides, an even kernel gives one row and one column too many at the start.
         let rows = padded.narrow(2, 1, self.height);
         rows.narrow(3, 1, self.width)
     }
 
-    /// The input's part of the gates, `[batch, 4 * channels, height, width]`, of every step of
-    /// `[time, batch, inputs * height * width]`.
+    /// The part of the gates that comes from the input, `[batch, 4 * channels, height, width]`, for every step
+    /// of `[time, batch, inputs * height * width]`.
     fn project(&self, inputs: Tensor<3>) -> Vec<Tensor<4>> {
         let [time, batch, _] = inputs.dims();
         let channels = self.weight_input.shape()[1];
@@ -144,16 +138,9 @@ impl ConvLstm {
     }
 }
 
-impl ConvLstm {
-    /// Numbers that the graph of a step keeps for each sequence.
-    pub fn kept(&self) -> Count {
-        let map = Count::product(&[self.height, self.width]);
-        map * Count::from(self.channels()) * 24 + RecurrentCore::input_size(self)
-    }
-}
-
 impl RecurrentCore for ConvLstm {
     type State = ConvLstmState;
+    type Prepared = ();
 
     fn input_size(&self) -> usize {
         self.weight_input.shape()[1] * self.height * self.width
@@ -171,7 +158,9 @@ impl RecurrentCore for ConvLstm {
         }
     }
 
-    fn forward(&self, input: Tensor<2>, state: ConvLstmState) -> (CoreOutput, ConvLstmState) {
+    fn prepare(&self) {}
+
+    fn step(&self, _: &(), input: Tensor<2>, state: ConvLstmState) -> (CoreOutput, ConvLstmState) {
         let from_input = self.project(input.unsqueeze_dim(0)).pop();
         self.advance(from_input.expect("one step was projected"), state)
     }
@@ -179,10 +168,18 @@ impl RecurrentCore for ConvLstm {
     fn sequence(
         &self,
         inputs: Tensor<3>,
+        resets: Option<&Tensor<2, Bool>>,
         state: ConvLstmState,
     ) -> (Vec<CoreOutput>, ConvLstmState) {
-        step_through(self.project(inputs), state, |from_input, state| {
+        let [time, batch, _] = inputs.dims();
+        let resets = Resets::new(self, resets, [time, batch]);
+        step_through(self.project(inputs), &resets, state, |from_input, state| {
             self.advance(from_input, state)
         })
+    }
+
+    fn kept(&self) -> Count {
+        let map = Count::product(&[self.height, self.width]);
+        map * Count::from(self.channels()) * 24 + RecurrentCore::input_size(self)
     }
 }

@@ -1,17 +1,17 @@
-//! Counts of numbers that never overflow: how large something would be, before it is made.
+//! Counts that never overflow, to compute how large something would be before it is allocated.
 
 use std::{
     iter::Sum,
     ops::{Add, Mul},
 };
 
-/// So many numbers, or bytes. What is too large to be counted stays at the largest count, so that absurd sizes
-/// compare as what they are.
+/// A count of numbers or bytes. A count that is too large saturates at the largest one, so that absurd sizes
+/// still compare correctly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Count(u128);
 
 impl Count {
-    /// Nothing.
+    /// Zero.
     pub const NONE: Self = Self(0);
 
     /// The product of sizes.
@@ -19,17 +19,17 @@ impl Count {
         sizes.iter().fold(Self(1), |all, size| all * *size)
     }
 
-    /// As it is.
+    /// The count as a number.
     pub fn get(self) -> u128 {
         self.0
     }
 
-    /// Less another count, nothing if that is larger.
+    /// The difference, or zero if `other` is larger.
     pub fn less(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 
-    /// Rounded down.
+    /// The quotient, rounded down. A divisor of zero counts as one.
     pub fn divided_by(self, divisor: usize) -> Self {
         Self(self.0 / divisor.max(1) as u128)
     }

@@ -1,36 +1,40 @@
-//! The memory of the Recurrent Entity Network: cells with keys, each updated for itself.
+//! The memory of the Recurrent Entity Network: cells with keys, each updated independently.
 
 use crate::{
-    Attention, Bundle, CoreOutput, Count, Initializer, MemoryError, RecurrentCore, TensorMapper,
-    checks, core::step_through, error::require_positive,
+    Attention, CoreOutput, Count, Initializer, MemoryError, RecurrentCore, checks,
+    error::require_positive,
+    recurrent::{Resets, step_through},
 };
 use burn::{
     module::{Module, Param},
     nn::Linear,
-    tensor::{Device, Tensor, activation},
+    tensor::{Bool, Device, Tensor, activation},
 };
 use mnemora_kernels::split::split_rows;
+use serde::{Deserialize, Serialize};
 
-/// Lengths of cells are taken to be at least this.
+/// Lower bound on the length by which a cell is divided.
 const SMALLEST_NORM: f64 = 1e-8;
 
 /// Sizes of an [`EntNet`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct EntNetConfig {
-    /// Width of the input.
+    /// Width of the input; [`fit`](Self::fit) fills it in.
+    #[serde(skip)]
     pub input: usize,
-    /// Cells.
+    /// Number of cells.
     pub cells: usize,
     /// Width of a cell.
     pub width: usize,
-    /// Slope of the PReLU below zero at the start. Henaff et al. start at 1.
+    /// Initial slope of the PReLU below zero. Henaff et al. start at 1.
+    #[serde(skip)]
     pub slope: f64,
 }
 
-/// Cells that hold one entity each. A cell opens to an input that resembles it or its key.
+/// Cells that hold one entity each. An input updates the cells that it resembles, or whose key it resembles.
 ///
-/// Henaff et al. 2017, section 2; the sum of the cells is the output, as in Santoro et al. 2018,
-/// appendix A.2:
+/// Henaff et al. 2017, section 2. The output is the sum of the cells, as in Santoro et al. 2018, appendix A.2:
 ///
 /// ```text
 /// s  = W_s x + b_s
@@ -39,9 +43,9 @@ pub struct EntNetConfig {
 /// ```
 #[derive(Module, Debug)]
 pub struct EntNet {
-    /// From the input onto `s`.
+    /// Maps the input to `s`.
     pub encode: Linear,
-    /// `w`, `[cells, width]`; also where the cells start.
+    /// `w`, `[cells, width]`; also the initial cells.
     pub keys: Param<Tensor<2>>,
     /// `U`, `[width, width]`
     pub from_cell: Param<Tensor<2>>,
@@ -51,7 +55,7 @@ pub struct EntNet {
     pub from_input: Param<Tensor<2>>,
     /// `b`, `[width]`
     pub bias: Param<Tensor<1>>,
-    /// Of the PReLU below zero, `[width]`
+    /// Slope of the PReLU below zero, `[width]`
     pub slope: Param<Tensor<1>>,
 }
 
@@ -62,15 +66,9 @@ pub struct EntNetState {
     pub cells: Tensor<3>,
 }
 
-impl Bundle for EntNetState {
-    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
-        Self {
-            cells: self.cells.map_tensors(mapper),
-        }
-    }
-}
+crate::bundle!(EntNetState { cells });
 
-/// What an [`EntNet`] makes of a step's input before it looks at its cells.
+/// What an [`EntNet`] computes from a step's input alone.
 #[derive(Clone, Debug)]
 struct Entity {
     /// `s`, `[batch, 1, width]`
@@ -81,8 +79,25 @@ struct Entity {
     before: Tensor<3>,
 }
 
+impl Default for EntNetConfig {
+    fn default() -> Self {
+        Self::new(0, 4, 128)
+    }
+}
+
 impl EntNetConfig {
-    /// A slope of 0.25 below zero.
+    /// Fills in the sizes that settings leave open, for inputs of width `input`.
+    ///
+    /// # Errors
+    /// Never.
+    pub fn fit(&self, input: usize, _time: usize) -> Result<Self, MemoryError> {
+        Ok(Self {
+            input,
+            ..self.clone()
+        })
+    }
+
+    /// Sizes with a PReLU slope of 0.25 below zero.
     pub fn new(input: usize, cells: usize, width: usize) -> Self {
         Self {
             input,
@@ -92,7 +107,7 @@ impl EntNetConfig {
         }
     }
 
-    /// Builds the core; refuses sizes of zero.
+    /// Builds the core. A size of zero is an error.
     pub fn init(&self, init: &mut Initializer) -> Result<EntNet, MemoryError> {
         let width = self.width;
         require_positive(
@@ -119,7 +134,7 @@ impl EntNetConfig {
 }
 
 impl EntNet {
-    /// All that a step computes from its input alone, for every step of `[time, batch, input]`.
+    /// Everything that a step computes from its input alone, for every step of `[time, batch, input]`.
     fn project(&self, inputs: Tensor<3>) -> Vec<Entity> {
         let [time, batch, width] = inputs.dims();
         let [cells, cell_width] = self.keys.dims();
@@ -166,25 +181,15 @@ impl EntNet {
     }
 }
 
-impl EntNet {
-    /// Numbers that the graph of a step keeps for each sequence.
-    pub fn kept(&self) -> Count {
-        let [cells, width] = self.keys.dims();
-        Count::product(&[13, cells, width])
-            + RecurrentCore::input_size(self)
-            + 5 * width
-            + 8 * cells
-    }
-}
-
 impl RecurrentCore for EntNet {
     type State = EntNetState;
+    type Prepared = ();
 
     fn input_size(&self) -> usize {
         self.encode.weight.shape()[0]
     }
 
-    /// The sum of the cells.
+    /// The width of the sum of the cells.
     fn output_size(&self) -> usize {
         self.keys.shape()[1]
     }
@@ -197,14 +202,31 @@ impl RecurrentCore for EntNet {
         }
     }
 
-    fn forward(&self, input: Tensor<2>, state: EntNetState) -> (CoreOutput, EntNetState) {
+    fn prepare(&self) {}
+
+    fn step(&self, _: &(), input: Tensor<2>, state: EntNetState) -> (CoreOutput, EntNetState) {
         let entity = self.project(input.unsqueeze_dim(0)).pop();
         self.advance(entity.expect("one step was projected"), state)
     }
 
-    fn sequence(&self, inputs: Tensor<3>, state: EntNetState) -> (Vec<CoreOutput>, EntNetState) {
-        step_through(self.project(inputs), state, |entity, state| {
+    fn sequence(
+        &self,
+        inputs: Tensor<3>,
+        resets: Option<&Tensor<2, Bool>>,
+        state: EntNetState,
+    ) -> (Vec<CoreOutput>, EntNetState) {
+        let [time, batch, _] = inputs.dims();
+        let resets = Resets::new(self, resets, [time, batch]);
+        step_through(self.project(inputs), &resets, state, |entity, state| {
             self.advance(entity, state)
         })
+    }
+
+    fn kept(&self) -> Count {
+        let [cells, width] = self.keys.dims();
+        Count::product(&[13, cells, width])
+            + RecurrentCore::input_size(self)
+            + 5 * width
+            + 8 * cells
     }
 }

@@ -1,4 +1,4 @@
-/// Why a memory cannot be built.
+/// An error in building a memory.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MemoryError {
     /// A size that must be at least one is zero.
@@ -9,7 +9,7 @@ pub enum MemoryError {
         /// The field of its configuration.
         field: &'static str,
     },
-    /// An LRU memory writes each head into a slot of its own.
+    /// An LRU memory writes each head to a different slot.
     #[error("memory.lru.slots is {slots}, it must be at least memory.lru.reads, which is {reads}")]
     FewerSlotsThanHeads {
         /// Memory rows.
@@ -17,7 +17,20 @@ pub enum MemoryError {
         /// Heads.
         reads: usize,
     },
-    /// Without gates there is nothing that an output gate could be computed like.
+    /// A store of the last latents would forget latents of the same sequence.
+    #[error(
+        "memory.{memory}.slots is {slots}, but a sequence has {steps} steps: it must be at least {steps}, or 0 for \
+         as many as needed"
+    )]
+    FewerSlotsThanSteps {
+        /// The memory system, by its name in configurations.
+        memory: &'static str,
+        /// Slots.
+        slots: usize,
+        /// Steps of a sequence.
+        steps: usize,
+    },
+    /// An output gate is computed like the other gates, so it needs them.
     #[error(
         "memory.rmc.output_gate is true, it must be false for memory.rmc.gates 'none' (or gates \
          must be 'unit' or 'memory')"
@@ -25,7 +38,7 @@ pub enum MemoryError {
     OutputGateWithoutGates,
 }
 
-/// Refuses the first size that is zero.
+/// Returns an error for the first size that is zero.
 pub(crate) fn require_positive(
     memory: &'static str,
     sizes: &[(&'static str, usize)],

@@ -1,9 +1,9 @@
-//! First in, first out.
+//! A first-in-first-out store.
 
 use burn::tensor::Tensor;
 
-/// `rows` `[batch, filled, width]` with `row` `[batch, width]` behind them; the oldest makes room
-/// once `slots` are filled.
+/// Appends `row`, `[batch, width]`, to `rows`, `[batch, filled, width]`. If all `slots` are filled, the oldest
+/// row is dropped.
 pub(crate) fn append(rows: Option<Tensor<3>>, row: Tensor<2>, slots: usize) -> Tensor<3> {
     let row = row.unsqueeze_dim::<3>(1);
     let Some(rows) = rows else { return row };
@@ -16,11 +16,11 @@ pub(crate) fn append(rows: Option<Tensor<3>>, row: Tensor<2>, slots: usize) -> T
     Tensor::cat(vec![kept, row], 1)
 }
 
-/// Slots that are filled, mean over the steps of a sequence.
+/// Number of filled slots, averaged over the steps of a sequence.
 pub(crate) fn mean_filled(slots: usize, time: usize) -> usize {
     match time <= slots {
         true => time.div_ceil(2),
-        // All of them but for the first steps.
+        // All slots are filled except during the first steps.
         false => slots - slots * (slots / 2) / time,
     }
 }

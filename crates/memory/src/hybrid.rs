@@ -1,10 +1,12 @@
-//! The hybrid: latents stored as they are, read by position, by content, and by what followed it.
+//! The hybrid memory: it stores latents unchanged and reads them by position, by content, and by what followed
+//! that content.
 
 use crate::{
-    Attention, Bundle, Count, Initializer, Lstm, LstmState, Memory, MemoryContext, MemoryError,
-    Previous, TensorMapper, checks,
+    Attention, Count, Initializer, Lstm, LstmState, Memory, MemoryContext, MemoryError, Place,
+    Previous, RecurrentCore, checks,
     error::require_positive,
     fifo::{append, mean_filled},
+    settings::slots_for,
 };
 use burn::{
     module::Module,
@@ -14,15 +16,20 @@ use burn::{
 use mnemora_kernels::{
     attention::{read, softplus_attention},
     content::cosine_similarity,
+    lstm::LstmWeights,
     softplus,
 };
+use serde::{Deserialize, Serialize};
 
 /// Sizes of a [`Hybrid`] memory.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct HybridConfig {
-    /// Size of `z`, which is the width of a memory row.
+    /// Size of `z`, which is also the width of a memory row.
+    #[serde(skip)]
     pub latent: usize,
-    /// Size of the condition `c_t`, 0 for none.
+    /// Size of the condition `c_t`; 0 for none.
+    #[serde(skip)]
     pub condition: usize,
     /// Size of the controller's state.
     pub hidden: usize,
@@ -32,33 +39,31 @@ pub struct HybridConfig {
     pub key: usize,
     /// Read heads `R`.
     pub reads: usize,
-    /// Storage locations `L`; with as many as a sequence has steps nothing is ever forgotten.
+    /// Storage locations `L`; 0 for one per step of a sequence, so that nothing is ever forgotten.
     pub slots: usize,
 }
 
-/// A first-in-first-out buffer of latents, as in the Introspection network, whose heads choose at
-/// each step between three ways to address it.
+/// A first-in-first-out buffer of latents, as in the Introspection network. At each step each head chooses
+/// between three ways to address it.
 ///
-/// The discussion of gtmm (section 6) asks for the direct storage of latents together with content
-/// addressing. Each slot `i` holds `z_i` and two keys that are made when it is written: what was
-/// seen, `a_i = A z_i`, and the circumstances in which it was, `b_i = B h_i`, with the
-/// controller's output of that step. At step `t` the same two maps make the queries `A z_{t-1}`
-/// and `B h_t`, and each head scores slots by
+/// The discussion of gtmm (section 6) suggests combining the direct storage of latents with content addressing.
+/// Each slot `i` holds `z_i` and two keys made when it is written: `a_i = A z_i` for the content, and `b_i = B
+/// h_i` for the circumstances, where `h_i` is the controller's output at that step. At step `t` the same two
+/// maps give the queries `A z_{t-1}` and `B h_t`, and each head scores slots by
 ///
 /// `s^r[i] = beta_a^r cos(A z_{t-1}, a_i) + beta_b^r cos(B h_t, b_i)`
 ///
-/// - *position*: softplus attention on absolute slots (gtmm, equation 10), for recall in order and
-///   by index;
+/// - *position*: softplus attention on absolute slots (gtmm, equation 10), for recall in order and by index;
 /// - *content*: `softmax(s^r)`, for a place that is visited again;
-/// - *successor*: `softmax(s^r)` over the slots that have a successor, moved one slot on, for a cue
-///   that is seen again: what followed it?
+/// - *successor*: `softmax(s^r)` over the slots that have a successor, shifted by one slot, for a repeated cue:
+///   what followed it?
 ///
-/// A head's weights mix the three by a softmax of its own. Reads are gated as in equation 12, and
-/// the context is `Psi = [phi^1 sig(g^1); ...; phi^R sig(g^R); h_t]`: unlike that of the
-/// Introspection network it has the controller's output, for what needs no slot.
+/// A head's weights mix the three by its own softmax. Reads are gated as in equation 12, and the context is `Psi
+/// = [phi^1 sig(g^1); ...; phi^R sig(g^R); h_t]`. Unlike the context of the Introspection network it contains
+/// the controller's output, for information that needs no slot.
 ///
-/// What it gives up: it stores one latent a step and never merges or revises, so its size must
-/// grow with the sequence, and so do the parameters of its positional attention.
+/// Limits: it stores one latent per step and never merges or revises one. Its size, and the parameters of its
+/// positional attention, must therefore grow with the sequence.
 #[derive(Module, Debug)]
 pub struct Hybrid {
     /// Controller, input `[z_{t-1}; c_t]`.
@@ -67,11 +72,11 @@ pub struct Hybrid {
     pub attention_hidden: Linear,
     /// Second layer, onto `heads * slots` pre-activations, slots fastest.
     pub attention_output: Linear,
-    /// `A`, onto the key of what was seen.
+    /// `A`, maps a latent to its content key.
     pub latent_key: Linear,
-    /// `B`, onto the key of the circumstances.
+    /// `B`, maps `h_t` to the key of the circumstances.
     pub place_key: Linear,
-    /// From `h_t` onto correction biases, strengths of both keys, and modes of all heads.
+    /// Maps `h_t` to the correction biases, the strengths of both keys, and the modes of all heads.
     pub interface: Linear,
     latent: usize,
     reads: usize,
@@ -83,7 +88,7 @@ pub struct Hybrid {
 pub struct HybridState {
     /// `h_t` and the LSTM's cell.
     pub controller: LstmState,
-    /// What is stored, oldest first; `None` while nothing is.
+    /// The stored slots, oldest first; `None` while nothing is stored.
     pub stored: Option<Stored>,
 }
 
@@ -98,27 +103,50 @@ pub struct Stored {
     pub place_keys: Tensor<3>,
 }
 
-impl Bundle for HybridState {
-    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
-        Self {
-            controller: self.controller.map_tensors(mapper),
-            stored: self.stored.map_tensors(mapper),
-        }
-    }
-}
+crate::bundle!(HybridState { controller, stored });
 
-impl Bundle for Stored {
-    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
+crate::bundle!(Stored {
+    latents,
+    latent_keys,
+    place_keys
+});
+
+impl Default for HybridConfig {
+    fn default() -> Self {
         Self {
-            latents: self.latents.map_tensors(mapper),
-            latent_keys: self.latent_keys.map_tensors(mapper),
-            place_keys: self.place_keys.map_tensors(mapper),
+            latent: 0,
+            condition: 0,
+            hidden: 100,
+            attention: 128,
+            key: 32,
+            reads: 5,
+            slots: 0,
         }
     }
 }
 
 impl HybridConfig {
-    /// Builds the memory; refuses sizes of zero.
+    /// Fills in the sizes that settings leave open, from `place`.
+    ///
+    /// # Errors
+    /// The memory has fewer slots than a sequence has steps.
+    pub fn fit(&self, place: &Place) -> Result<Self, MemoryError> {
+        if self.slots > 0 && self.slots < place.time {
+            return Err(MemoryError::FewerSlotsThanSteps {
+                memory: "hybrid",
+                slots: self.slots,
+                steps: place.time,
+            });
+        }
+        Ok(Self {
+            latent: place.latent,
+            condition: place.condition,
+            slots: slots_for(self.slots, place.time),
+            ..self.clone()
+        })
+    }
+
+    /// Builds the memory. A size of zero is an error.
     pub fn init(&self, init: &mut Initializer) -> Result<Hybrid, MemoryError> {
         require_positive(
             "hybrid",
@@ -182,8 +210,8 @@ impl Hybrid {
     }
 }
 
-/// The weights of what followed the slots that `scores` `[batch, reads, filled]` point at; all
-/// zero while only one slot is filled.
+/// The content weights `scores`, `[batch, reads, filled]`, shifted to the following slots; all zero while only
+/// one slot is filled.
 fn successor(scores: Tensor<3>) -> Tensor<3> {
     let [batch, reads, filled] = scores.dims();
     let none = Tensor::zeros([batch, reads, 1], &scores.device());
@@ -194,24 +222,13 @@ fn successor(scores: Tensor<3>) -> Tensor<3> {
     Tensor::cat(vec![none, followed], 2)
 }
 
-impl Hybrid {
-    /// Numbers that the graph of a step keeps for each sequence, mean over sequences of `time` steps: latents
-    /// and keys as far as slots are filled, and each head's weights over these in each of three ways.
-    pub fn kept(&self, time: usize) -> Count {
-        let (reads, keys) = (
-            Count::from(self.reads),
-            self.latent_key.weight.shape()[1] + self.place_key.weight.shape()[1],
-        );
-        let heads = reads * (self.latent * 4 + self.slots + 20);
-        let slot = reads * 14 + self.latent + keys + 8;
-        let attention = 2 * self.attention_hidden.weight.shape()[1];
-        let outside = self.lstm.kept() + self.lstm.input_size() + attention + 4 * keys + heads;
-        outside + self.lstm.hidden_size() + slot * mean_filled(self.slots, time)
-    }
-}
-
 impl Memory for Hybrid {
     type State = HybridState;
+    type Prepared = LstmWeights;
+
+    fn prepare(&self) -> LstmWeights {
+        self.lstm.prepare()
+    }
 
     fn initial_state(&self, batch: usize, device: &Device) -> HybridState {
         HybridState {
@@ -222,6 +239,7 @@ impl Memory for Hybrid {
 
     fn step(
         &self,
+        prepared: &LstmWeights,
         previous: Option<Previous>,
         condition: Option<Tensor<2>>,
         state: HybridState,
@@ -234,10 +252,11 @@ impl Memory for Hybrid {
             None => Tensor::zeros([batch, self.latent], &device),
         };
 
-        // Gtmm, equation 9.
+        // gtmm, equation 9.
         let mut input = vec![latent.clone()];
         input.extend(condition);
-        let controller = self.lstm.step(Tensor::cat(input, 1), state.controller);
+        let input = Tensor::cat(input, 1);
+        let (_, controller) = self.lstm.step(prepared, input, state.controller);
         let hidden = controller.hidden.clone();
 
         if previous.is_none() {
@@ -286,7 +305,7 @@ impl Memory for Hybrid {
             + successor(scores) * mode(2);
         checks::weights("hybrid", "read weights", &weights, filled > 1);
 
-        // Gtmm, equations 11 and 12.
+        // gtmm, equations 11 and 12.
         let phi = read(weights.clone(), stored.latents.clone())
             .reshape([batch, self.reads * self.latent]);
         let context = MemoryContext {
@@ -303,5 +322,22 @@ impl Memory for Hybrid {
 
     fn context_size(&self) -> usize {
         self.reads * self.latent + self.lstm.hidden_size()
+    }
+
+    /// The latents and keys of filled slots, and each head's weights over them for each of the three ways.
+    fn kept(&self, time: usize) -> Count {
+        let (reads, keys) = (
+            Count::from(self.reads),
+            self.latent_key.weight.shape()[1] + self.place_key.weight.shape()[1],
+        );
+        let heads = reads * (self.latent * 4 + self.slots + 20);
+        let slot = reads * 14 + self.latent + keys + 8;
+        let attention = 2 * self.attention_hidden.weight.shape()[1];
+        let outside = self.lstm.kept() + self.lstm.input_size() + attention + 4 * keys + heads;
+        outside + self.lstm.hidden_size() + slot * mean_filled(self.slots, time)
+    }
+
+    fn stored(&self) -> Option<usize> {
+        Some(self.slots)
     }
 }

@@ -1,4 +1,4 @@
-//! How parameters start.
+//! Initial values of parameters.
 
 use burn::{
     module::Param,
@@ -8,15 +8,14 @@ use burn::{
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-/// What every cell of an NTM or LRU memory holds before the first write.
+/// Initial value of every cell of an NTM or LRU memory.
 pub(crate) const INITIAL_MEMORY: f64 = 1e-6;
 
-/// Added to the biases of the read strengths: content that is found at all is found sharply enough
-/// for the keys to learn from it.
+/// Initial bias of the read strengths. It makes content reads sharp enough for the keys to learn from them.
 pub(crate) const INITIAL_STRENGTH: f32 = 4.0;
 
-/// Draws initial parameters from a stream of its own, in order of construction, so that equal
-/// streams give equal models whatever else draws random numbers.
+/// Draws initial parameters from its own random stream, in order of construction. Equal streams therefore give
+/// equal models, whatever else draws random numbers.
 #[derive(Debug)]
 pub struct Initializer {
     /// `None` for an outline.
@@ -25,7 +24,7 @@ pub struct Initializer {
 }
 
 impl Initializer {
-    /// Parameters will be drawn from `stream` and placed on `device`.
+    /// An initializer that draws parameters from `stream` and places them on `device`.
     pub fn new(stream: ChaCha8Rng, device: Device) -> Self {
         Self {
             draws: Some(Draws::new(stream)),
@@ -33,10 +32,10 @@ impl Initializer {
         }
     }
 
-    /// Parameters will have their shapes, but no numbers: whatever the shape, one zero stands for all of them.
-    /// A module made of them says how large it would be, and is good for nothing else.
+    /// An initializer whose parameters have shapes but no values: a single zero stands for all elements,
+    /// whatever the shape. A module built this way only tells how large it would be.
     ///
-    /// `device` is one on the processor, where such a tensor takes no memory.
+    /// `device` must be the CPU, where such a tensor takes no memory.
     pub fn outline(device: Device) -> Self {
         Self {
             draws: None,
@@ -44,7 +43,7 @@ impl Initializer {
         }
     }
 
-    /// The device that parameters are placed on.
+    /// The device on which parameters are placed.
     pub fn device(&self) -> &Device {
         &self.device
     }
@@ -59,8 +58,8 @@ impl Initializer {
         self.parameter(shape, |_| vec![value; shape.iter().product()])
     }
 
-    /// A parameter whose elements, row-major, `values` draws; it is not asked for an
-    /// [`outline`](Self::outline).
+    /// A parameter whose elements, in row-major order, come from `values`. For an [`outline`](Self::outline)
+    /// `values` is not called.
     pub fn parameter<const D: usize>(
         &mut self,
         shape: [usize; D],
@@ -114,8 +113,8 @@ impl Initializer {
         }
     }
 
-    /// An affine map, weight `[inputs, outputs]` normal with a standard deviation of
-    /// `1 / sqrt(inputs)`, drawn again beyond two of them, bias zero.
+    /// An affine map with weight `[inputs, outputs]`. Weights are normal with a standard deviation of `1 /
+    /// sqrt(inputs)`; draws beyond two standard deviations are repeated. The bias is zero.
     pub fn truncated_normal_linear(&mut self, inputs: usize, outputs: usize) -> Linear {
         let std = 1.0 / (inputs as f64).sqrt();
         let weight = self.parameter([inputs, outputs], |draws| {
@@ -134,8 +133,8 @@ impl Initializer {
         }
     }
 
-    /// `maps` affine maps from one input side by side, each normal with the variance
-    /// `2 / (inputs + outputs)` of Glorot and Bengio 2010, biases zero.
+    /// `maps` affine maps of the same input, side by side. Weights of each are normal with the variance `2 /
+    /// (inputs + outputs)` of Glorot and Bengio 2010; biases are zero.
     pub fn xavier(&mut self, inputs: usize, outputs: usize, maps: usize) -> Linear {
         let std = (2.0 / (inputs + outputs) as f64).sqrt();
         Linear {
@@ -144,7 +143,7 @@ impl Initializer {
         }
     }
 
-    /// A parameter drawn from a normal distribution around zero.
+    /// A parameter drawn from a normal distribution with mean zero.
     pub fn normal<const D: usize>(&mut self, shape: [usize; D], std: f64) -> Param<Tensor<D>> {
         self.parameter(shape, |draws| {
             let values =
@@ -154,12 +153,12 @@ impl Initializer {
     }
 }
 
-/// What an [`Initializer`] draws numbers from.
+/// The random numbers of an [`Initializer`].
 #[derive(Debug)]
 pub struct Draws(ChaCha8Rng);
 
 impl Draws {
-    /// Numbers will be drawn from `stream`.
+    /// Draws from `stream`.
     pub fn new(stream: ChaCha8Rng) -> Self {
         Self(stream)
     }
@@ -174,7 +173,7 @@ impl Draws {
 
     /// A draw from the standard normal distribution.
     fn standard_normal(&mut self) -> f64 {
-        // Box and Muller; the first number of a pair is never zero.
+        // Box-Muller transform; the first number of a pair is never zero.
         let (u, v): (f64, f64) = (1.0 - self.0.random::<f64>(), self.0.random());
         (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
     }
@@ -185,7 +184,7 @@ mod tests {
     use super::*;
     use burn::module::Module;
 
-    /// An outline of any size has its shape at once and tells a parameter from what is none.
+    /// An outline of any size is built at once, and parameters are still told apart from other tensors.
     #[test]
     fn an_outline_has_shapes_and_no_numbers() {
         let mut init = Initializer::outline(Device::default().autodiff());

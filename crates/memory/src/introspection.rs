@@ -1,24 +1,32 @@
-//! The Introspection network: latents stored as they are, read by position.
+//! The Introspection network: it stores latents unchanged and reads them by position.
 
 use crate::{
-    Attention, Bundle, Count, Initializer, Lstm, LstmState, Memory, MemoryContext, MemoryError,
-    Previous, TensorMapper, checks,
+    Attention, Count, Initializer, Lstm, LstmState, Memory, MemoryContext, MemoryError, Place,
+    Previous, RecurrentCore, checks,
     error::require_positive,
     fifo::{append, mean_filled},
+    settings::slots_for,
 };
 use burn::{
     module::Module,
     nn::Linear,
     tensor::{Device, Tensor, activation},
 };
-use mnemora_kernels::attention::{read, softplus_attention};
+use mnemora_kernels::{
+    attention::{read, softplus_attention},
+    lstm::LstmWeights,
+};
+use serde::{Deserialize, Serialize};
 
 /// Sizes of an [`Introspection`] network.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct IntrospectionConfig {
-    /// Size of `z`, which is the width of a memory row.
+    /// Size of `z`, which is also the width of a memory row.
+    #[serde(skip)]
     pub latent: usize,
-    /// Size of the condition `c_t`, 0 for none.
+    /// Size of the condition `c_t`; 0 for none.
+    #[serde(skip)]
     pub condition: usize,
     /// Size of the controller's state.
     pub hidden: usize,
@@ -26,14 +34,14 @@ pub struct IntrospectionConfig {
     pub attention: usize,
     /// Read heads `R`.
     pub reads: usize,
-    /// Storage locations `L`; with as many as a sequence has steps nothing is ever forgotten.
+    /// Storage locations `L`; 0 for one per step of a sequence, so that nothing is ever forgotten.
     pub slots: usize,
 }
 
 /// A first-in-first-out buffer of latents, read by attention on absolute position.
 ///
-/// gtmm, section 3.1: the controller (equation 9) proposes one weight for each of the `L` slots
-/// and each of the `R` heads (equation 10); only slots that hold a latent take part.
+/// gtmm, section 3.1: the controller (equation 9) proposes a weight for each of the `L` slots and each of the
+/// `R` heads (equation 10). Only slots that hold a latent take part.
 #[derive(Module, Debug)]
 pub struct Introspection {
     /// `f_rnn` of equation 9, input `[z_{t-1}; c_t]`.
@@ -58,17 +66,43 @@ pub struct IntrospectionState {
     pub memory: Option<Tensor<3>>,
 }
 
-impl Bundle for IntrospectionState {
-    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
+crate::bundle!(IntrospectionState { controller, memory });
+
+impl Default for IntrospectionConfig {
+    fn default() -> Self {
         Self {
-            controller: self.controller.map_tensors(mapper),
-            memory: self.memory.map_tensors(mapper),
+            latent: 0,
+            condition: 0,
+            hidden: 128,
+            attention: 128,
+            reads: 5,
+            slots: 0,
         }
     }
 }
 
 impl IntrospectionConfig {
-    /// Builds the network; refuses sizes of zero.
+    /// Fills in the sizes that settings leave open, from `place`.
+    ///
+    /// # Errors
+    /// The memory has fewer slots than a sequence has steps.
+    pub fn fit(&self, place: &Place) -> Result<Self, MemoryError> {
+        if self.slots > 0 && self.slots < place.time {
+            return Err(MemoryError::FewerSlotsThanSteps {
+                memory: "introspection",
+                slots: self.slots,
+                steps: place.time,
+            });
+        }
+        Ok(Self {
+            latent: place.latent,
+            condition: place.condition,
+            slots: slots_for(self.slots, place.time),
+            ..self.clone()
+        })
+    }
+
+    /// Builds the network. A size of zero is an error.
     pub fn init(&self, init: &mut Initializer) -> Result<Introspection, MemoryError> {
         require_positive(
             "introspection",
@@ -106,21 +140,13 @@ impl Introspection {
     }
 }
 
-impl Introspection {
-    /// Numbers that the graph of a step keeps for each sequence, mean over sequences of `time` steps: the
-    /// memory as far as it is filled, and each head's weights over it.
-    pub fn kept(&self, time: usize) -> Count {
-        let reads = Count::from(self.reads);
-        let heads = reads * (self.latent * 4 + self.slots);
-        let slot = reads * 6 + self.latent;
-        let attention = 2 * self.attention_hidden.weight.shape()[1];
-        let outside = self.lstm.kept() + self.lstm.input_size() + attention + heads;
-        outside + slot * mean_filled(self.slots, time)
-    }
-}
-
 impl Memory for Introspection {
     type State = IntrospectionState;
+    type Prepared = LstmWeights;
+
+    fn prepare(&self) -> LstmWeights {
+        self.lstm.prepare()
+    }
 
     fn initial_state(&self, batch: usize, device: &Device) -> IntrospectionState {
         IntrospectionState {
@@ -131,6 +157,7 @@ impl Memory for Introspection {
 
     fn step(
         &self,
+        prepared: &LstmWeights,
         previous: Option<Previous>,
         condition: Option<Tensor<2>>,
         state: IntrospectionState,
@@ -149,7 +176,8 @@ impl Memory for Introspection {
         // Equation 9.
         let mut input = vec![latent];
         input.extend(condition);
-        let controller = self.lstm.step(Tensor::cat(input, 1), state.controller);
+        let input = Tensor::cat(input, 1);
+        let (_, controller) = self.lstm.step(prepared, input, state.controller);
 
         let context = match &memory {
             None => MemoryContext {
@@ -178,5 +206,19 @@ impl Memory for Introspection {
 
     fn context_size(&self) -> usize {
         self.reads * self.latent
+    }
+
+    /// The filled part of the memory, and each head's weights over it.
+    fn kept(&self, time: usize) -> Count {
+        let reads = Count::from(self.reads);
+        let heads = reads * (self.latent * 4 + self.slots);
+        let slot = reads * 6 + self.latent;
+        let attention = 2 * self.attention_hidden.weight.shape()[1];
+        let outside = self.lstm.kept() + self.lstm.input_size() + attention + heads;
+        outside + slot * mean_filled(self.slots, time)
+    }
+
+    fn stored(&self) -> Option<usize> {
+        Some(self.slots)
     }
 }

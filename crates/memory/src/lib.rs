@@ -1,30 +1,29 @@
 //! Memory systems and recurrent cores as Burn modules.
 //!
-//! Everything a generative model may know about the past goes through a [`MemoryContext`]. At
-//! step `t` a [`Memory`] takes in what step `t - 1` produced and the condition of step `t`, and
-//! returns the context for `z_t`; nothing of step `t` itself is in it. At `t = 1` there is no
-//! previous step and nothing is written.
+//! A generative model learns about the past only through a [`MemoryContext`]. At step `t` a [`Memory`] takes in
+//! the results of step `t - 1` and the condition of step `t`, and returns the context for `z_t`. The context
+//! contains nothing of step `t` itself. At `t = 1` there is no previous step, so nothing is written.
 //!
 //! - [`introspection`]: a first-in-first-out store of latents with positional attention.
-//! - [`hybrid`]: the same store, addressed by content and its successor too.
-//! - [`ntm`], [`lru`], [`dnc`]: external memories that a controller writes to. Each is a
-//!   [`RecurrentCore`] of its own (input and state in, output and state out), and by
-//!   [`CoreMemory`] the memory of a generative model.
-//! - [`rmc`]: memories that attend to each other, a core likewise.
+//! - [`hybrid`]: the same store, also addressed by content and by its successor.
+//! - [`ntm`], [`lru`], [`dnc`]: external memories that a controller writes to. Each can be used on its own as a
+//!   [`RecurrentCore`] (input and state in, output and state out), and through [`CoreMemory`] as the memory of a
+//!   generative model.
+//! - [`rmc`]: memories that attend to each other; also a core.
 //! - [`stacked_lstm`], [`ent_net`], [`conv_lstm`]: cores that the RMC is compared with.
-//! - [`vrnn`]: an LSTM alone, which keeps all dependencies in its state.
-//! - [`bundle`]: what is done to a state as a whole: detach it, make it a leaf, pick rows.
-//! - [`any`]: any of them, and any core, behind one type, chosen by name at run time.
-//! - [`core`], [`lstm`], [`controller`], [`init`]: recurrent cores, the LSTM, what drives a DNC, how
-//!   parameters start.
-//! - [`range_checks`]: memories that stop where their weights leave their range, for tests.
+//! - [`lstm_memory`]: an LSTM alone, which keeps everything it remembers in its state.
+//! - [`bundle`](mod@bundle): operations on a whole state: detach it, make it a leaf, pick rows.
+//! - [`any`]: the table of all memories and cores, and types that hold any of them, chosen by name at run time.
+//! - [`recurrent`], [`lstm`], [`controller`], [`init`]: recurrent cores, the LSTM, the controllers of a DNC,
+//!   initial parameters.
+//! - [`range_checks`]: checks for tests, which panic when a memory's weights leave their range.
 
 pub mod any;
 pub mod bundle;
 mod checks;
 pub mod controller;
 pub mod conv_lstm;
-pub mod core;
+
 pub mod count;
 pub mod dnc;
 pub mod ent_net;
@@ -35,16 +34,20 @@ pub mod init;
 pub mod introspection;
 pub mod lru;
 pub mod lstm;
+pub mod lstm_memory;
 pub mod ntm;
+pub mod recurrent;
 pub mod rmc;
+mod settings;
 pub mod stacked_lstm;
-pub mod vrnn;
 
-pub use crate::core::{CoreMemory, CoreMemoryState, CoreOutput, RecurrentCore};
-pub use any::{AnyCore, AnyCoreState, AnyMemory, AnyMemoryState, CoreConfig, MemoryConfig};
+pub use any::{
+    AnyCore, AnyCorePrepared, AnyCoreState, AnyMemory, AnyMemoryPrepared, AnyMemoryState,
+    CoreConfig, MemoryConfig, MemoryName, MemorySettings,
+};
 pub use bundle::{Bundle, BundleGradients, TensorMapper};
 pub use checks::{CHECKS_VARIABLE, range_checks, set_range_checks};
-pub use controller::{Controller, ControllerKind, ControllerState, FeedForward};
+pub use controller::{Controller, ControllerKind, ControllerState, ControllerWeights, FeedForward};
 pub use conv_lstm::{ConvLstm, ConvLstmConfig, ConvLstmState};
 pub use count::Count;
 pub use dnc::{Dnc, DncConfig, DncState};
@@ -54,61 +57,59 @@ pub use hybrid::{Hybrid, HybridConfig, HybridState};
 pub use init::{Draws, Initializer};
 pub use introspection::{Introspection, IntrospectionConfig, IntrospectionState};
 pub use lru::{Lru, LruConfig, LruState};
-pub use lstm::{Lstm, LstmState};
+pub use lstm::{Lstm, LstmConfig, LstmState};
+pub use lstm_memory::{LstmMemory, LstmMemoryConfig};
 pub use ntm::{Ntm, NtmConfig, NtmState};
+pub use recurrent::{CoreMemory, CoreMemoryState, CoreOutput, RecurrentCore};
 pub use rmc::{GateStyle, Rmc, RmcConfig, RmcInput, RmcMaps, RmcState, RmcStep};
+pub use settings::Place;
 pub use stacked_lstm::{StackedLstm, StackedLstmConfig, StackedLstmState};
-pub use vrnn::{Vrnn, VrnnConfig};
+
+pub use mnemora_kernels::lstm::LstmWeights;
 
 use burn::{
-    module::Module,
+    module::{Module, ModuleDisplay},
     tensor::{Device, IndexingUpdateOp, Int, Tensor},
 };
 
-/// What step `t - 1` produced.
+/// The results of step `t - 1`.
 #[derive(Clone, Debug)]
 pub struct Previous {
     /// `z_{t-1}`, `[batch, latent]`.
     pub latent: Tensor<2>,
-    /// Features of `x_{t-1}`, `[batch, features]`. Only the VRNN core reads them.
+    /// Features of `x_{t-1}`, `[batch, features]`; only [`LstmMemory`] reads them.
     pub features: Tensor<2>,
 }
 
-impl Bundle for Previous {
-    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
-        Self {
-            latent: self.latent.map_tensors(mapper),
-            features: self.features.map_tensors(mapper),
-        }
-    }
-}
+crate::bundle!(Previous { latent, features });
 
-/// Weights of a memory's heads over its slots at one step, for looking at.
+/// Weights of a memory's heads over its slots at one step, for inspection.
 #[derive(Clone, Debug)]
 pub struct Attention {
-    /// What the weights do: `read`, `write`, `allocation`.
+    /// The kind of weights: `read`, `write`, `allocation`.
     pub name: &'static str,
     weights: Weights,
 }
 
-// One value a step: the size of the largest variant costs nothing that matters.
+// There is one value per step, so the size of the largest variant costs nothing that matters.
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug)]
 enum Weights {
     Dense(Tensor<3>),
-    /// Weights of the slots named, of so many.
+    /// Weights of some slots, the indices of these slots, and the number of all slots.
     Sparse(Tensor<3>, Tensor<3, Int>, usize),
-    /// Weights of each of several rows that a head asks for.
+    /// Weights of heads with several query rows each.
     Rows(Tensor<4>),
 }
 
 impl Attention {
-    pub(crate) fn new(name: &'static str, weights: &Tensor<3>) -> Self {
+    /// Weights `[batch, heads, slots]`, between 0 and 1.
+    pub fn new(name: &'static str, weights: &Tensor<3>) -> Self {
         let weights = Weights::Dense(weights.clone());
         Self { name, weights }
     }
 
-    /// Weights of the slots named, all others nothing; `[batch, heads, count]` both.
+    /// Weights of the given slots; all others are zero. Both tensors are `[batch, heads, count]`.
     pub(crate) fn sparse(
         name: &'static str,
         weights: &Tensor<3>,
@@ -119,14 +120,14 @@ impl Attention {
         Self { name, weights }
     }
 
-    /// Weights of heads that ask for several rows each, `[batch, heads, rows, slots]`.
+    /// Weights of heads with several query rows each, `[batch, heads, rows, slots]`.
     pub(crate) fn of_rows(name: &'static str, weights: &Tensor<4>) -> Self {
         let weights = Weights::Rows(weights.clone());
         Self { name, weights }
     }
 
-    /// The weights of each row that a head asks for, `[batch, heads, rows, slots]`; `None` where a
-    /// head asks for one.
+    /// The weights of each query row of a head, `[batch, heads, rows, slots]`; `None` if heads have one query
+    /// only.
     pub fn by_row(&self) -> Option<Tensor<4>> {
         match &self.weights {
             Weights::Rows(weights) => Some(weights.clone()),
@@ -134,8 +135,8 @@ impl Attention {
         }
     }
 
-    /// `[batch, heads, slots]`, the mean over its rows where a head asks for several; slots that
-    /// were never written may be left out at the end.
+    /// `[batch, heads, slots]`, averaged over a head's query rows if there are several. Slots at the end that
+    /// were never written may be missing.
     pub fn weights(&self) -> Tensor<3> {
         match &self.weights {
             Weights::Dense(weights) => weights.clone(),
@@ -153,40 +154,63 @@ impl Attention {
     }
 }
 
-/// What a memory lets the model know at step `t`: `Psi_{t-1}` of gtmm, figure 2.
+/// What a memory tells the model at step `t`: `Psi_{t-1}` of gtmm, figure 2.
 #[derive(Clone, Debug)]
 pub struct MemoryContext {
     /// `[batch, context_size]`.
     pub psi: Tensor<2>,
-    /// Attention of this step; empty for a memory without heads or with nothing stored.
+    /// Attention weights of this step; empty for a memory without heads, or with nothing stored.
     pub attention: Vec<Attention>,
 }
 
 /// A memory system, stepped once for each observation.
-pub trait Memory: Module {
-    /// Controller state and memory contents.
+pub trait Memory: Module + ModuleDisplay {
+    /// Controller state and memory contents. It holds no parameters.
     type State: Bundle;
+
+    /// See [`RecurrentCore::Prepared`].
+    type Prepared: Clone + std::fmt::Debug + Send;
+
+    /// Prepares the parameters for the steps of one sequence; see [`RecurrentCore::prepare`].
+    fn prepare(&self) -> Self::Prepared;
 
     /// State before the first step, with nothing stored.
     fn initial_state(&self, batch: usize, device: &Device) -> Self::State;
 
-    /// Takes in what step `t - 1` produced and returns the context of step `t`.
+    /// Takes in the results of step `t - 1` and returns the context of step `t`.
     ///
     /// `condition` is `c_t`, `[batch, condition]`, for memories built with conditions.
     ///
     /// # Panics
-    /// If shapes do not fit the memory, a condition is missing or not expected, or the state is
-    /// of another memory.
+    /// If shapes do not fit the memory, a condition is missing or unexpected, or the state belongs to another
+    /// memory.
     fn step(
         &self,
+        prepared: &Self::Prepared,
         previous: Option<Previous>,
         condition: Option<Tensor<2>>,
         state: Self::State,
     ) -> (MemoryContext, Self::State);
 
-    /// Size of `z`, which the memory takes in.
+    /// Size of `z`, the memory's input.
     fn latent_size(&self) -> usize;
 
     /// Width of [`MemoryContext::psi`].
     fn context_size(&self) -> usize;
+
+    /// Numbers that the graph of a step keeps for each sequence, averaged over sequences of `time` steps. Used
+    /// to estimate the memory that training takes.
+    fn kept(&self, time: usize) -> Count;
+
+    /// For a store of the last latents, how many it holds before it drops the oldest; `None` for any other
+    /// memory.
+    fn stored(&self) -> Option<usize> {
+        None
+    }
+
+    /// A caption of one or two sentences for a picture of the [`Attention`] weights.
+    fn attention_words(&self) -> &'static str {
+        "Read weights of each head over the slots on one held-out sequence, one column per step. Slot i holds the \
+         latent of step i."
+    }
 }

@@ -1,8 +1,8 @@
-//! The least-recently-used memory: content reads, writes into what was just read or long unused.
+//! The least-recently-used memory: it reads by content, and writes to the slots read last or to the least used
+//! ones.
 
 use crate::{
-    Attention, Bundle, CoreOutput, Count, Initializer, Lstm, LstmState, MemoryError, RecurrentCore,
-    TensorMapper, checks,
+    Attention, CoreOutput, Count, Initializer, Lstm, LstmState, MemoryError, RecurrentCore, checks,
     error::require_positive,
     init::{INITIAL_MEMORY, INITIAL_STRENGTH},
 };
@@ -14,41 +14,49 @@ use burn::{
 use mnemora_kernels::{
     attention::read,
     content::{content_weights, read_nearest, rows_of},
+    lstm::LstmWeights,
     softplus,
 };
+use serde::{Deserialize, Serialize};
 
-/// How much of a slot's usage is left after a step.
+/// Default number of slots per step; the tied write heads fill many (gtmm, section 4.1).
+const SLOTS_PER_STEP: usize = 5;
+
+/// Factor by which a slot's usage decays at each step.
 const USAGE_DECAY: f64 = 0.99;
 
 /// Sizes of an [`Lru`] memory.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct LruConfig {
-    /// Width of the input.
+    /// Width of the input; [`fit`](Self::fit) fills it in.
+    #[serde(skip)]
     pub input: usize,
     /// Size of the controller's state.
     pub hidden: usize,
-    /// Read heads `R`; there are as many write heads, tied to them.
+    /// Read heads `R`. Each has a write head tied to it.
     pub reads: usize,
     /// Width of a memory row, `W`.
     pub width: usize,
-    /// Memory rows, `N`. With `reads` for each step nothing needs to be overwritten.
+    /// Memory rows, `N`; 0 for five per step of a sequence (gtmm, section 4.1). With `reads` rows per step
+    /// nothing needs to be overwritten.
     pub slots: usize,
-    /// Slots that a head reads, the nearest to its key; 0 for all. With few of many slots a step
-    /// costs little more than the search.
+    /// Number of slots that a head reads, those nearest to its key; 0 for all. When few of many slots are read,
+    /// a step costs little more than the search.
     pub nearest: usize,
 }
 
-/// An LSTM controller with heads that read by content and write either where they read last or
-/// into the least used slots.
+/// An LSTM controller with heads that read by content, and write either where they read last or to the least
+/// used slots.
 ///
-/// Santoro et al. 2016, section 3.2, equations 17 to 23; here head `j` takes the `j`-th least used
-/// slot, and writes a vector of its own instead of its key, sharp reads need a strength, and
-/// writing comes before reading. No gradient passes through usage.
+/// Santoro et al. 2016, section 3.2, equations 17 to 23, with four differences: head `j` takes the `j`-th least
+/// used slot; it writes a separate vector instead of its key; reads have a learned strength; and writing comes
+/// before reading. No gradient passes through usage.
 #[derive(Module, Debug)]
 pub struct Lru {
     /// Controller, input `[input; r_{t-1}]`.
     pub lstm: Lstm,
-    /// From `h_t` onto keys, added vectors, write gates `alpha` and read strengths of all heads.
+    /// Maps `h_t` to keys, added vectors, write gates `alpha` and read strengths of all heads.
     pub interface: Linear,
     reads: usize,
     width: usize,
@@ -71,41 +79,33 @@ pub struct LruState {
     pub read_vectors: Tensor<2>,
 }
 
-/// `w^r` over all slots, or over those that were read.
-// One value a step: the size of the largest variant costs nothing that matters.
+/// `w^r` over all slots, or over the slots that were read.
+// There is one value per step, so the size of the largest variant costs nothing that matters.
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug)]
 pub enum ReadWeights {
     /// `[batch, reads, slots]`
     Dense(Tensor<3>),
-    /// Slots and their weights, `[batch, reads, nearest]` both.
+    /// Slots and their weights, both `[batch, reads, nearest]`.
     Nearest(Tensor<3, Int>, Tensor<3>),
 }
 
-impl Bundle for LruState {
-    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
-        Self {
-            controller: self.controller.map_tensors(mapper),
-            memory: self.memory.map_tensors(mapper),
-            read_weights: self.read_weights.map_tensors(mapper),
-            usage: self.usage.map_tensors(mapper),
-            read_vectors: self.read_vectors.map_tensors(mapper),
-        }
-    }
-}
+crate::bundle!(LruState {
+    controller,
+    memory,
+    read_weights,
+    usage,
+    read_vectors
+});
 
-impl Bundle for ReadWeights {
-    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
-        match self {
-            Self::Dense(weights) => Self::Dense(weights.map_tensors(mapper)),
-            Self::Nearest(slots, weights) => {
-                Self::Nearest(slots.map_tensors(mapper), weights.map_tensors(mapper))
-            }
-        }
+crate::bundle!(
+    enum ReadWeights {
+        Dense(weights),
+        Nearest(slots, weights),
     }
-}
+);
 
-/// What `h_t` tells the heads.
+/// The parameters that the heads get from `h_t`.
 struct Interface {
     /// `k`, `[batch, reads, width]`
     keys: Tensor<3>,
@@ -117,8 +117,43 @@ struct Interface {
     strengths: Tensor<2>,
 }
 
+impl Default for LruConfig {
+    fn default() -> Self {
+        Self {
+            input: 0,
+            hidden: 100,
+            reads: 5,
+            width: 32,
+            slots: 0,
+            nearest: 0,
+        }
+    }
+}
+
 impl LruConfig {
-    /// Builds the core; refuses sizes of zero and fewer slots than heads.
+    /// Fills in the sizes that settings leave open, for inputs of width `input` and sequences of `time` steps.
+    ///
+    /// # Errors
+    /// The memory has fewer slots than heads.
+    pub fn fit(&self, input: usize, time: usize) -> Result<Self, MemoryError> {
+        let slots = match self.slots {
+            0 => SLOTS_PER_STEP * time,
+            given => given,
+        };
+        if slots < self.reads {
+            return Err(MemoryError::FewerSlotsThanHeads {
+                slots,
+                reads: self.reads,
+            });
+        }
+        Ok(Self {
+            input,
+            slots,
+            ..self.clone()
+        })
+    }
+
+    /// Builds the core. A size of zero is an error, and so are fewer slots than heads.
     pub fn init(&self, init: &mut Initializer) -> Result<Lru, MemoryError> {
         require_positive(
             "lru",
@@ -180,7 +215,7 @@ impl Lru {
         }
     }
 
-    /// The least used slots, the least used first, ties by index: `[batch, reads]`.
+    /// The least used slots, in order of usage, ties broken by index: `[batch, reads]`.
     fn least_used(&self, usage: &Tensor<2>) -> Tensor<2, Int> {
         let [batch, slots] = usage.dims();
         let positions = positions(slots, usage).expand([batch, slots]);
@@ -209,7 +244,7 @@ impl Lru {
     ) -> (Tensor<3>, Tensor<2>, ReadWeights, Tensor<3>, [Attention; 2]) {
         let [batch, _] = state.usage.dims();
         let all = [batch, self.reads, self.slots];
-        // `w^lu_{t-1}`: each head takes a slot of its own.
+        // `w^lu_{t-1}`: each head takes a different slot.
         let least_used = self
             .least_used(&state.usage)
             .unsqueeze_dim::<3>(2)
@@ -220,10 +255,10 @@ impl Lru {
             .equal(least_used)
             .float();
 
-        // Equation 22: between where the head read last and its least used slot.
+        // Equation 22: interpolates between where the head read last and its least used slot.
         let write_weights = least_used.clone() + interface.rewrite * (before - least_used.clone());
         checks::weights("lru", "write weights", &write_weights, true);
-        // Equation 23, after the least used slot of all has been set to zero.
+        // Equation 23, after the least used slot of all heads has been set to zero.
         let kept = least_used
             .narrow(1, 0, 1)
             .swap_dims(1, 2)
@@ -253,7 +288,7 @@ impl Lru {
         )
     }
 
-    /// The same over the slots that are read and written alone.
+    /// The same computation, but only over the slots that are read or written.
     fn step_nearest(
         &self,
         interface: Interface,
@@ -265,8 +300,8 @@ impl Lru {
         let width = self.width;
         let least_used = self.least_used(&state.usage);
 
-        // The least used slot is set to zero. One that nothing ever touched holds the constant of
-        // the start, which can be taken off without a look at any other row.
+        // The least used slot is set to zero. A slot that was never touched still holds the initial constant,
+        // which can be subtracted without looking at any other row.
         let emptied = least_used.clone().narrow(1, 0, 1);
         let untouched = state.usage.clone().gather(1, emptied.clone()).max();
         let memory = match untouched.into_scalar::<f32>() > 0.0 {
@@ -286,7 +321,7 @@ impl Lru {
             }
         };
 
-        // Equation 22: `nearest` slots read last and the least used one for each head.
+        // Equation 22: the `nearest` slots read last and the least used slot, for each head.
         let anew = interface.rewrite.clone().neg().add_scalar(1.0);
         let write_weights = Tensor::cat(vec![weights * interface.rewrite, anew], 2);
         let write_slots = Tensor::cat(vec![slots, least_used.unsqueeze_dim::<3>(2)], 2);
@@ -339,24 +374,9 @@ fn positions(slots: usize, like: &Tensor<2>) -> Tensor<2, Int> {
     Tensor::<1, Int>::arange(0..slots as i64, &like.device()).unsqueeze_dim(0)
 }
 
-impl Lru {
-    /// Numbers that the graph of a step keeps for each sequence: the memory after the least used slot was
-    /// emptied and after writing, and weights of each head over the slots, or over those that it reads.
-    pub fn kept(&self) -> Count {
-        let read = Count::product(&[self.reads, self.width]);
-        let memory = Count::product(&[2, self.slots, self.width]);
-        let weights = match self.nearest == self.slots {
-            true => Count::product(&[7, self.reads, self.slots]),
-            // Slots are named by numbers of eight bytes, those of rows once for each of their columns.
-            false => read * (5 * (self.nearest + 1)) + Count::product(&[4, self.slots]),
-        };
-        let outside = self.lstm.kept() + read * 8;
-        outside + RecurrentCore::input_size(self) + self.lstm.hidden_size() + memory + weights
-    }
-}
-
 impl RecurrentCore for Lru {
     type State = LruState;
+    type Prepared = LstmWeights;
 
     fn input_size(&self) -> usize {
         self.lstm.input_size() - self.reads * self.width
@@ -392,10 +412,19 @@ impl RecurrentCore for Lru {
         }
     }
 
-    fn forward(&self, input: Tensor<2>, state: LruState) -> (CoreOutput, LruState) {
+    fn prepare(&self) -> LstmWeights {
+        self.lstm.prepare()
+    }
+
+    fn step(
+        &self,
+        prepared: &LstmWeights,
+        input: Tensor<2>,
+        state: LruState,
+    ) -> (CoreOutput, LruState) {
         let batch = input.dims()[0];
         let input = Tensor::cat(vec![input, state.read_vectors.clone()], 1);
-        let controller = self.lstm.step(input, state.controller.clone());
+        let (_, controller) = self.lstm.step(prepared, input, state.controller.clone());
         let interface = self.interface(controller.hidden.clone());
         let (memory, usage, read_weights, vectors, attention) = match state.read_weights.clone() {
             ReadWeights::Dense(before) => self.step_dense(interface, state, before),
@@ -420,6 +449,20 @@ impl RecurrentCore for Lru {
         };
         (output, state)
     }
+
+    /// The memory after the least used slot was cleared and after writing, and the weights of each head over all
+    /// slots or over those that it reads.
+    fn kept(&self) -> Count {
+        let read = Count::product(&[self.reads, self.width]);
+        let memory = Count::product(&[2, self.slots, self.width]);
+        let weights = match self.nearest == self.slots {
+            true => Count::product(&[7, self.reads, self.slots]),
+            // Slot indices take eight bytes each. Those of rows are repeated for each column.
+            false => read * (5 * (self.nearest + 1)) + Count::product(&[4, self.slots]),
+        };
+        let outside = self.lstm.kept() + read * 8;
+        outside + RecurrentCore::input_size(self) + self.lstm.hidden_size() + memory + weights
+    }
 }
 
 #[cfg(test)]
@@ -443,15 +486,16 @@ mod tests {
         config.init(&mut init).unwrap()
     }
 
-    /// Outputs of all steps, and the gradient of their squares for the inputs.
+    /// Outputs of all steps, and the gradient of the sum of their squares with respect to the inputs.
     fn run(core: &Lru, mut state: LruState, device: &Device) -> (Vec<f32>, Vec<f32>) {
         let values = (0..STEPS * 2 * 3).map(|i| ((i * i) as f32 * 0.7).sin());
         let inputs = TensorData::new(values.collect::<Vec<_>>(), [STEPS, 2, 3]);
         let inputs = Tensor::<3>::from_data(inputs, device).require_grad();
+        let prepared = core.prepare();
         let mut outputs = Vec::new();
         for step in 0..STEPS {
             let input = inputs.clone().narrow(0, step, 1).squeeze_dim::<2>(0);
-            let (output, next) = core.forward(input, state);
+            let (output, next) = core.step(&prepared, input, state);
             state = next;
             outputs.push(output.output);
         }
@@ -468,8 +512,8 @@ mod tests {
         }
     }
 
-    /// The path over the slots read and written alone, given all slots, is the dense one; also when
-    /// slots run out and are emptied.
+    /// With `nearest` equal to all slots, the sparse path gives the same result as the dense one; also when
+    /// slots run out and are cleared.
     #[test]
     fn reading_the_nearest_of_all_is_dense() {
         let device = Device::default().autodiff();
@@ -499,12 +543,13 @@ mod tests {
         assert!(few.iter().chain(&gradient).all(|v| v.is_finite()));
         assert!(all.iter().zip(&few).any(|(a, f)| (a - f).abs() > 1e-4));
 
-        // A step touches the rows that its two heads read before and one more for each.
+        // A step touches the rows that its two heads read before, and one more for each head.
+        let prepared = nearest.prepare();
         let mut state = nearest.initial_state(1, &device);
         for _ in 0..STEPS {
             let before = state.memory.clone();
             let input = Tensor::ones([1, 3], &device);
-            (_, state) = nearest.forward(input, state);
+            (_, state) = nearest.step(&prepared, input, state);
             let change = (state.memory.clone() - before).abs().sum_dim(2);
             let rows = change.into_data().try_into_vec::<f32>().unwrap();
             let changed = rows.iter().filter(|change| **change > 0.0).count();

@@ -1,11 +1,29 @@
 //! The LSTM controller.
 
-use crate::{Bundle, Count, Initializer, TensorMapper};
+use crate::{
+    CoreOutput, Count, Initializer, MemoryError, RecurrentCore, error::require_positive,
+    recurrent::step_by_step,
+};
 use burn::{
     module::{Module, Param},
-    tensor::{Device, Tensor},
+    tensor::{Bool, Device, Tensor},
 };
-use mnemora_kernels::lstm::{LstmWeights, lstm_sequence, lstm_step};
+use mnemora_kernels::{
+    lstm::{LstmWeights, lstm_sequence, lstm_step},
+    split::split_rows,
+};
+use serde::{Deserialize, Serialize};
+
+/// Sizes of an [`Lstm`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LstmConfig {
+    /// Width of the input; [`fit`](Self::fit) fills it in.
+    #[serde(skip)]
+    pub input: usize,
+    /// Size of the state.
+    pub hidden: usize,
+}
 
 /// A single-layer LSTM with one bias vector; gates in the order `i, f, g, o`.
 #[derive(Module, Debug)]
@@ -25,23 +43,40 @@ pub struct LstmState {
     pub hidden: Tensor<2>,
     /// `c`
     pub cell: Tensor<2>,
-    /// The module's weights as prepared by the first step, for those that follow; one backward pass
-    /// uses them up.
-    weights: Option<LstmWeights>,
 }
 
-impl Bundle for LstmState {
-    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
+crate::bundle!(LstmState { hidden, cell });
+
+impl Default for LstmConfig {
+    fn default() -> Self {
         Self {
-            hidden: self.hidden.map_tensors(mapper),
-            cell: self.cell.map_tensors(mapper),
-            weights: self.weights.filter(|_| mapper.keeps_graph()),
+            input: 0,
+            hidden: 128,
         }
     }
 }
 
+impl LstmConfig {
+    /// Fills in the sizes that settings leave open, for inputs of width `input`.
+    ///
+    /// # Errors
+    /// Never.
+    pub fn fit(&self, input: usize, _time: usize) -> Result<Self, MemoryError> {
+        Ok(Self {
+            input,
+            ..self.clone()
+        })
+    }
+
+    /// Builds the core. A size of zero is an error.
+    pub fn init(&self, init: &mut Initializer) -> Result<Lstm, MemoryError> {
+        require_positive("lstm", &[("input", self.input), ("hidden", self.hidden)])?;
+        Ok(Lstm::new(self.input, self.hidden, init))
+    }
+}
+
 impl Lstm {
-    /// Weights uniform within `1 / sqrt(hidden)`, as is the bias, with 1 added to the forget gate.
+    /// Weights and bias are uniform within `1 / sqrt(hidden)`; 1 is added to the bias of the forget gate.
     pub fn new(inputs: usize, hidden: usize, init: &mut Initializer) -> Self {
         let bound = 1.0 / (hidden as f64).sqrt();
         let weight_input = init.uniform([inputs, 4 * hidden], bound);
@@ -65,59 +100,13 @@ impl Lstm {
         self.weight_hidden.shape()[0]
     }
 
-    /// Size of the input.
-    pub fn input_size(&self) -> usize {
-        self.weight_input.shape()[0]
-    }
-
-    /// Numbers that the graph of a step keeps for each sequence: the rows that go into the product, the gates,
-    /// hidden state and cell.
-    pub fn kept(&self) -> Count {
-        Count::from(self.input_size() + 1) + Count::from(self.hidden_size()) * 8
-    }
-
-    /// The zero state.
-    pub fn initial_state(&self, batch: usize, device: &Device) -> LstmState {
-        let zeros = Tensor::zeros([batch, self.hidden_size()], device);
-        LstmState {
-            hidden: zeros.clone(),
-            cell: zeros,
-            weights: None,
-        }
-    }
-
-    /// One step on `input` `[batch, inputs]`.
+    /// Runs all steps of a sequence whose inputs are known beforehand. Returns the hidden state after each step,
+    /// `[steps * batch, hidden]`, step after step, and the state after the last.
     ///
-    /// The first step of a state prepares the weights for all that follow: a gradient for the
-    /// parameters is one product over them, and parameters that change later do not change them.
-    /// After a backward pass a state goes on [detached](Bundle::detach).
-    pub fn step(&self, input: Tensor<2>, state: LstmState) -> LstmState {
-        let LstmState {
-            hidden,
-            cell,
-            weights,
-        } = state;
-        let weights = weights.unwrap_or_else(|| {
-            LstmWeights::new(
-                self.weight_input.val(),
-                self.weight_hidden.val(),
-                self.bias.val(),
-            )
-        });
-        let (hidden, cell) = lstm_step(input, hidden, cell, &weights);
-        LstmState {
-            hidden,
-            cell,
-            weights: Some(weights),
-        }
-    }
-
-    /// All steps of a sequence whose inputs are known beforehand: the hidden state of each, `[steps * batch,
-    /// hidden]`, step after step, and the state after the last. It is what [`step`](Self::step) gives,
-    /// in fewer and larger products, by the module's weights as they are.
+    /// The result equals that of repeated [`step`](RecurrentCore::step), with fewer and larger products.
     ///
     /// # Shapes
-    /// `inputs`: `[steps * batch, inputs]`
+    /// `inputs`: `[steps * batch, inputs]`, step after step
     ///
     /// # Panics
     /// If there is no step.
@@ -128,11 +117,69 @@ impl Lstm {
             [self.weight_input.val(), self.weight_hidden.val()],
             self.bias.val(),
         );
-        let state = LstmState {
-            hidden,
-            cell,
-            weights: state.weights,
-        };
-        (outputs, state)
+        (outputs, LstmState { hidden, cell })
+    }
+}
+
+impl RecurrentCore for Lstm {
+    type State = LstmState;
+    type Prepared = LstmWeights;
+
+    fn input_size(&self) -> usize {
+        self.weight_input.shape()[0]
+    }
+
+    fn output_size(&self) -> usize {
+        self.hidden_size()
+    }
+
+    /// All zeros.
+    fn initial_state(&self, batch: usize, device: &Device) -> LstmState {
+        let zeros = Tensor::zeros([batch, self.hidden_size()], device);
+        LstmState {
+            hidden: zeros.clone(),
+            cell: zeros,
+        }
+    }
+
+    fn prepare(&self) -> LstmWeights {
+        LstmWeights::new(
+            self.weight_input.val(),
+            self.weight_hidden.val(),
+            self.bias.val(),
+        )
+    }
+
+    fn step(
+        &self,
+        prepared: &LstmWeights,
+        input: Tensor<2>,
+        state: LstmState,
+    ) -> (CoreOutput, LstmState) {
+        let (hidden, cell) = lstm_step(input, state.hidden, state.cell, prepared);
+        (
+            CoreOutput::plain(hidden.clone()),
+            LstmState { hidden, cell },
+        )
+    }
+
+    fn sequence(
+        &self,
+        inputs: Tensor<3>,
+        resets: Option<&Tensor<2, Bool>>,
+        state: LstmState,
+    ) -> (Vec<CoreOutput>, LstmState) {
+        if resets.is_some() {
+            return step_by_step(self, inputs, resets, state);
+        }
+        let [time, batch, width] = inputs.dims();
+        let (hidden, state) = self.steps(inputs.reshape([time * batch, width]), state);
+        let steps = split_rows(hidden, time).into_iter();
+        (steps.map(CoreOutput::plain).collect(), state)
+    }
+
+    /// The rows that enter the product, the gates, the hidden state and the cell.
+    fn kept(&self) -> Count {
+        Count::from(self.input_size() + 1) + Count::from(self.hidden_size()) * 8
     }
 }

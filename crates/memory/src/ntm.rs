@@ -1,23 +1,26 @@
-//! The Neural Turing Machine: content addressing, then movement by rotation.
+//! The Neural Turing Machine: content addressing followed by a rotation.
 
 use crate::{
-    Attention, Bundle, CoreOutput, Count, Initializer, Lstm, LstmState, MemoryError, RecurrentCore,
-    TensorMapper, checks, error::require_positive, init::INITIAL_MEMORY,
+    Attention, CoreOutput, Count, Initializer, Lstm, LstmState, MemoryError, RecurrentCore, checks,
+    error::require_positive, init::INITIAL_MEMORY, settings::slots_for,
 };
 use burn::{
     module::{Module, Param},
     nn::Linear,
     tensor::{Device, Tensor, activation},
 };
-use mnemora_kernels::{attention::read, content::content_weights, softplus};
+use mnemora_kernels::{attention::read, content::content_weights, lstm::LstmWeights, softplus};
+use serde::{Deserialize, Serialize};
 
 /// Keeps the logarithm in the sharpening finite.
 const SHARPENING_FLOOR: f64 = 1e-8;
 
 /// Sizes of an [`Ntm`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct NtmConfig {
-    /// Width of the input.
+    /// Width of the input; [`fit`](Self::fit) fills it in.
+    #[serde(skip)]
     pub input: usize,
     /// Size of the controller's state.
     pub hidden: usize,
@@ -27,11 +30,11 @@ pub struct NtmConfig {
     pub writes: usize,
     /// Width of a memory row, `W`.
     pub width: usize,
-    /// Memory rows, `N`.
+    /// Memory rows, `N`; 0 for one per step of a sequence.
     pub slots: usize,
 }
 
-/// An LSTM controller with heads that address memory by content and by moving from where they were.
+/// An LSTM controller with heads that address memory by content and by shifting their previous position.
 ///
 /// Graves et al. 2014, section 3. At a step the controller reads `[input; r_{t-1}]`, the write
 /// heads write into `M_{t-1}`, and the read heads read `M_t`.
@@ -39,8 +42,8 @@ pub struct NtmConfig {
 pub struct Ntm {
     /// Controller, input `[input; r_{t-1}]`.
     pub lstm: Lstm,
-    /// From `h_t` onto what the heads are told, read heads before write heads: keys, strengths,
-    /// interpolation gates, shifts, sharpenings; then erase and add vectors of the write heads.
+    /// Maps `h_t` to the interface, read heads before write heads: keys, strengths, interpolation gates, shifts,
+    /// sharpenings; then the erase and add vectors of the write heads.
     pub interface: Linear,
     /// Logits of each head's weights before the first step, `[reads + writes, slots]`.
     pub initial_weights: Param<Tensor<2>>,
@@ -64,19 +67,15 @@ pub struct NtmState {
     pub read_vectors: Tensor<2>,
 }
 
-impl Bundle for NtmState {
-    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
-        Self {
-            controller: self.controller.map_tensors(mapper),
-            memory: self.memory.map_tensors(mapper),
-            read_weights: self.read_weights.map_tensors(mapper),
-            write_weights: self.write_weights.map_tensors(mapper),
-            read_vectors: self.read_vectors.map_tensors(mapper),
-        }
-    }
-}
+crate::bundle!(NtmState {
+    controller,
+    memory,
+    read_weights,
+    write_weights,
+    read_vectors
+});
 
-/// What heads are told about where to look: `[batch, heads, ...]`.
+/// Parameters that tell each head where to look: `[batch, heads, ...]`.
 struct Addressing {
     /// `k`, `[batch, heads, width]`
     keys: Tensor<3>,
@@ -90,10 +89,35 @@ struct Addressing {
     sharpenings: Tensor<3>,
 }
 
+impl Default for NtmConfig {
+    fn default() -> Self {
+        Self {
+            input: 0,
+            hidden: 100,
+            reads: 5,
+            writes: 1,
+            width: 32,
+            slots: 0,
+        }
+    }
+}
+
 impl NtmConfig {
-    /// Builds the core; refuses sizes of zero.
+    /// Fills in the sizes that settings leave open, for inputs of width `input` and sequences of `time` steps.
     ///
-    /// Heads start on the first slot, from which they can learn to move.
+    /// # Errors
+    /// Never.
+    pub fn fit(&self, input: usize, time: usize) -> Result<Self, MemoryError> {
+        Ok(Self {
+            input,
+            slots: slots_for(self.slots, time),
+            ..self.clone()
+        })
+    }
+
+    /// Builds the core. A size of zero is an error.
+    ///
+    /// Heads start on the first slot, and can learn to move from there.
     pub fn init(&self, init: &mut Initializer) -> Result<Ntm, MemoryError> {
         require_positive(
             "ntm",
@@ -112,8 +136,7 @@ impl NtmConfig {
             lstm: Lstm::new(self.input + self.reads * self.width, self.hidden, init),
             interface: init.linear(self.hidden, interface),
             initial_weights: init.parameter([heads, self.slots], |_| {
-                // 95% of each head's weight on the first slot. Equal weights on equal rows would stay
-                // equal.
+                // 95% of each head's weight is on the first slot. Equal weights on equal rows would stay equal.
                 let mut logits = vec![0.0; heads * self.slots];
                 for first in logits.iter_mut().step_by(self.slots) {
                     *first = (self.slots as f32).ln() + 3.0;
@@ -157,7 +180,7 @@ impl Addressing {
     }
 }
 
-/// Moves weights along the slots by one, around the end: up for `+1`, down for `-1`.
+/// Moves weights by one slot, wrapping around at the ends: up for `+1`, down for `-1`.
 fn rotate(weights: Tensor<3>, by: isize) -> Tensor<3> {
     let slots = weights.dims()[2];
     if slots == 1 {
@@ -169,8 +192,8 @@ fn rotate(weights: Tensor<3>, by: isize) -> Tensor<3> {
 }
 
 impl Ntm {
-    /// What `h_t` tells the heads: how all of them address, and `(e, a)` of the write heads, each
-    /// `[batch, writes, width]`.
+    /// Splits the interface computed from `h_t`: the addressing of all heads, and `(e, a)` of the write heads,
+    /// each `[batch, writes, width]`.
     fn interface(&self, hidden: Tensor<2>) -> (Addressing, Tensor<3>, Tensor<3>) {
         let batch = hidden.dims()[0];
         let heads = self.reads + self.writes;
@@ -208,7 +231,7 @@ impl Ntm {
         )
     }
 
-    /// `M_t` from `M_{t-1}`: all heads erase, then all add.
+    /// `M_t` from `M_{t-1}`: all heads erase, then all heads add.
     fn write(
         &self,
         memory: Tensor<3>,
@@ -226,25 +249,9 @@ impl Ntm {
     }
 }
 
-impl Ntm {
-    /// Numbers that the graph of a step keeps for each sequence: weights of each head at each stage of
-    /// addressing, the memory after each head that erases.
-    pub fn kept(&self) -> Count {
-        let slots = self.initial_weights.shape()[1];
-        let (heads, read) = (
-            Count::from(self.reads + self.writes),
-            Count::product(&[self.reads, self.width]),
-        );
-        let interface =
-            heads * (2 * self.width + 12) + Count::product(&[4, self.writes, self.width]);
-        let slot = heads * 12 + Count::product(&[4 * self.writes + 2, self.width]);
-        let outside = self.lstm.kept() + read * 4 + interface;
-        outside + RecurrentCore::input_size(self) + self.lstm.hidden_size() + slot * slots
-    }
-}
-
 impl RecurrentCore for Ntm {
     type State = NtmState;
+    type Prepared = LstmWeights;
 
     fn input_size(&self) -> usize {
         self.lstm.input_size() - self.reads * self.width
@@ -269,10 +276,19 @@ impl RecurrentCore for Ntm {
         }
     }
 
-    fn forward(&self, input: Tensor<2>, state: NtmState) -> (CoreOutput, NtmState) {
+    fn prepare(&self) -> LstmWeights {
+        self.lstm.prepare()
+    }
+
+    fn step(
+        &self,
+        prepared: &LstmWeights,
+        input: Tensor<2>,
+        state: NtmState,
+    ) -> (CoreOutput, NtmState) {
         let batch = input.dims()[0];
         let input = Tensor::cat(vec![input, state.read_vectors], 1);
-        let controller = self.lstm.step(input, state.controller);
+        let (_, controller) = self.lstm.step(prepared, input, state.controller);
         let (addressing, erase, add) = self.interface(controller.hidden.clone());
 
         let write_weights = addressing
@@ -303,5 +319,19 @@ impl RecurrentCore for Ntm {
             read_vectors,
         };
         (output, state)
+    }
+
+    /// The weights of each head at each stage of addressing, and the memory after the erasure by each head.
+    fn kept(&self) -> Count {
+        let slots = self.initial_weights.shape()[1];
+        let (heads, read) = (
+            Count::from(self.reads + self.writes),
+            Count::product(&[self.reads, self.width]),
+        );
+        let interface =
+            heads * (2 * self.width + 12) + Count::product(&[4, self.writes, self.width]);
+        let slot = heads * 12 + Count::product(&[4 * self.writes + 2, self.width]);
+        let outside = self.lstm.kept() + read * 4 + interface;
+        outside + RecurrentCore::input_size(self) + self.lstm.hidden_size() + slot * slots
     }
 }

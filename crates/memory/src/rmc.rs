@@ -8,18 +8,19 @@
 //! # fn main() -> Result<(), MemoryError> {
 //! let device = Device::default().autodiff();
 //! let mut init = Initializer::new(ChaCha8Rng::seed_from_u64(1), device.clone());
-//! // Inputs of 10 numbers; 4 memories, 2 heads of 8. What is not named has its usual value.
+//! // Inputs of 10 numbers; 4 memories, 2 heads of size 8. All other fields have their defaults.
 //! let core = RmcConfig {
 //!     gates: GateStyle::Memory,
 //!     ..RmcConfig::new(10, 4, 2, 8)
 //! }
 //! .init(&mut init)?;
 //!
-//! // Step by step, state in and state out.
+//! // Step by step, state in and state out. Weights are prepared once for all steps.
+//! let prepared = core.prepare();
 //! let state = core.initial_state(3, &device);
-//! let (output, state) = core.forward(Tensor::ones([3, 10], &device), state);
+//! let (output, state) = core.step(&prepared, Tensor::ones([3, 10], &device), state);
 //! assert_eq!(output.output.dims(), [3, 4 * 2 * 8]);
-//! // What each memory takes from the four and from the input, for both heads.
+//! // For both heads: the weights of each memory over the four memories and the input.
 //! let weights = output.attention[0].by_row().expect("every memory has weights");
 //! assert_eq!(weights.dims(), [3, 2, 4, 5]);
 //!
@@ -28,7 +29,7 @@
 //! let state = state.replace(&ended, core.initial_state(3, &device));
 //!
 //! // A whole sequence: inputs are projected for all of its steps at once.
-//! let (outputs, _state) = core.sequence(Tensor::zeros([20, 3, 10], &device), state);
+//! let (outputs, _state) = core.sequence(Tensor::zeros([20, 3, 10], &device), None, state);
 //! let gradients = outputs[19].output.clone().sum().backward();
 //! assert!(core.input.weight.val().grad(&gradients).is_some());
 //! # Ok(())
@@ -36,43 +37,49 @@
 //! ```
 
 use crate::{
-    Attention, Bundle, CoreOutput, Count, Initializer, MemoryError, RecurrentCore, TensorMapper,
-    checks, core::step_through, error::require_positive,
+    Attention, CoreOutput, Count, Initializer, MemoryError, RecurrentCore, checks,
+    error::require_positive,
+    recurrent::{Resets, step_through},
 };
 use burn::{
     module::Module,
     nn::{LayerNorm, LayerNormConfig, Linear},
-    tensor::{Device, Tensor, TensorData, activation},
+    tensor::{Bool, Device, Tensor, TensorData, activation},
 };
 use mnemora_kernels::{
     linear::{Activation, StepMap, linear},
     relation::{Relation, gated_memory, normalised_sum, relate, tanh},
     split::split_rows,
 };
+use serde::{Deserialize, Serialize};
 
-/// Added to variances by layer norms.
+/// Added to variances in layer norms.
 const EPSILON: f64 = 1e-5;
 
-/// How much of an [`Rmc`]'s memory is new after a step.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Gates that decide how much of an [`Rmc`]'s memory is new after a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum GateStyle {
-    /// Gates for each unit of each memory.
+    /// Separate gates for each unit of each memory.
     #[default]
     Unit,
     /// One pair of gates for each memory.
     Memory,
-    /// All of it: no gates.
+    /// No gates: the whole memory is replaced.
     None,
 }
 
 /// Sizes and switches of an [`Rmc`].
 ///
 /// Every memory, a row of the memory matrix, is `heads * head_size` wide.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct RmcConfig {
     /// Width of an input row.
+    #[serde(skip)]
     pub input: usize,
-    /// Rows of an input: 1 for a vector; more, and each of them is attended to by itself.
+    /// Rows of an input: 1 for a vector. If there are more, each is attended to separately.
+    #[serde(skip)]
     pub rows: usize,
     /// Memories, `N`.
     pub slots: usize,
@@ -80,25 +87,26 @@ pub struct RmcConfig {
     pub heads: usize,
     /// Width of a head's values.
     pub head_size: usize,
-    /// Width of a head's queries and keys.
+    /// Width of a head's queries and keys; 0 for the width of its values.
     pub key_size: usize,
     /// Rounds of attention and MLP at each step.
     pub blocks: usize,
     /// Layers of the MLP.
     pub mlp_layers: usize,
-    /// What is gated.
+    /// The granularity of the gates: each `unit`, each `memory`, or `none`.
     pub gates: GateStyle,
     /// Whether the output is `sig(o) * tanh(M')` with a third gate `o`, instead of `M'`.
     pub output_gate: bool,
     /// A constant added to forget gates.
+    #[serde(skip)]
     pub forget_bias: f64,
     /// A constant added to input gates.
+    #[serde(skip)]
     pub input_bias: f64,
 }
 
-/// Slots that are related to each other, and to what comes in, by attention; gates like those of an
-/// LSTM decide what of the result each slot takes over. The memory is all the state there is, and
-/// the output is the memory.
+/// Memory slots that are related to each other and to the input by attention. Gates like those of an LSTM decide
+/// how much of the result each slot takes over. The memory is the only state, and the output is the memory.
 ///
 /// Santoro et al. 2018, equations 2 to 8, in the formulation of their public implementation:
 ///
@@ -114,19 +122,19 @@ pub struct RmcConfig {
 /// M' = sig(i + input_bias) * tanh(M~) + sig(f + forget_bias) * M
 /// ```
 ///
-/// LN goes over the features of each row for itself. Blocks have projections and norms of their own
-/// and share the MLP, each layer of which has weights of its own. The two added biases are constants.
+/// LN normalises the features of each row separately. Each block has its own projections and norms. All blocks
+/// share the MLP, whose layers have separate weights. The two added biases are constants.
 #[derive(Module, Debug)]
 pub struct Rmc {
-    /// From an input row onto the width of a memory, `x~`.
+    /// Maps an input row to the width of a memory, `x~`.
     pub input: Linear,
-    /// Rounds of attention.
+    /// One entry per round of attention.
     pub blocks: Vec<AttentionBlock>,
-    /// Layers of the MLP that all blocks share.
+    /// Layers of the MLP, which all blocks share.
     pub mlp: Vec<Linear>,
-    /// From all of `x~` onto the gates, in the order `i, f, o`.
+    /// Maps all of `x~` to the gates, in the order `i, f, o`.
     pub gate_input: Option<Linear>,
-    /// From a row of `tanh(M)` onto its gates.
+    /// Maps a row of `tanh(M)` to its gates.
     pub gate_memory: Option<Linear>,
     rows: usize,
     slots: usize,
@@ -137,10 +145,10 @@ pub struct Rmc {
     input_bias: f64,
 }
 
-/// What a block of an [`Rmc`] does not share with the others.
+/// The parameters of an [`Rmc`] that each block has of its own.
 #[derive(Module, Debug)]
 pub struct AttentionBlock {
-    /// From a row onto query, key and value of each head, head by head.
+    /// Maps a row to query, key and value of each head, head by head.
     pub qkv: Linear,
     /// Over the projections of all heads of a row.
     pub qkv_norm: LayerNorm,
@@ -155,36 +163,26 @@ pub struct AttentionBlock {
 pub struct RmcState {
     /// `M`, `[batch, slots, heads * head_size]`.
     pub memory: Tensor<3>,
-    /// The module's maps as prepared by the first step, for those that follow; one backward pass uses
-    /// them up.
-    maps: Option<RmcMaps>,
 }
 
-/// The maps that an [`Rmc`] uses at every step, prepared for a sequence: the gradient of each is one product
-/// over all of its steps.
+/// The maps that an [`Rmc`] uses at every step, prepared for one sequence: the gradient of each is one product
+/// over all steps.
 #[derive(Clone, Debug)]
 pub struct RmcMaps {
-    /// Onto query, key and value, of each block.
+    /// Maps to query, key and value, one per block.
     qkv: Vec<StepMap>,
     mlp: Vec<StepMap>,
     gate_memory: Option<StepMap>,
 }
 
-impl Bundle for RmcState {
-    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
-        Self {
-            memory: self.memory.map_tensors(mapper),
-            maps: self.maps.filter(|_| mapper.keeps_graph()),
-        }
-    }
-}
+crate::bundle!(RmcState { memory });
 
-/// What an [`Rmc`] makes of a step's input before it looks at its memory.
+/// What an [`Rmc`] computes from a step's input alone.
 #[derive(Clone, Debug)]
 pub struct RmcInput {
     /// `x~`, `[batch, rows, heads * head_size]`.
     pub rows: Tensor<3>,
-    /// `x~ W_g + b`, `[batch, gates]`; none without gates.
+    /// `x~ W_g + b`, `[batch, gates]`; `None` without gates.
     pub gates: Option<Tensor<2>>,
 }
 
@@ -195,14 +193,40 @@ pub struct RmcStep {
     pub memory: Tensor<3>,
     /// `M'`, or `sig(o) * tanh(M')` with an output gate; same shape.
     pub output: Tensor<3>,
-    /// Weights of the last block: how much each memory takes from the memories and, behind them,
-    /// from the rows of the input, `[batch, heads, slots, slots + rows]`.
+    /// Attention weights of the last block, `[batch, heads, slots, slots + rows]`: how much each memory takes
+    /// from the memories and, after them, from the rows of the input.
     pub attention: Tensor<4>,
 }
 
+impl Default for RmcConfig {
+    fn default() -> Self {
+        let mut config = Self::new(0, 4, 4, 32);
+        config.key_size = 0;
+        config
+    }
+}
+
 impl RmcConfig {
-    /// One row of input, keys as wide as values, one block, an MLP of two layers, gates for each
-    /// unit, 1 added to forget gates.
+    /// Fills in the sizes that settings leave open, for inputs of width `input`.
+    ///
+    /// # Errors
+    /// There is an output gate but there are no input and forget gates.
+    pub fn fit(&self, input: usize, _time: usize) -> Result<Self, MemoryError> {
+        if self.output_gate && self.gates == GateStyle::None {
+            return Err(MemoryError::OutputGateWithoutGates);
+        }
+        Ok(Self {
+            input,
+            key_size: match self.key_size {
+                0 => self.head_size,
+                given => given,
+            },
+            ..self.clone()
+        })
+    }
+
+    /// Defaults: one input row, keys as wide as values, one block, an MLP of two layers, gates for each unit,
+    /// and 1 added to forget gates.
     pub fn new(input: usize, slots: usize, heads: usize, head_size: usize) -> Self {
         Self {
             input,
@@ -220,9 +244,9 @@ impl RmcConfig {
         }
     }
 
-    /// Builds the core; refuses sizes of zero, and an output gate where there are no gates.
+    /// Builds the core. A size of zero is an error, and so is an output gate without the other gates.
     ///
-    /// Weights are normal with a standard deviation of `1 / sqrt(inputs)`, cut off at two of them;
+    /// Weights are normal with a standard deviation of `1 / sqrt(inputs)`, truncated at two standard deviations;
     /// biases are zero.
     pub fn init(&self, init: &mut Initializer) -> Result<Rmc, MemoryError> {
         require_positive(
@@ -288,7 +312,7 @@ fn affine(map: &Linear, x: Tensor<2>, activation: Activation) -> Tensor<2> {
     linear(x, map.weight.val(), bias.val(), activation)
 }
 
-/// Scale and shift.
+/// Scale and shift of a layer norm.
 fn scales(norm: &LayerNorm) -> [Tensor<1>; 2] {
     let beta = norm.beta.as_ref().expect("layer norms of an RMC shift");
     [norm.gamma.val(), beta.val()]
@@ -300,12 +324,12 @@ impl Rmc {
         self.input.weight.shape()[1]
     }
 
-    /// All that a step computes from its input alone, for every step of a sequence at once.
+    /// Everything that a step computes from its input alone, for every step of a sequence at once.
     ///
-    /// `inputs`: `[time, batch, rows * input]`, the rows of an input one behind the other.
+    /// `inputs`: `[time, batch, rows * input]`, the rows of an input one after the other.
     ///
     /// # Panics
-    /// If there is no step, or the width is another one.
+    /// If there is no step, or the width differs from [`input_size`](RecurrentCore::input_size).
     pub fn project(&self, inputs: Tensor<3>) -> Vec<RmcInput> {
         let [time, batch, given] = inputs.dims();
         assert_eq!(given, self.input_size(), "width of the inputs");
@@ -325,21 +349,8 @@ impl Rmc {
             .collect()
     }
 
-    /// Prepares what the steps of a sequence share. Parameters that change later do not change it.
-    pub fn maps(&self) -> RmcMaps {
-        let prepare = |map: &Linear| {
-            let bias = map.bias.as_ref().expect("maps are made with a bias");
-            StepMap::new(map.weight.val(), bias.val())
-        };
-        RmcMaps {
-            qkv: self.blocks.iter().map(|b| prepare(&b.qkv)).collect(),
-            mlp: self.mlp.iter().map(prepare).collect(),
-            gate_memory: self.gate_memory.as_ref().map(prepare),
-        }
-    }
-
     /// One step on a projected input, from `M`, `[batch, slots, heads * head_size]`.
-    pub fn step(&self, input: RmcInput, memory: Tensor<3>, maps: &RmcMaps) -> RmcStep {
+    pub fn update(&self, input: RmcInput, memory: Tensor<3>, maps: &RmcMaps) -> RmcStep {
         let shape = memory.dims();
         let [batch, slots, width] = shape;
         let (candidate, attention) = self.relate(input.rows, memory.clone(), maps);
@@ -353,7 +364,7 @@ impl Rmc {
         };
         let memory = memory.reshape([batch * slots, width]);
         let from_memory = map.forward(tanh(memory.clone()), Activation::Identity);
-        // Output gates are behind the others.
+        // Output gates come after the others.
         let gates = from_input.dims()[1];
         let (both, third) = match self.output_gate {
             false => (gates, None),
@@ -383,8 +394,8 @@ impl Rmc {
         }
     }
 
-    /// `M~`, `[batch * slots, heads * head_size]`, from the rows of the input and `M`, and the weights of the
-    /// last block.
+    /// `M~`, `[batch * slots, heads * head_size]`, from the rows of the input and `M`, and the attention weights
+    /// of the last block.
     fn relate(
         &self,
         inputs: Tensor<3>,
@@ -402,13 +413,13 @@ impl Rmc {
             all = self.block(*block, all, flat, maps).0.reshape(shape);
             kept = all.clone().narrow(1, 0, self.slots);
         }
-        // Of the last block only the memory's rows are wanted; the input's are there to be read.
+        // The last block computes the memory's rows only; the input's rows serve as keys and values.
         let kept = kept.reshape([batch * self.slots, width]);
         self.block(*last, all, kept, maps)
     }
 
-    /// One block: what `rows`, the first of each sequence in `all`, `[batch * count, width]`, become, and their
-    /// weights over `all`, `[batch, rows, width]`.
+    /// One block: the new values of `rows`, the first `count` rows of each sequence in `all`, `[batch * count,
+    /// width]`, and their attention weights over `all`, `[batch, rows, width]`.
     fn block(
         &self,
         (block, qkv): (&AttentionBlock, &StepMap),
@@ -434,20 +445,18 @@ impl Rmc {
     }
 
     /// Output and state of a step.
-    fn advance(&self, input: RmcInput, state: RmcState) -> (CoreOutput, RmcState) {
-        let maps = state.maps.unwrap_or_else(|| self.maps());
+    fn advance(&self, maps: &RmcMaps, input: RmcInput, state: RmcState) -> (CoreOutput, RmcState) {
         let RmcStep {
             memory,
             output,
             attention,
-        } = self.step(input, state.memory, &maps);
+        } = self.update(input, state.memory, maps);
         checks::weights("rmc", "attention", &attention, true);
         let output = CoreOutput {
             output: output.flatten(1, 2),
             attention: vec![Attention::of_rows("read", &attention)],
         };
-        let maps = Some(maps);
-        (output, RmcState { memory, maps })
+        (output, RmcState { memory })
     }
 }
 
@@ -460,16 +469,81 @@ fn mlp(rows: Tensor<2>, layers: &[StepMap]) -> Tensor<2> {
     last.forward(hidden, Activation::Identity)
 }
 
-impl Rmc {
-    /// Numbers that the graph of a step keeps for each sequence: queries, keys and values of all rows, each head's
-    /// weights over them, and what becomes of the memory's rows.
-    pub fn kept(&self) -> Count {
+impl RecurrentCore for Rmc {
+    type State = RmcState;
+    type Prepared = RmcMaps;
+
+    fn input_size(&self) -> usize {
+        self.rows * self.input.weight.shape()[0]
+    }
+
+    /// The width of all memories, concatenated.
+    fn output_size(&self) -> usize {
+        self.slots * self.width()
+    }
+
+    /// The identity matrix, padded with zeros or cut off to the width of a memory.
+    fn initial_state(&self, batch: usize, device: &Device) -> RmcState {
+        let (slots, width) = (self.slots, self.width());
+        let mut identity = vec![0.0_f32; slots * width];
+        for slot in 0..slots.min(width) {
+            identity[slot * width + slot] = 1.0;
+        }
+        let identity = Tensor::<3>::from_data(TensorData::new(identity, [1, slots, width]), device);
+        RmcState {
+            memory: identity.expand([batch, slots, width]),
+        }
+    }
+
+    fn prepare(&self) -> RmcMaps {
+        let prepare = |map: &Linear| {
+            let bias = map.bias.as_ref().expect("maps are made with a bias");
+            StepMap::new(map.weight.val(), bias.val())
+        };
+        RmcMaps {
+            qkv: self.blocks.iter().map(|b| prepare(&b.qkv)).collect(),
+            mlp: self.mlp.iter().map(prepare).collect(),
+            gate_memory: self.gate_memory.as_ref().map(prepare),
+        }
+    }
+
+    fn step(
+        &self,
+        prepared: &RmcMaps,
+        input: Tensor<2>,
+        state: RmcState,
+    ) -> (CoreOutput, RmcState) {
+        let input = self.project(input.unsqueeze_dim(0)).pop();
+        self.advance(prepared, input.expect("one step was projected"), state)
+    }
+
+    fn sequence(
+        &self,
+        inputs: Tensor<3>,
+        resets: Option<&Tensor<2, Bool>>,
+        state: RmcState,
+    ) -> (Vec<CoreOutput>, RmcState) {
+        let [time, batch, _] = inputs.dims();
+        let (prepared, resets) = (self.prepare(), Resets::new(self, resets, [time, batch]));
+        step_through(self.project(inputs), &resets, state, |input, state| {
+            self.advance(&prepared, input, state)
+        })
+    }
+
+    fn attention_words(&self) -> &'static str {
+        "What each head takes from the slots and, in the last row, from the input, averaged over the slots that take \
+         it, on one held-out sequence, one column per step."
+    }
+
+    /// Queries, keys and values of all rows, each head's weights over them, and the intermediate values of the
+    /// memory's rows.
+    fn kept(&self) -> Count {
         let width = self.width();
         let rows = self.slots + self.rows;
         let layers = self.mlp.len();
         let block = |(index, block): (usize, &AttentionBlock)| {
             let projected = Count::product(&[rows, block.qkv.weight.shape()[1]]);
-            // The last block asks for the memory's rows only.
+            // The last block computes the memory's rows only.
             let asked = match index + 1 == self.blocks.len() {
                 true => self.slots,
                 false => rows,
@@ -487,44 +561,6 @@ impl Rmc {
         });
         let memory = Count::product(&[2 * self.slots + 2 * self.rows, width]);
         memory + self.input_size() + blocks + gates
-    }
-}
-
-impl RecurrentCore for Rmc {
-    type State = RmcState;
-
-    fn input_size(&self) -> usize {
-        self.rows * self.input.weight.shape()[0]
-    }
-
-    /// The memories one behind the other.
-    fn output_size(&self) -> usize {
-        self.slots * self.width()
-    }
-
-    /// The identity, filled up with zeros, or cut off, to the width of a memory.
-    fn initial_state(&self, batch: usize, device: &Device) -> RmcState {
-        let (slots, width) = (self.slots, self.width());
-        let mut identity = vec![0.0_f32; slots * width];
-        for slot in 0..slots.min(width) {
-            identity[slot * width + slot] = 1.0;
-        }
-        let identity = Tensor::<3>::from_data(TensorData::new(identity, [1, slots, width]), device);
-        RmcState {
-            memory: identity.expand([batch, slots, width]),
-            maps: None,
-        }
-    }
-
-    fn forward(&self, input: Tensor<2>, state: RmcState) -> (CoreOutput, RmcState) {
-        let input = self.project(input.unsqueeze_dim(0)).pop();
-        self.advance(input.expect("one step was projected"), state)
-    }
-
-    fn sequence(&self, inputs: Tensor<3>, state: RmcState) -> (Vec<CoreOutput>, RmcState) {
-        step_through(self.project(inputs), state, |input, state| {
-            self.advance(input, state)
-        })
     }
 }
 
@@ -555,7 +591,7 @@ mod tests {
         (a - b).abs().max().into_scalar()
     }
 
-    /// Names of all parameters with their sizes.
+    /// Names and sizes of all parameters.
     fn parameters(core: &Rmc) -> Vec<(String, usize)> {
         #[derive(Default)]
         struct Names(Vec<String>, Vec<(String, usize)>);
@@ -576,8 +612,8 @@ mod tests {
         names.1
     }
 
-    /// `in d + d + blocks (d p + p + 2 p + 4 d) + layers (d d + d) + (rows d + d) g + 2 g`, where
-    /// `p` is what a row is projected onto and `g` the width of all gates.
+    /// `in d + d + blocks (d p + p + 2 p + 4 d) + layers (d d + d) + (rows d + d) g + 2 g`, where `p` is the
+    /// width of a row's projection and `g` the width of all gates.
     fn expected_parameters(config: &RmcConfig) -> usize {
         let d = config.heads * config.head_size;
         let p = config.heads * (2 * config.key_size + config.head_size);
@@ -620,7 +656,7 @@ mod tests {
         }
     }
 
-    /// The biases added to gates are constants: all that can be trained is in this list.
+    /// The biases added to gates are constants: the list contains every trainable parameter.
     #[test]
     fn nothing_else_is_trained() {
         let config = RmcConfig {
@@ -653,8 +689,8 @@ mod tests {
         assert_eq!(parameters(&core(&config)), expected);
     }
 
-    /// Each layer of the MLP counts, in its place: changing one changes the result, and exchanging
-    /// two does.
+    /// Each layer of the MLP matters, and so does its place: changing a layer changes the result, and so does
+    /// exchanging two.
     #[test]
     fn layers_of_the_mlp_have_their_own_weights() {
         let config = RmcConfig {
@@ -663,7 +699,7 @@ mod tests {
         };
         let core = core(&config);
         let rows = noise([5, 4]);
-        let of = |core: &Rmc, rows: Tensor<2>| mlp(rows, &core.maps().mlp);
+        let of = |core: &Rmc, rows: Tensor<2>| mlp(rows, &core.prepare().mlp);
         let before = of(&core, rows.clone());
         for layer in 0..3 {
             let mut changed = core.clone();
@@ -684,15 +720,15 @@ mod tests {
                 mlp_layers,
                 ..RmcConfig::new(3, 2, 2, 2)
             };
-            let output = mlp(noise([50, 4]), &core(&config).maps().mlp);
+            let output = mlp(noise([50, 4]), &core(&config).prepare().mlp);
             let smallest: f32 = output.min().into_scalar();
             assert!(smallest < -0.01, "{mlp_layers} layers: {smallest}");
         }
     }
 
-    /// Norms go over the features of a row alone: after the last one each row has mean zero and
-    /// variance one for itself, though the rows are of very different sizes; and with attention
-    /// made blind, what becomes of a row does not depend on the others.
+    /// Norms go over the features of each row separately: after the last one each row has mean zero and variance
+    /// one, although the rows have very different sizes. With attention disabled, a row's result does not depend
+    /// on the other rows.
     #[test]
     fn norms_go_row_by_row() {
         let config = RmcConfig {
@@ -703,7 +739,7 @@ mod tests {
         let sizes = Tensor::<1>::from_floats([0.1, 1.0, 30.0], &Device::default());
         let memory = noise([2, 3, 16]) * sizes.reshape([1, 3, 1]);
         let input = || core.project(noise([1, 2, 3])).remove(0);
-        let rows = core.step(input(), memory.clone(), &core.maps()).memory;
+        let rows = core.update(input(), memory.clone(), &core.prepare()).memory;
         for row in values(rows).chunks(16) {
             let mean = row.iter().sum::<f32>() / 16.0;
             let variance = row.iter().map(|x| (x - mean).powi(2)).sum::<f32>() / 16.0;
@@ -711,19 +747,19 @@ mod tests {
             assert!((variance - 1.0).abs() < 1e-3, "{variance}");
         }
 
-        // Values of zero: nothing is read off other rows.
+        // Values of zero: nothing is read from other rows.
         let norm = &mut core.blocks[0].qkv_norm;
         norm.gamma = Param::from_tensor(norm.gamma.val() * 0.0);
         let input = || core.project(noise([1, 2, 3])).remove(0);
-        let before = core.step(input(), memory.clone(), &core.maps()).memory;
+        let before = core.update(input(), memory.clone(), &core.prepare()).memory;
         let others = memory.clone().narrow(1, 1, 2) * 7.0 + 1.0;
         let changed = Tensor::cat(vec![memory.narrow(1, 0, 1), others], 1);
-        let after = core.step(input(), changed, &core.maps()).memory;
+        let after = core.update(input(), changed, &core.prepare()).memory;
         let first = |memory: Tensor<3>| memory.narrow(1, 0, 1);
         assert!(largest_difference(first(before), first(after)) < 1e-6);
     }
 
-    /// The norm of the projections goes over all heads together: it is not one for each head.
+    /// The norm of the projections goes over all heads together, not over each head.
     #[test]
     fn projections_are_normed_over_all_heads() {
         let core = core(&RmcConfig::new(3, 3, 2, 4));
@@ -749,8 +785,8 @@ mod tests {
         }
     }
 
-    /// The added biases are those of the configuration: a memory whose gates are open forgets
-    /// nothing, whatever comes in.
+    /// The added biases are those of the configuration: a memory whose forget gates are open forgets nothing,
+    /// whatever the input.
     #[test]
     fn added_biases_open_and_close_the_gates() {
         let config = RmcConfig {
@@ -760,7 +796,7 @@ mod tests {
         };
         let core = core(&config);
         let state = core.initial_state(2, &Device::default());
-        let (outputs, after) = core.sequence(noise([20, 2, 3]), state.clone());
+        let (outputs, after) = core.sequence(noise([20, 2, 3]), None, state.clone());
         assert!(largest_difference(after.memory, state.memory) < 1e-6);
         assert_eq!(outputs.len(), 20);
     }
@@ -774,7 +810,7 @@ mod tests {
         };
         let core = core(&config);
         let state = core.initial_state(5, &Device::default());
-        let (output, _) = core.forward(noise([5, 6]), state);
+        let (output, _) = core.step(&core.prepare(), noise([5, 6]), state);
         assert_eq!(output.output.dims(), [5, 24]);
         let attention = &output.attention[0];
         assert_eq!(attention.by_row().unwrap().dims(), [5, 2, 4, 6]);

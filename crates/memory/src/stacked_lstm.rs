@@ -1,53 +1,72 @@
-//! An LSTM in layers, with skip connections.
+//! A stacked LSTM with skip connections.
 
 use crate::{
-    Bundle, CoreOutput, Count, Initializer, Lstm, LstmState, MemoryError, RecurrentCore,
-    TensorMapper, core::output_of, error::require_positive,
+    CoreOutput, Count, Initializer, Lstm, LstmState, MemoryError, RecurrentCore,
+    error::require_positive, recurrent::step_by_step,
 };
 use burn::{
     module::Module,
-    tensor::{Device, Tensor},
+    tensor::{Bool, Device, Tensor},
 };
-use mnemora_kernels::split::split_rows;
+use mnemora_kernels::{lstm::LstmWeights, split::split_rows};
+use serde::{Deserialize, Serialize};
 
 /// Sizes of a [`StackedLstm`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct StackedLstmConfig {
-    /// Width of the input.
+    /// Width of the input; [`fit`](Self::fit) fills it in.
+    #[serde(skip)]
     pub input: usize,
     /// Size of each layer's state.
     pub hidden: usize,
-    /// Layers.
+    /// Number of layers.
     pub layers: usize,
 }
 
-/// LSTMs on top of each other: each reads the input and the layer below it, and the output is that
-/// of all layers side by side.
+/// LSTMs stacked in layers. Each reads the input and the output of the layer below. The output is the
+/// concatenation of all layers' hidden states.
 ///
-/// The baseline of Santoro et al. 2018, appendix A.2, after Pascanu et al. 2013.
+/// A baseline of Santoro et al. 2018, appendix A.2, after Pascanu et al. 2013.
 #[derive(Module, Debug)]
 pub struct StackedLstm {
-    /// From the lowest; input `[input; h of the layer below]`, without the latter for the lowest.
+    /// The layers, lowest first. Each has the input `[input; h of the layer below]`; the lowest reads the input
+    /// alone.
     pub layers: Vec<Lstm>,
 }
 
 /// State of a [`StackedLstm`].
 #[derive(Clone, Debug)]
 pub struct StackedLstmState {
-    /// Of each layer.
+    /// State of each layer.
     pub layers: Vec<LstmState>,
 }
 
-impl Bundle for StackedLstmState {
-    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
+crate::bundle!(StackedLstmState { layers });
+
+impl Default for StackedLstmConfig {
+    fn default() -> Self {
         Self {
-            layers: self.layers.map_tensors(mapper),
+            input: 0,
+            hidden: 128,
+            layers: 2,
         }
     }
 }
 
 impl StackedLstmConfig {
-    /// Builds the core; refuses sizes of zero.
+    /// Fills in the sizes that settings leave open, for inputs of width `input`.
+    ///
+    /// # Errors
+    /// Never.
+    pub fn fit(&self, input: usize, _time: usize) -> Result<Self, MemoryError> {
+        Ok(Self {
+            input,
+            ..self.clone()
+        })
+    }
+
+    /// Builds the core. A size of zero is an error.
     pub fn init(&self, init: &mut Initializer) -> Result<StackedLstm, MemoryError> {
         let (input, hidden) = (self.input, self.hidden);
         require_positive(
@@ -67,16 +86,10 @@ impl StackedLstmConfig {
     }
 }
 
-impl StackedLstm {
-    /// Numbers that the graph of a step keeps for each sequence.
-    pub fn kept(&self) -> Count {
-        let of_layer = |layer: &Lstm| layer.kept() + layer.input_size() + 2 * layer.hidden_size();
-        self.layers.iter().map(of_layer).sum()
-    }
-}
-
 impl RecurrentCore for StackedLstm {
     type State = StackedLstmState;
+    /// Weights of each layer.
+    type Prepared = Vec<LstmWeights>;
 
     fn input_size(&self) -> usize {
         self.layers.first().map_or(0, Lstm::input_size)
@@ -94,26 +107,39 @@ impl RecurrentCore for StackedLstm {
         }
     }
 
-    fn forward(&self, input: Tensor<2>, state: StackedLstmState) -> (CoreOutput, StackedLstmState) {
+    fn prepare(&self) -> Vec<LstmWeights> {
+        self.layers.iter().map(Lstm::prepare).collect()
+    }
+
+    fn step(
+        &self,
+        prepared: &Vec<LstmWeights>,
+        input: Tensor<2>,
+        state: StackedLstmState,
+    ) -> (CoreOutput, StackedLstmState) {
         let mut layers: Vec<LstmState> = Vec::with_capacity(self.layers.len());
-        for (layer, state) in self.layers.iter().zip(state.layers) {
+        for ((layer, weights), state) in self.layers.iter().zip(prepared).zip(state.layers) {
             let input = match layers.last() {
                 None => input.clone(),
                 Some(below) => Tensor::cat(vec![input.clone(), below.hidden.clone()], 1),
             };
-            layers.push(layer.step(input, state));
+            layers.push(layer.step(weights, input, state).1);
         }
         let hidden = layers.iter().map(|layer| layer.hidden.clone());
-        let output = output_of(Tensor::cat(hidden.collect(), 1));
+        let output = CoreOutput::plain(Tensor::cat(hidden.collect(), 1));
         (output, StackedLstmState { layers })
     }
 
-    /// Layer by layer, each through all steps at once.
+    /// Runs each layer through all steps at once, unless sequences start again on the way.
     fn sequence(
         &self,
         inputs: Tensor<3>,
+        resets: Option<&Tensor<2, Bool>>,
         state: StackedLstmState,
     ) -> (Vec<CoreOutput>, StackedLstmState) {
+        if resets.is_some() {
+            return step_by_step(self, inputs, resets, state);
+        }
         let [time, batch, width] = inputs.dims();
         let inputs = inputs.reshape([time * batch, width]);
         let mut layers = Vec::with_capacity(self.layers.len());
@@ -128,7 +154,12 @@ impl RecurrentCore for StackedLstm {
             layers.push(state);
         }
         let steps = split_rows(Tensor::cat(hidden, 1), time).into_iter();
-        let outputs = steps.map(output_of).collect();
+        let outputs = steps.map(CoreOutput::plain).collect();
         (outputs, StackedLstmState { layers })
+    }
+
+    fn kept(&self) -> Count {
+        let of_layer = |layer: &Lstm| layer.kept() + layer.input_size() + 2 * layer.hidden_size();
+        self.layers.iter().map(of_layer).sum()
     }
 }

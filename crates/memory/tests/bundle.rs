@@ -1,9 +1,9 @@
-//! What is done to the state of every memory as a whole: rows are picked, back-propagation is cut.
+//! Operations on the whole state of every memory: picking rows, cutting back-propagation.
 
 mod common;
 
 use burn::{
-    module::Module,
+    module::{Module, ModuleMapper, Param},
     tensor::{Bool, Device, Gradients, Int, Tensor, TensorData},
 };
 use common::{CONDITION, LATENT, memories};
@@ -20,7 +20,7 @@ fn memory(config: &MemoryConfig, device: &Device) -> AnyMemory {
     config.init(&mut init).unwrap()
 }
 
-/// `[BATCH, width]` of step `step`.
+/// The input of step `step`, `[BATCH, width]`.
 fn input(step: usize, width: usize, device: &Device) -> Tensor<2> {
     let values = (0..BATCH * width).map(|i| ((i + 31 * step) as f32 * 0.7).sin());
     let values = TensorData::new(values.collect::<Vec<_>>(), [BATCH, width]);
@@ -39,6 +39,7 @@ fn steps(
         None => tensor,
         Some(rows) => tensor.select(0, rows.clone()),
     };
+    let prepared = memory.prepare();
     let mut contexts = Vec::new();
     for step in steps {
         let previous = (step > 0).then(|| Previous {
@@ -46,7 +47,7 @@ fn steps(
             features: pick(input(step + 100, LATENT, device)),
         });
         let condition = pick(input(step + 200, CONDITION, device));
-        let (context, next) = memory.step(previous, Some(condition), state);
+        let (context, next) = memory.step(&prepared, previous, Some(condition), state);
         contexts.push(context.psi);
         state = next;
     }
@@ -68,7 +69,7 @@ fn assert_close(name: &str, found: &[f32], expected: &[f32]) {
     }
 }
 
-/// The batch is dimension 0 of every tensor: a state with rows picked goes on as those rows would.
+/// The batch is dimension 0 of every tensor: a state with some rows picked continues as those rows would.
 #[test]
 fn rows_are_sequences() {
     let device = Device::default();
@@ -94,7 +95,7 @@ fn rows_are_sequences() {
     }
 }
 
-/// Rows of several states, put one after the other, go on as the same rows of one.
+/// Rows of several states, concatenated, continue as the same rows of one state.
 #[test]
 fn rows_can_be_put_together() {
     let device = Device::default();
@@ -117,8 +118,8 @@ fn rows_can_be_put_together() {
     }
 }
 
-/// Truncated back-propagation: a detached state goes on after a backward pass, values do not
-/// change, and the gradient of the second part is that from a constant state.
+/// Truncated back-propagation: a detached state continues after a backward pass with unchanged values. The
+/// gradient of the second part is that from a constant state.
 #[test]
 fn a_detached_state_goes_on_after_a_backward_pass() {
     let device = Device::default().autodiff();
@@ -147,7 +148,7 @@ fn a_detached_state_goes_on_after_a_backward_pass() {
         assert!(values(expected.clone()).iter().any(|g| *g != 0.0), "{name}");
         assert_close(name, &values(gradient), &values(expected));
 
-        // What the leaves' gradients go on with depends on the state alone.
+        // The gradients of the leaves depend on the state alone.
         let back = leaf.gradients(&gradients);
         assert!(leaf.dot(back.clone()).is_some(), "{name}");
         assert!(constant.clone().dot(back).is_none(), "{name}");
@@ -158,17 +159,101 @@ fn a_detached_state_goes_on_after_a_backward_pass() {
     }
 }
 
-/// The gradient of a weight that the state of a step passes through.
+/// A state carried over an update of the parameters continues with the new ones, because it holds none.
+#[test]
+fn a_state_goes_on_with_the_new_parameters() {
+    let device = Device::default().autodiff();
+    for (name, config) in memories(5) {
+        let old = memory(&config, &device);
+        let new = old.clone().map(&mut Halve);
+        let (_, state) = steps(&old, old.initial_state(BATCH, &device), 0..4, None, &device);
+        let after = |memory: &AnyMemory, state: AnyMemoryState| {
+            let (contexts, _) = steps(memory, state, 4..6, None, &device);
+            values(Tensor::cat(contexts, 1))
+        };
+        // A state with the same numbers that has never seen the old parameters.
+        let numbers = state.clone().inner().leaf();
+        let found = after(&new, state.clone());
+        assert_eq!(found, after(&new, numbers), "{name}");
+        assert_ne!(found, after(&old, state), "{name}");
+    }
+}
+
+/// Halves all parameters.
+struct Halve;
+
+impl ModuleMapper for Halve {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        Param::from_tensor(Tensor::from_inner(param.val().inner() * 0.5))
+    }
+}
+
+/// Sequences that are reset at different steps give the same results as sequences that begin there.
+#[test]
+fn resets_are_the_beginnings_of_sequences() {
+    const TIME: usize = 6;
+    let device = Device::default().autodiff();
+    // Steps at which each sequence of the batch is reset.
+    let starts: [&[usize]; BATCH] = [&[2], &[], &[0, 1, 5]];
+    let mut resets = vec![false; TIME * BATCH];
+    for (row, starts) in starts.iter().enumerate() {
+        for start in *starts {
+            resets[start * BATCH + row] = true;
+        }
+    }
+    let resets = TensorData::new(resets, [TIME, BATCH]);
+    let resets = Tensor::<2, Bool>::from_data(resets, &device);
+    for (name, config) in memories(5) {
+        let AnyMemory::Core(memory) = memory(&config, &device) else {
+            continue;
+        };
+        let core = memory.core;
+        let inputs = (0..TIME).map(|step| input(step, LATENT + CONDITION, &device));
+        let inputs = Tensor::stack::<3>(inputs.collect(), 0);
+        let first = input(50, LATENT + CONDITION, &device).unsqueeze_dim::<3>(0);
+        let initial = core.initial_state(BATCH, &device);
+        // A state that is not the initial one, so that a reset at the first step matters.
+        let (_, state) = core.sequence(first, None, initial);
+        let (whole, after) = core.sequence(inputs.clone(), Some(&resets), state.clone());
+        for (row, starts) in starts.iter().enumerate() {
+            let mut bounds = vec![0];
+            bounds.extend(starts.iter().filter(|start| **start > 0));
+            bounds.push(TIME);
+            let mut own = state.clone().rows(row..row + 1);
+            for (from, to) in bounds.iter().zip(&bounds[1..]) {
+                if starts.contains(from) {
+                    own = core.initial_state(1, &device);
+                }
+                let part = inputs.clone().narrow(0, *from, to - from).narrow(1, row, 1);
+                let (expected, end) = core.sequence(part, None, own);
+                own = end;
+                for (step, expected) in (*from..*to).zip(expected) {
+                    let found = whole[step].output.clone().narrow(0, row, 1);
+                    assert_close(name, &values(found), &values(expected.output));
+                }
+            }
+            let next = |state, batch: usize| {
+                let input = input(60, LATENT + CONDITION, &device).narrow(0, 0, 1);
+                let input = input.repeat_dim(0, batch);
+                core.step(&core.prepare(), input, state).0.output
+            };
+            let found = next(after.clone(), BATCH).narrow(0, row, 1);
+            assert_close(name, &values(found), &values(next(own, 1)));
+        }
+    }
+}
+
+/// The gradient of a weight that the state of each step passes through.
 fn controller_gradient(memory: &AnyMemory, gradients: &Gradients) -> Option<Tensor<2>> {
     let lstm = match memory {
-        AnyMemory::Vrnn(memory) => &memory.lstm,
+        AnyMemory::LstmMemory(memory) => &memory.lstm,
         AnyMemory::Introspection(memory) => &memory.lstm,
         AnyMemory::Hybrid(memory) => &memory.lstm,
         AnyMemory::Core(memory) => match &memory.core {
             AnyCore::Lstm(lstm) => lstm,
             AnyCore::Ntm(core) => &core.lstm,
             AnyCore::Lru(core) => &core.lstm,
-            AnyCore::Dnc(core) => match &core.lstm {
+            AnyCore::Dnc(core) => match &core.controller {
                 Controller::Lstm(lstm) => lstm,
                 Controller::StackedLstm(lstm) => &lstm.layers[1],
                 Controller::FeedForward(network) => {
@@ -187,8 +272,7 @@ fn controller_gradient(memory: &AnyMemory, gradients: &Gradients) -> Option<Tens
     lstm.weight_hidden.val().grad(gradients)
 }
 
-/// Rows that are replaced go on as those of the state that they were taken from, and the others as
-/// if nothing had happened.
+/// Replaced rows continue as those of the state they were taken from, and the others as if nothing had happened.
 #[test]
 fn replaced_rows_go_on_as_those_of_the_other_state() {
     let device = Device::default();
@@ -212,7 +296,7 @@ fn replaced_rows_go_on_as_those_of_the_other_state() {
     }
 }
 
-/// Rows that are left of a batch go on as if the others were still there.
+/// The remaining rows of a batch continue as if the others were still there.
 #[test]
 fn rows_that_are_left_go_on_as_before() {
     let device = Device::default();
@@ -231,8 +315,8 @@ fn rows_that_are_left_go_on_as_before() {
     }
 }
 
-/// An episode that ends starts again from the initial state, through which no gradient comes from
-/// what was before; and a sequence that is over keeps its state, whatever pads it.
+/// An episode that ends is reset to the initial state, and no gradient passes to earlier steps. A sequence that
+/// is over keeps its state, whatever the padding.
 #[test]
 fn episodes_start_again_and_padding_changes_nothing() {
     let device = Device::default().autodiff();
@@ -242,16 +326,17 @@ fn episodes_start_again_and_padding_changes_nothing() {
         };
         let core = memory.core;
         let input = |step| input(step, LATENT + CONDITION, &device);
+        let prepared = core.prepare();
         let initial = core.initial_state(BATCH, &device);
         let ended = |rows: [bool; 3]| Tensor::<1, Bool>::from_bool(rows, &device);
         let first = input(0).require_grad();
-        let (_, before) = core.forward(first.clone(), initial.clone());
+        let (_, before) = core.step(&prepared, first.clone(), initial.clone());
 
         let again = before
             .clone()
             .replace(&ended([false, true, false]), initial.clone());
-        let (output, _) = core.forward(input(1), again);
-        let (fresh, _) = core.forward(input(1), initial);
+        let (output, _) = core.step(&prepared, input(1), again);
+        let (fresh, _) = core.step(&prepared, input(1), initial);
         let row = |output: &Tensor<2>| output.clone().narrow(0, 1, 1);
         assert_close(
             name,
@@ -269,10 +354,12 @@ fn episodes_start_again_and_padding_changes_nothing() {
             );
         }
 
+        // The backward pass used up the prepared weights.
+        let prepared = core.prepare();
         let before = before.detach();
-        let (_, next) = core.forward(input(1) * 1e3, before.clone());
+        let (_, next) = core.step(&prepared, input(1) * 1e3, before.clone());
         let kept = next.replace(&ended([true, true, true]), before.clone());
-        let after = |state| values(core.forward(input(2), state).0.output);
+        let after = |state| values(core.step(&prepared, input(2), state).0.output);
         assert_eq!(after(kept.detach()), after(before), "{name}");
     }
 }

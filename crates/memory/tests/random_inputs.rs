@@ -1,5 +1,5 @@
-//! Every memory under inputs that a training never means to give: nothing may leave its range or
-//! stop being a number, forward or backward.
+//! Every memory under inputs that training would never produce: all values and gradients must stay finite, and
+//! all weights in range.
 
 mod common;
 
@@ -13,8 +13,8 @@ use rand::RngExt;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use rand_distr::StandardNormal;
 
-/// A sequence of `[batch, width]`; its kind goes with the row: ordinary, zero, equal at all steps,
-/// large, minute, and a mixture of them.
+/// A sequence of `[batch, width]`. The kind of input depends on the row: ordinary, zero, equal at all steps,
+/// large, tiny, or a mixture of these.
 fn sequence(rng: &mut ChaCha8Rng, time: usize, batch: usize, width: usize) -> Vec<Vec<f32>> {
     let constant: Vec<f32> = (0..batch * width)
         .map(|_| rng.sample(StandardNormal))
@@ -81,10 +81,15 @@ fn ten_thousand_inputs_stay_finite_forward_and_backward() {
             let conditions = sequence(&mut rng, time, batch, CONDITION);
             let mut state = memory.initial_state(batch, &device);
             let mut previous = None;
+            let prepared = memory.prepare();
             let mut contexts = Vec::new();
             for (latent, condition) in latents.iter().zip(&conditions) {
-                let (context, next) =
-                    memory.step(previous, Some(tensor(condition, CONDITION)), state);
+                let (context, next) = memory.step(
+                    &prepared,
+                    previous,
+                    Some(tensor(condition, CONDITION)),
+                    state,
+                );
                 state = next;
                 let latent = tensor(latent, LATENT);
                 previous = Some(Previous {
@@ -107,7 +112,7 @@ fn ten_thousand_inputs_stay_finite_forward_and_backward() {
     }
 }
 
-/// Multiplies all parameters.
+/// Multiplies all parameters by a factor.
 struct Scale(f64);
 
 impl Scale {
@@ -122,7 +127,7 @@ impl burn::module::ModuleMapper for Scale {
     }
 }
 
-/// A state that is out of range stops with the memory's name.
+/// A state that is out of range causes a panic with the memory's name.
 mod range_checks {
     use super::*;
     use mnemora_memory::{
@@ -137,10 +142,11 @@ mod range_checks {
         let mut state = memory.initial_state(2, &device);
         spoil(&mut state);
         let step = || {
-            memory.step(None, Some(Tensor::zeros([2, CONDITION], &device)), state);
+            let condition = Tensor::zeros([2, CONDITION], &device);
+            memory.step(&memory.prepare(), None, Some(condition), state);
         };
         let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(step))
-            .expect_err("must be noticed");
+            .expect_err("the state must be rejected");
         panic.downcast_ref::<String>().unwrap().clone()
     }
 
@@ -151,10 +157,13 @@ mod range_checks {
         &mut state.core
     }
 
-    /// `.cargo/config.toml` switches them on; a decision made later is refused.
+    /// `.cargo/config.toml` switches the checks on; a later decision is refused.
     #[test]
     fn checks_are_on_in_tests_and_stay_so() {
-        assert!(range_checks(), "run the tests by cargo, in the repository");
+        assert!(
+            range_checks(),
+            "run the tests with cargo, inside the repository"
+        );
         assert!(!set_range_checks(false), "the first decision stays");
         assert!(set_range_checks(true) && range_checks());
     }

@@ -1,9 +1,9 @@
-//! Data of one's own: train a small model, filter online one step at a time, forecast.
+//! Using your own data: train a small model, filter online one step at a time, and forecast.
 //!
 //! `cargo run --release --example filter_own_data`
 //!
-//! A ring of 16 sensors sees a wave. Its phase jumps at every step, but the jumps repeat after
-//! four: whoever remembers the first four frames knows the rest.
+//! A ring of 16 sensors observes a wave. Its phase jumps at every step, but the phases repeat after
+//! four steps: a model that remembers the first four frames can predict the rest.
 
 use std::f32::consts::TAU;
 
@@ -11,12 +11,12 @@ use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Device, Distribution, Gradients, Tensor};
 use mnemora_memory::{AnyMemory, Initializer, IntrospectionConfig, MemoryConfig};
 use mnemora_models::{
-    FilteringModel, FrameShape, Gtmm, GtmmConfig, LikelihoodConfig, ModelError, VisualConfig,
-    filter, generate,
+    Distribution as _, FilteringModel, Gtmm, GtmmConfig, ImageShape, KlFrom as _, LikelihoodConfig,
+    ModelError, VisualConfig, filter, generate,
 };
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
-/// The model, and what it carries from step to step.
+/// The model, and the state that it carries from step to step.
 type Model = Gtmm<AnyMemory>;
 type State = <Model as FilteringModel>::State;
 
@@ -32,7 +32,7 @@ const RATE: f64 = 5e-3;
 
 fn main() -> Result<(), ModelError> {
     let device = Device::default();
-    // Training records operations for its gradients; filtering later does not.
+    // Training records operations for its gradients; filtering does not.
     let recording = device.clone().autodiff();
     recording.seed(1);
     let model = train(model(&recording)?, &recording).valid();
@@ -43,22 +43,22 @@ fn main() -> Result<(), ModelError> {
     Ok(())
 }
 
-/// A small GTMM; to change the memory, name another one here.
+/// A small GTMM. To change the memory, name another one here.
 fn model(device: &Device) -> Result<Model, ModelError> {
+    let memory = MemoryConfig::Introspection(IntrospectionConfig {
+        latent: LATENT,
+        condition: 0,
+        hidden: 32,
+        attention: 32,
+        reads: PERIOD,
+        slots: TIME,
+    });
     GtmmConfig {
-        frame: FrameShape {
+        frame: ImageShape {
             channels: 1,
             height: 1,
             width: SENSORS,
         },
-        memory: MemoryConfig::Introspection(IntrospectionConfig {
-            latent: LATENT,
-            condition: 0,
-            hidden: 32,
-            attention: 32,
-            reads: PERIOD,
-            slots: TIME,
-        }),
         visual: VisualConfig::Dense {
             hidden: 64,
             features: 32,
@@ -67,18 +67,18 @@ fn model(device: &Device) -> Result<Model, ModelError> {
         posterior_hidden: 32,
         likelihood: LikelihoodConfig::Gaussian { std: 0.1 },
     }
-    .init(&mut Initializer::new(
-        ChaCha8Rng::seed_from_u64(1),
-        device.clone(),
-    ))
+    .init(
+        &memory,
+        &mut Initializer::new(ChaCha8Rng::seed_from_u64(1), device.clone()),
+    )
 }
 
 fn train(mut model: Model, device: &Device) -> Model {
     for update in 0..UPDATES {
         let frames = sequences(BATCH, device);
         let noise = normal([TIME, BATCH, LATENT], device);
-        // The free energy: KL less reconstruction. It falls as the model learns; the KL of the
-        // repeated frames falls when it has learned to look them up.
+        // The free energy: KL minus reconstruction. It falls as the model learns; the KL of the
+        // repeated frames falls once the model has learned to look them up.
         let filtered = filter(&model, frames, None, noise, None);
         let loss = filtered.bound(1.0).mean().neg();
         if update % 100 == 0 || update == UPDATES - 1 {
@@ -102,15 +102,16 @@ fn train(mut model: Model, device: &Device) -> Model {
     model
 }
 
-/// Filters one sequence `[1, time, SENSORS]` a frame at a time, as it would come from a sensor.
+/// Filters one sequence `[1, time, SENSORS]` one frame at a time, as it would arrive from a sensor.
 fn watch(model: &Model, frames: Tensor<3>) -> State {
     let [_, time, _] = frames.dims();
     let device = frames.device();
+    let prepared = model.prepare();
     let mut state = model.initial_state(1);
     println!("\nstep  surprise (nats)  prediction error");
     for (t, frame) in (1..).zip(frames.chunk(time, 1)) {
         // Before the frame is seen: the prior, and the frame expected under its mean.
-        let mut context = model.predict(None, state);
+        let mut context = model.predict(&prepared, None, None, state);
         let prior = model.prior(model.prior_input(&context));
         let expected = model
             .decode(model.emit(prior.mean.clone(), &context))
@@ -122,11 +123,11 @@ fn watch(model: &Model, frames: Tensor<3>) -> State {
         let posterior = model.posterior(&features, &mut context);
         let z = posterior.sample(normal([1, LATENT], &device));
 
-        // Free energy of the step: KL from prior to posterior, less the log likelihood, which is
-        // a log density here, so that the sum may lie below zero.
+        // Free energy of the step: the KL divergence of the posterior from the prior, minus the log likelihood.
+        // The latter is a log density here, so the free energy may be negative.
         let emission = model.emit(z.clone(), &context);
         let likelihood = model.decode(emission.clone());
-        let surprise = posterior.kl(prior) - likelihood.log_probability(seen.clone());
+        let surprise = prior.kl_from(&posterior, &z) - likelihood.log_probability(seen.clone());
         let error = (expected - seen).powi_scalar(2).mean().sqrt();
         println!(
             "{t:>4}  {:>15.1}  {:>16.3}",
@@ -139,7 +140,7 @@ fn watch(model: &Model, frames: Tensor<3>) -> State {
     state
 }
 
-/// Goes on from a state without seeing: samples from the prior, step after step.
+/// Forecasts from a state without observations: samples from the prior, step after step.
 fn forecast(model: &Model, state: State, came: Tensor<3>) {
     let forecast = generate(
         model,
@@ -149,7 +150,7 @@ fn forecast(model: &Model, state: State, came: Tensor<3>) {
         |_, likelihood| likelihood.mean(),
     )
     .frames;
-    println!("\nstep  what came           forecast");
+    println!("\nstep  observed            forecast");
     for ((t, came), forecast) in (SEEN + 1..).zip(lines(came)).zip(lines(forecast)) {
         println!("{t:>4}  {came}  {forecast}");
     }
@@ -170,8 +171,8 @@ fn normal<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
     Tensor::random(shape, Distribution::Normal(0.0, 1.0), device)
 }
 
-/// Gradient descent by sign: every parameter moves by `rate` against its gradient. Enough for a
-/// small model, and without state; `mnemora-lab` trains with Adam.
+/// Sign gradient descent: every parameter moves by `rate` against the sign of its gradient. This is enough for a
+/// small model and needs no state; `mnemora-lab` trains with Adam.
 struct SignDescent {
     rate: f64,
     gradients: Gradients,

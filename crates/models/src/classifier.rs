@@ -1,4 +1,5 @@
-//! A recurrent core that names a class: sequences of inputs in, logits of classes after the last step out.
+//! A recurrent core that predicts a class: it reads a sequence of inputs and gives logits of classes after the
+//! last step.
 
 use crate::{
     Footprint, ModelError,
@@ -15,28 +16,28 @@ use mnemora_memory::{
 /// Sizes of a [`Classifier`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClassifierConfig {
-    /// The core; its input is as wide as the model's.
+    /// The core; its input width is that of the model.
     pub core: CoreConfig,
     /// Hidden layers of the head; 0 for a linear map.
     pub head_layers: usize,
-    /// Units of each of them.
+    /// Units of each hidden layer.
     pub head_hidden: usize,
-    /// Classes.
+    /// Number of classes.
     pub classes: usize,
 }
 
-/// A recurrent core, and an MLP of ReLU units from its last output onto the logits of classes.
+/// A recurrent core, and an MLP with ReLU units from its last output to the logits of the classes.
 ///
 /// Santoro et al. 2018, section 4.1: four hidden layers of 256 units.
 #[derive(Module, Debug)]
 pub struct Classifier<C: Module> {
     /// The core.
     pub core: C,
-    /// From the core's last output onto logits.
+    /// From the core's last output to the logits.
     pub head: Head,
 }
 
-/// What a [`Classifier`] makes of a batch of sequences.
+/// The output of a [`Classifier`] for a batch of sequences.
 #[derive(Clone, Debug)]
 pub struct Classified {
     /// `[batch, classes]`
@@ -63,7 +64,7 @@ impl ClassifierConfig {
 }
 
 impl Classifier<AnyCore> {
-    /// What learning from sequences keeps; `outside` is for each step, though the head sees the last one alone.
+    /// Memory that learning from sequences needs; `outside` is per step, although the head sees only the last one.
     pub fn footprint(&self, time: usize) -> Footprint {
         let classes = self.head.output.weight.shape()[1];
         let head = self.head.kept() + self.head.inputs() + 6 * classes;
@@ -80,15 +81,15 @@ impl<C: RecurrentCore> Classifier<C> {
         self.head.output.weight.device()
     }
 
-    /// Steps through `inputs`, `[time, batch, inputs]`, from the initial state, and answers after the
+    /// Steps through `inputs`, `[time, batch, inputs]`, from the initial state, and classifies after the
     /// last.
     ///
     /// # Panics
-    /// If there is no step (`time` 0), or the inputs' width is not the core's.
+    /// If `time` is 0, or the width of the inputs is not the core's.
     pub fn forward(&self, inputs: Tensor<3>) -> Classified {
         let [_, batch, _] = inputs.dims();
         let state = self.core.initial_state(batch, &inputs.device());
-        let (steps, _) = self.core.sequence(inputs, state);
+        let (steps, _) = self.core.sequence(inputs, None, state);
         let (mut outputs, attention): (Vec<_>, Vec<_>) = steps
             .into_iter()
             .map(|CoreOutput { output, attention }| (output, attention))
@@ -104,13 +105,13 @@ impl<C: RecurrentCore> Classifier<C> {
 impl Classified {
     /// `log p(target[b])` under the softmax of the logits, in nats, `[batch]`.
     ///
-    /// `targets`, `[batch, classes]`: 1 for the right class, else 0.
+    /// `targets`, `[batch, classes]`: 1 for the right class, otherwise 0.
     pub fn log_likelihood(&self, targets: Tensor<2>) -> Tensor<1> {
         let log_probabilities = activation::log_softmax(self.logits.clone(), 1);
         (log_probabilities * targets).sum_dim(1).squeeze_dim(1)
     }
 
-    /// 1 where no class is more probable than the right one, else 0, `[batch]`.
+    /// 1 where no class is more probable than the right one, otherwise 0, `[batch]`.
     ///
     /// `targets` as for [`log_likelihood`](Self::log_likelihood).
     pub fn right(&self, targets: Tensor<2>) -> Tensor<1> {
@@ -129,6 +130,7 @@ impl Classified {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mnemora_memory::LstmConfig;
     use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
     fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
@@ -137,10 +139,10 @@ mod tests {
 
     fn config() -> ClassifierConfig {
         ClassifierConfig {
-            core: CoreConfig::Lstm {
+            core: CoreConfig::Lstm(LstmConfig {
                 input: 3,
                 hidden: 4,
-            },
+            }),
             head_layers: 2,
             head_hidden: 5,
             classes: 3,
@@ -172,7 +174,7 @@ mod tests {
         assert!(sums.iter().all(|sum| (sum - 1.0).abs() < 1e-6), "{sums:?}");
     }
 
-    /// The answer is the head's of the output at the last step.
+    /// The logits are the head's output for the last step.
     #[test]
     fn the_answer_comes_from_the_last_output() {
         let device = Device::default();
@@ -183,11 +185,12 @@ mod tests {
         let said = model.forward(inputs.clone());
         assert_eq!(said.logits.dims(), [2, 3]);
         assert_eq!(said.attention.len(), 4);
+        let prepared = model.core.prepare();
         let mut state = model.core.initial_state(2, &device);
         let mut last = None;
         for step in 0..4 {
             let input = inputs.clone().narrow(0, step, 1).squeeze_dim(0);
-            let (output, next) = model.core.forward(input, state);
+            let (output, next) = model.core.step(&prepared, input, state);
             (state, last) = (next, Some(output.output));
         }
         let alone = values(model.head.forward(last.unwrap()));

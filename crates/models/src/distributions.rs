@@ -1,17 +1,51 @@
-//! Diagonal Gaussians over latents and likelihoods over frames.
+//! Distributions over latents, mainly diagonal Gaussians, and likelihoods of frames.
 
 use crate::ModelError;
 use burn::tensor::{Tensor, activation};
 use mnemora_kernels::{bernoulli, bins, gaussian, split::halves};
-use mnemora_memory::{Bundle, Count, TensorMapper};
+use mnemora_memory::{Bundle, Count};
 
 /// Smallest log standard deviation: a standard deviation of `1e-4`.
 pub const LOG_STD_MIN: f64 = -9.210_340_371_976_182;
-/// Largest log standard deviation; keeps exponentials finite.
+/// Largest log standard deviation, so that exponentials stay finite.
 pub const LOG_STD_MAX: f64 = 5.0;
 
 /// `0.5 * ln(2 pi)`
-const HALF_LOG_TWO_PI: f64 = 0.918_938_533_204_672_7;
+pub(crate) const HALF_LOG_TWO_PI: f64 = 0.918_938_533_204_672_7;
+
+/// A distribution over latents `z`, one for each row of the batch.
+pub trait Distribution: Bundle {
+    /// Number of standard normal numbers needed for a sample of `latent` numbers.
+    fn noise_size(latent: usize) -> usize {
+        latent
+    }
+
+    /// One sample per row, `[rows, latent]`, from standard normal `noise`,
+    /// `[rows, noise_size(latent)]`.
+    fn sample(&self, noise: Tensor<2>) -> Tensor<2>;
+
+    /// `log p(z)` in nats, `[rows]`, for `z` `[rows, latent]`.
+    fn log_density(&self, z: Tensor<2>) -> Tensor<1>;
+
+    /// `E[z]`, `[rows, latent]`.
+    fn mean(&self) -> Tensor<2>;
+
+    /// The diagonal Gaussian with the same means and variances.
+    fn gaussian(&self) -> DiagonalGaussian;
+}
+
+/// A distribution `p` for which `KL(q || p)` can be computed or estimated.
+pub trait KlFrom<Q> {
+    /// Whether the divergence has a closed form, so that `z` is not used.
+    const CLOSED_FORM: bool;
+
+    /// `KL(q || self)` in nats, `[rows]`: the closed form if there is one, otherwise the unbiased estimate
+    /// `log q(z) - log p(z)` from one sample `z ~ q`.
+    ///
+    /// # Shapes
+    /// - `z`: `[rows, latent]`
+    fn kl_from(&self, q: &Q, z: &Tensor<2>) -> Tensor<1>;
+}
 
 /// `N(mean, diag(exp(log_std))^2)` for each row.
 #[derive(Clone, Debug)]
@@ -23,19 +57,20 @@ pub struct DiagonalGaussian {
 }
 
 impl DiagonalGaussian {
-    /// From a map's output `[rows, 2 * latent]`: mean, then log standard deviation (gtmm, B.1).
+    /// From the output of a map, `[rows, 2 * latent]`: mean, then log standard deviation (gtmm, B.1).
     pub fn from_parameters(parameters: Tensor<2>) -> Self {
         let (mean, log_std) = halves(parameters, [LOG_STD_MIN, LOG_STD_MAX]);
         Self { mean, log_std }
     }
+}
 
-    /// `z = mean + std * noise` with `noise` `[rows, latent]` standard normal.
-    pub fn sample(&self, noise: Tensor<2>) -> Tensor<2> {
+impl Distribution for DiagonalGaussian {
+    /// `z = mean + std * noise`
+    fn sample(&self, noise: Tensor<2>) -> Tensor<2> {
         gaussian::sample(self.mean.clone(), self.log_std.clone(), noise)
     }
 
-    /// `log N(z; mean, std^2)` in nats, `[rows]`, for `z` `[rows, latent]`.
-    pub fn log_density(&self, z: Tensor<2>) -> Tensor<1> {
+    fn log_density(&self, z: Tensor<2>) -> Tensor<1> {
         let latent = z.dims()[1] as f64;
         let standard = (z - self.mean.clone()) * self.log_std.clone().neg().exp();
         let terms = standard.square().mul_scalar(-0.5) - self.log_std.clone();
@@ -45,35 +80,44 @@ impl DiagonalGaussian {
             .squeeze_dim(1)
     }
 
-    /// `KL(self || other)` in nats, `[rows]`.
-    pub fn kl(self, other: Self) -> Tensor<1> {
-        gaussian::kl_divergence(self.mean, self.log_std, other.mean, other.log_std)
+    fn mean(&self) -> Tensor<2> {
+        self.mean.clone()
+    }
+
+    fn gaussian(&self) -> DiagonalGaussian {
+        self.clone()
     }
 }
 
-impl Bundle for DiagonalGaussian {
-    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
-        Self {
-            mean: self.mean.map_tensors(mapper),
-            log_std: self.log_std.map_tensors(mapper),
-        }
+impl KlFrom<DiagonalGaussian> for DiagonalGaussian {
+    const CLOSED_FORM: bool = true;
+
+    fn kl_from(&self, q: &DiagonalGaussian, _: &Tensor<2>) -> Tensor<1> {
+        gaussian::kl_divergence(
+            q.mean.clone(),
+            q.log_std.clone(),
+            self.mean.clone(),
+            self.log_std.clone(),
+        )
     }
 }
 
-/// Which likelihood a model gives its frames.
+mnemora_memory::bundle!(DiagonalGaussian { mean, log_std });
+
+/// The likelihood that a model uses for its frames.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LikelihoodConfig {
     /// Independent Bernoulli pixels; intensities in `[0, 1]` are soft targets.
     Bernoulli,
-    /// Independent Gaussian pixels of one standard deviation around the decoder's sigmoid.
+    /// Independent Gaussian pixels around the decoder's sigmoid, all with the same standard deviation.
     Gaussian {
         /// Standard deviation on the scale of intensities in `[0, 1]`.
         std: f64,
     },
-    /// Independent Gaussians whose standard deviations the decoder gives, too.
+    /// Independent Gaussians; the decoder also gives their standard deviations.
     Normal {
-        /// Width of the bins in which numbers were measured, over which the density is integrated; 0:
-        /// the density itself.
+        /// Width of the bins to which the numbers were rounded: the density is integrated over a bin. With 0
+        /// the density itself is used.
         bin: f64,
         /// Whether the decoder's sigmoid is the mean, for intensities in `[0, 1]`.
         squashed: bool,
@@ -81,7 +125,7 @@ pub enum LikelihoodConfig {
 }
 
 impl LikelihoodConfig {
-    /// Parameters that a decoder gives for each number.
+    /// Number of parameters that a decoder gives for each observed number.
     pub fn parameters(self) -> usize {
         match self {
             Self::Bernoulli | Self::Gaussian { .. } => 1,
@@ -89,7 +133,7 @@ impl LikelihoodConfig {
         }
     }
 
-    /// Refuses a standard deviation that is not a positive number, and bins of a width that is none.
+    /// Refuses a standard deviation that is not a positive number, and an invalid width of bins.
     pub(crate) fn check(self) -> Result<(), ModelError> {
         match self {
             Self::Gaussian { std } if !(std.is_finite() && std > 0.0) => {
@@ -104,8 +148,8 @@ impl LikelihoodConfig {
 }
 
 impl LikelihoodConfig {
-    /// Numbers that the likelihood of one observation of `numbers` keeps: the decoder's output with its gradient,
-    /// what it is parted into, and the observation.
+    /// Numbers kept for the likelihood of one observation of `numbers`: the decoder's output with its gradient,
+    /// the parts it is split into, and the observation.
     pub(crate) fn kept(self, numbers: usize) -> Count {
         let each = match self {
             Self::Bernoulli => 3,
@@ -116,11 +160,16 @@ impl LikelihoodConfig {
     }
 }
 
+/// Uniform numbers in `[0, 1]` from standard normal ones, by the normal distribution function.
+pub(crate) fn uniform(noise: Tensor<2>) -> Tensor<2> {
+    (noise / std::f64::consts::SQRT_2).erf() * 0.5 + 0.5
+}
+
 /// Bounds of the log standard deviation of an observed number: the variance is at least `exp(-10)`.
 const OBSERVED_LOG_STD: [f64; 2] = [-5.0, 5.0];
 
 /// `p(x_t | ..)` of each row.
-// A few a call: the size of the largest variant costs nothing that matters.
+// There are only a few values per call, so the size of the largest variant does not matter.
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug)]
 pub enum Likelihood {
@@ -133,7 +182,7 @@ pub enum Likelihood {
     Gaussian {
         /// `[rows, pixels]`
         mean: Tensor<2>,
-        /// One for all pixels.
+        /// The same for all pixels.
         std: f64,
     },
     /// Numbers are Gaussian, or bins of Gaussians.
@@ -148,8 +197,8 @@ pub enum Likelihood {
 }
 
 impl Likelihood {
-    /// From a decoder's output `[rows, parameters * pixels]`: logits or means of all, then log
-    /// standard deviations of all.
+    /// From a decoder's output `[rows, parameters * pixels]`: logits or means of all pixels, then their log
+    /// standard deviations.
     pub fn from_output(config: LikelihoodConfig, output: Tensor<2>) -> Self {
         match config {
             LikelihoodConfig::Bernoulli => Self::Bernoulli { logits: output },
@@ -187,14 +236,12 @@ impl Likelihood {
         }
     }
 
-    /// A draw made of standard normal `noise`, `[rows, pixels]`.
+    /// A sample from standard normal `noise`, `[rows, pixels]`.
     pub fn sample(&self, noise: Tensor<2>) -> Tensor<2> {
         match self {
-            Self::Bernoulli { logits } => {
-                // The distribution function of a normal number is uniform.
-                let uniform = (noise / std::f64::consts::SQRT_2).erf() * 0.5 + 0.5;
-                uniform.lower(activation::sigmoid(logits.clone())).float()
-            }
+            Self::Bernoulli { logits } => uniform(noise)
+                .lower(activation::sigmoid(logits.clone()))
+                .float(),
             Self::Gaussian { mean, std } => mean.clone() + noise * *std,
             Self::Normal { mean, log_std, .. } => {
                 gaussian::sample(mean.clone(), log_std.clone(), noise)

@@ -1,7 +1,7 @@
-//! Two recurrent cores of one kind: the first reads a sequence of symbols to its end, the second starts
-//! from the state of the first and writes another sequence.
+//! Two recurrent cores of the same kind: the first reads a sequence of symbols to its end, the second starts
+//! from the final state of the first and writes another sequence.
 //!
-//! Santoro et al. 2018, appendix A.2, after Sutskever et al. 2014 and Zaremba, Sutskever 2014.
+//! Santoro et al. 2018, appendix A.2, following Sutskever et al. 2014 and Zaremba and Sutskever 2014.
 
 use crate::{
     Footprint, ModelError,
@@ -18,82 +18,82 @@ use mnemora_memory::{
 /// Sizes of an [`EncoderDecoder`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct EncoderDecoderConfig {
-    /// Symbols of what is read and of what is written.
+    /// Number of different symbols, for reading and for writing.
     pub symbols: usize,
     /// The core that reads, with `symbols` inputs.
     pub encoder: CoreConfig,
-    /// The core that writes, with `symbols + 1` inputs, else as the encoder.
+    /// The core that writes, with `symbols + 1` inputs, otherwise like the encoder.
     pub decoder: CoreConfig,
     /// Hidden layers of the head; 0 for a linear map.
     pub head_layers: usize,
-    /// Units of each of them.
+    /// Units of each hidden layer.
     pub head_hidden: usize,
 }
 
-/// An encoder, a decoder that starts from its state, and an MLP of ReLU units from each of the decoder's
-/// outputs onto the logits of symbols.
+/// An encoder, a decoder that starts from its state, and an MLP with ReLU units from each output of the
+/// decoder to the logits of the symbols.
 ///
-/// The decoder has one input more than there are symbols, which is 1 at its first step: go.
+/// The decoder has one input more than there are symbols: the start symbol, which is 1 at its first step.
 #[derive(Module, Debug)]
 pub struct EncoderDecoder<C: Module> {
-    /// Reads.
+    /// The core that reads.
     pub encoder: C,
-    /// Writes.
+    /// The core that writes.
     pub decoder: C,
-    /// From the decoder's output onto logits.
+    /// From the decoder's output to the logits.
     pub head: Head,
     symbols: usize,
 }
 
-/// What a decoder reads at a step, after the first.
+/// The decoder's input at every step after the first.
 #[derive(Clone, Copy, Debug)]
 pub enum DecoderInput<'a> {
-    /// The symbol that was to be written before: teacher forcing. `[steps, batch, symbols]`, one-hot.
+    /// The target symbol of the step before (teacher forcing). `[steps, batch, symbols]`, one-hot.
     Truth(&'a Tensor<3>),
-    /// The probabilities of what it wrote before, through which no gradient goes back.
+    /// The predicted probabilities of the step before, without a gradient.
     Probabilities,
-    /// The most probable symbol of what it wrote before, one-hot.
+    /// The most probable symbol of the step before, one-hot.
     Symbol,
     /// Nothing: zeros.
     Nothing,
 }
 
-/// Sequences of symbols of unequal lengths, as an encoder goes through them.
+/// Sequences of symbols of different lengths, packed for an encoder.
 ///
-/// They are sorted by length, the longest first, so that those that have ended are the last rows of a
-/// step and leave the batch there: padding is never computed.
+/// They are sorted by length, the longest first. Sequences that have ended are then the last rows of a step
+/// and can be dropped from the batch, so no padding is computed.
 #[derive(Clone, Debug)]
 pub struct PackedSymbols {
-    /// Steps between two ends of sequences, one-hot, `[steps, rows, symbols]`; the rows are the
-    /// first of those of the piece before.
+    /// Steps between two ends of sequences, one-hot, `[steps, rows, symbols]`; the rows are the first rows of
+    /// the piece before.
     pieces: Vec<Tensor<3>>,
-    /// Where each sequence lies among the sorted, `[batch]`.
+    /// The position of each sequence in the sorted order, `[batch]`.
     places: Tensor<1, Int>,
 }
 
-/// What an [`EncoderDecoder`] writes.
+/// The output of an [`EncoderDecoder`].
 #[derive(Clone, Debug)]
 pub struct Written {
     /// `[steps, batch, symbols]`
     pub logits: Tensor<3>,
-    /// Attention of each step: first those of the encoder, in which sequences lie sorted by length, the
-    /// longest first, and leave the batch as they end; then those of the decoder.
+    /// Attention of each step: first of the encoder, where sequences are sorted by length, the longest first,
+    /// and drop out of the batch as they end; then of the decoder.
     pub attention: Vec<Vec<Attention>>,
 }
 
 impl PackedSymbols {
-    /// Sorts and uploads.
+    /// Sorts the sequences and uploads them.
     ///
     /// # Shapes
-    /// `symbols`: `[batch, time]` row-major, each below `count` within its sequence; what pads them is not
-    /// looked at. `lengths`: `[batch]`, each from 1 to `time`
+    /// `symbols`: `[batch, time]` row-major, each below `count` within its sequence; padding may have any
+    /// value. `lengths`: `[batch]`, each from 1 to `time`
     ///
     /// # Panics
     /// If there is no sequence, one is empty, or shapes do not fit.
     pub fn new(symbols: &[u8], lengths: &[usize], count: usize, device: &Device) -> Self {
         let batch = lengths.len();
         let time = symbols.len() / batch;
-        assert_eq!(symbols.len(), batch * time, "as many symbols in each row");
+        assert_eq!(symbols.len(), batch * time, "rows of equal length");
         assert!(
             lengths.iter().all(|length| (1..=time).contains(length)),
             "sequences of 1 to {time} symbols"
@@ -127,13 +127,13 @@ impl PackedSymbols {
         }
     }
 
-    /// Sequences.
+    /// Number of sequences.
     pub fn batch(&self) -> usize {
         self.places.dims()[0]
     }
 }
 
-/// Sequences of symbols as targets: one-hot `[time, batch, count]`, all zeros behind the end of each.
+/// Sequences of symbols as targets: one-hot `[time, batch, count]`, all zeros after the end of each.
 ///
 /// # Shapes
 /// `symbols`: `[batch, time]` row-major, each below `count` within its sequence; `lengths`: `[batch]`
@@ -178,7 +178,7 @@ impl EncoderDecoderConfig {
 }
 
 impl EncoderDecoder<AnyCore> {
-    /// What learning keeps: of reading, and of writing.
+    /// Memory that learning needs: for reading, and for writing.
     pub fn footprints(&self) -> [Footprint; 2] {
         let symbols = self.symbols;
         let read = Footprint::of(
@@ -202,12 +202,12 @@ impl<C: RecurrentCore> EncoderDecoder<C> {
 
     /// Reads each sequence to its end, then writes `steps` symbols.
     ///
-    /// Where the decoder's inputs do not depend on what it writes, all of its steps are projected, and
+    /// If the decoder's inputs do not depend on its outputs, all of its steps are projected, and
     /// go through the head, in one call.
     ///
     /// # Panics
-    /// If `steps` is 0 or more than there are targets, shapes do not fit, or the state of the encoder
-    /// is none of the decoder.
+    /// If `steps` is 0 or more than there are targets, shapes do not fit, or the encoder's state does not
+    /// fit the decoder.
     pub fn forward(&self, read: &PackedSymbols, input: DecoderInput, steps: usize) -> Written {
         let (state, mut attention) = self.encode(read);
         let [batch, symbols] = [read.batch(), self.symbols];
@@ -243,18 +243,17 @@ impl<C: RecurrentCore> EncoderDecoder<C> {
                 state = state.rows(0..left);
                 rows = left;
             }
-            let (steps, next) = self.encoder.sequence(piece.clone(), state);
+            let (steps, next) = self.encoder.sequence(piece.clone(), None, state);
             attention.extend(steps.into_iter().map(|step| step.attention));
             state = next;
         }
         ended.push(state);
         ended.reverse();
-        // Put together, a state has lost the weights that the encoder prepared for its own steps.
         let state = Bundle::concatenate(ended).select(&read.places);
         (state, attention)
     }
 
-    /// Logits `[steps * batch, symbols]` and attention, where step t reads row t - 1 of `before`,
+    /// Logits `[steps * batch, symbols]` and attention, if step t reads row t - 1 of `before`,
     /// `[steps, batch, symbols]`.
     fn write(
         &self,
@@ -267,13 +266,14 @@ impl<C: RecurrentCore> EncoderDecoder<C> {
         let no_go = Tensor::zeros([given, batch, 1], &device);
         let after = Tensor::cat(vec![before, no_go], 2);
         let inputs = Tensor::cat(vec![self.go(batch).unsqueeze_dim(0), after], 0);
-        let (outputs, _) = self.decoder.sequence(inputs.narrow(0, 0, steps), state);
+        let (outputs, _) = self
+            .decoder
+            .sequence(inputs.narrow(0, 0, steps), None, state);
         let (outputs, attention) = parted(outputs);
         (self.head.forward(Tensor::cat(outputs, 0)), attention)
     }
 
-    /// The same where each step reads what `feedback` makes of the logits, `[batch, symbols]`, of the
-    /// step before.
+    /// The same if each step reads the `feedback` of the previous step's logits, `[batch, symbols]`.
     fn write_after_itself(
         &self,
         feedback: impl Fn(Tensor<2>) -> Tensor<2>,
@@ -282,10 +282,11 @@ impl<C: RecurrentCore> EncoderDecoder<C> {
         mut state: C::State,
     ) -> (Tensor<2>, Vec<Vec<Attention>>) {
         let no_go = Tensor::zeros([batch, 1], &self.device());
+        let prepared = self.decoder.prepare();
         let mut input = self.go(batch);
         let (mut all, mut attention) = (Vec::new(), Vec::new());
         for _ in 0..steps {
-            let (step, next) = self.decoder.forward(input, state);
+            let (step, next) = self.decoder.step(&prepared, input, state);
             let logits = self.head.forward(step.output);
             input = Tensor::cat(vec![feedback(logits.clone()), no_go.clone()], 1);
             state = next;
@@ -311,7 +312,7 @@ fn parted(steps: Vec<CoreOutput>) -> (Vec<Tensor<2>>, Vec<Vec<Attention>>) {
         .unzip()
 }
 
-/// 1 at the largest of each row, the first of equal ones, else 0.
+/// 1 at the largest element of each row (the first one if several are equal), otherwise 0.
 fn most_probable(logits: Tensor<2>) -> Tensor<2> {
     let shape = logits.dims();
     let all = Tensor::<1, Int>::arange(0..shape[1] as i64, &logits.device());
@@ -329,7 +330,7 @@ impl Written {
         steps.sum_dim(0).squeeze_dim(0)
     }
 
-    /// How many symbols of each target no other symbol was more probable than, `[batch]`.
+    /// Number of symbols in each target that were the most probable ones, `[batch]`. Ties count as right.
     ///
     /// `targets` as for [`log_likelihood`](Self::log_likelihood).
     pub fn right(&self, targets: Tensor<3>) -> Tensor<1> {
@@ -351,12 +352,12 @@ mod tests {
     use super::*;
     use burn::tensor::Gradients;
     use mnemora_memory::{ControllerKind, DncConfig, EntNetConfig, GateStyle, RmcConfig};
-    use mnemora_memory::{Lstm, StackedLstmConfig};
+    use mnemora_memory::{Lstm, LstmConfig, StackedLstmConfig};
     use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
     /// Symbols of the tests.
     const COUNT: usize = 5;
-    /// Four sequences, padded with what is no symbol.
+    /// Four sequences, padded with a value that is not a symbol.
     const SYMBOLS: [[u8; 6]; 4] = [
         [1, 4, 99, 99, 99, 99],
         [0, 1, 2, 3, 4, 0],
@@ -387,7 +388,8 @@ mod tests {
         };
         let dnc = DncConfig {
             input,
-            controller: ControllerKind::StackedLstm(2),
+            controller: ControllerKind::Lstm,
+            layers: 2,
             hidden,
             reads: 2,
             width: 4,
@@ -398,7 +400,7 @@ mod tests {
             ..RmcConfig::new(input, 3, 2, 4)
         };
         [
-            ("lstm", CoreConfig::Lstm { input, hidden }),
+            ("lstm", CoreConfig::Lstm(LstmConfig { input, hidden })),
             ("stacked lstm", CoreConfig::StackedLstm(stacked)),
             ("dnc", CoreConfig::Dnc(dnc)),
             ("rmc", CoreConfig::Rmc(rmc)),
@@ -409,7 +411,7 @@ mod tests {
         ]
     }
 
-    /// One model a core; logits are made large enough for probabilities to differ.
+    /// One model per core, with logits large enough for the probabilities to differ.
     fn models(device: &Device) -> Vec<(&'static str, EncoderDecoder<AnyCore>)> {
         let build = |((name, encoder), (_, decoder))| {
             let mut init = Initializer::new(ChaCha8Rng::seed_from_u64(4), device.clone());
@@ -451,20 +453,20 @@ mod tests {
         Tensor::from_floats([row], device)
     }
 
-    /// A sequence alone, step by step, as the definition says: logits `[STEPS * COUNT]`.
+    /// A single sequence, step by step, as in the definition: logits `[STEPS * COUNT]`.
     fn alone(model: &EncoderDecoder<AnyCore>, row: usize, input: DecoderInput) -> Vec<f32> {
         let device = model.device();
+        let prepared = model.encoder.prepare();
         let mut state = model.encoder.initial_state(1, &device);
         for symbol in &SYMBOLS[row][..LENGTHS[row]] {
             let input = one_hot(usize::from(*symbol), &device).narrow(1, 0, COUNT);
-            state = model.encoder.forward(input, state).1;
+            state = model.encoder.step(&prepared, input, state).1;
         }
-        // Without what the encoder prepared of its own weights.
-        let mut state = state.inner();
+        let prepared = model.decoder.prepare();
         let mut all = Vec::new();
         let mut fed = one_hot(COUNT, &device);
         for step in 0..STEPS {
-            let (output, next) = model.decoder.forward(fed, state);
+            let (output, next) = model.decoder.step(&prepared, fed, state);
             state = next;
             let logits = model.head.forward(output.output);
             all.extend(values(logits.clone()));
@@ -491,7 +493,7 @@ mod tests {
         all
     }
 
-    /// Sequences of unequal lengths in one batch are what each is by itself, whatever the decoder reads.
+    /// Sequences of different lengths give the same logits in a batch as alone, for every decoder input.
     #[test]
     fn a_batch_is_its_sequences_step_by_step() {
         let device = Device::default();
@@ -512,13 +514,13 @@ mod tests {
                     assert_close(name, &found, &alone(&model, row, input));
                 }
                 let logits = values(written.logits);
-                assert!(!seen.contains(&logits), "{name}: {input:?} changes nothing");
+                assert!(!seen.contains(&logits), "{name}: {input:?} has no effect");
                 seen.push(logits);
             }
         }
     }
 
-    /// What stands behind the end of a sequence, or of a target, is never looked at.
+    /// Values after the end of a sequence, or of a target, have no effect.
     #[test]
     fn padding_changes_nothing() {
         let device = Device::default();
@@ -556,8 +558,8 @@ mod tests {
         ]
     }
 
-    /// The gradient of a batch is the sum of those of its sequences, and no sequence gets one from
-    /// another.
+    /// The gradient of a batch is the sum of the gradients of its sequences, which do not affect each
+    /// other.
     #[test]
     fn gradients_are_those_of_the_sequences() {
         let device = Device::default().autodiff();
@@ -592,7 +594,7 @@ mod tests {
         }
     }
 
-    /// Where a model is fed its own probabilities, they are constants to the gradient.
+    /// When a model is fed its own probabilities, no gradient flows through them.
     #[test]
     fn no_gradient_goes_back_through_what_is_fed() {
         let device = Device::default().autodiff();
@@ -614,7 +616,7 @@ mod tests {
         }
     }
 
-    /// A model whose predictions are right is the same with and without its teacher.
+    /// A model with perfect predictions gives the same output with and without teacher forcing.
     #[test]
     fn a_teacher_says_nothing_new_where_predictions_are_right() {
         let device = Device::default();
@@ -629,7 +631,7 @@ mod tests {
         }
     }
 
-    /// Softmax by hand, two steps of two sequences, the second of one symbol only.
+    /// Softmax by hand: two sequences of two steps; the second sequence has only one symbol.
     #[test]
     fn the_likelihood_is_that_of_a_softmax_up_to_the_end() {
         let device = Device::default();

@@ -1,6 +1,6 @@
 use mnemora_memory::MemoryError;
 
-/// Why a model cannot be built.
+/// Reasons why a model cannot be built.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ModelError {
     /// The memory cannot be built.
@@ -12,9 +12,9 @@ pub enum ModelError {
         /// The field of the model's configuration.
         field: &'static str,
     },
-    /// A linear posterior map on features that are no Gaussian's parameters.
+    /// A linear posterior map whose features are not the parameters of a Gaussian.
     #[error(
-        "model.posterior_hidden is 0, a linear map: model.visual_features must be twice model.latent, {}, it is {features}",
+        "model.posterior_hidden is 0, a linear map: model.visual_features must be twice model.latent, {}, but is {features}",
         2 * latent
     )]
     PosteriorFeatures {
@@ -23,22 +23,24 @@ pub enum ModelError {
         /// Size of `z`.
         latent: usize,
     },
-    /// A memory that reads features of another size than the frames' network gives.
-    #[error("memory.vrnn.features is {memory}, it must be {visual}, the features of a frame")]
+    /// A memory that expects features of another size than the visual network gives.
+    #[error(
+        "memory.vrnn.features is {memory}, it must be {visual}, the number of features of a frame"
+    )]
     MemoryFeatures {
-        /// What the memory takes.
+        /// Features that the memory expects.
         memory: usize,
-        /// What there is.
+        /// Features of a frame.
         visual: usize,
     },
-    /// Means of one number that are to be normalised: every one would be 0.
+    /// Normalised means with a single latent: every mean would be 0.
     #[error(
-        "filtering.normalise_mean is true, it must be false where model.latent is 1: a single number has no spread"
+        "filtering.normalise_mean is true, it must be false if model.latent is 1: a single number cannot be normalised"
     )]
     NormalisedNumber,
-    /// Frames that the visual network cannot take.
+    /// Frames that are too large for the visual network.
     #[error(
-        "the inception network takes frames of at most 32x32 pixels, these have {height}x{width}; use model.visual = \"dense\""
+        "the inception network takes frames of at most 32x32 pixels, but these have {height}x{width}; use model.visual = \"dense\""
     )]
     FrameTooLarge {
         /// Rows of a frame.
@@ -46,14 +48,14 @@ pub enum ModelError {
         /// Columns of a frame.
         width: usize,
     },
-    /// A likelihood with several parameters a pixel, for networks that draw one.
+    /// A likelihood with several parameters per pixel, for a network that gives one.
     #[error(
-        "the inception network gives one number a pixel, the likelihood normal needs two; use model.visual = \"dense\""
+        "the inception network gives one number per pixel, but the likelihood normal needs two; use model.visual = \"dense\""
     )]
     InceptionParameters,
-    /// Frames that halving does not bring to 4x4 pixels.
+    /// Frames that cannot be halved down to 4x4 pixels.
     #[error(
-        "the dcgan and vgg networks take square frames of 8, 16, 32, 64, .. pixels a side, these have {height}x{width}"
+        "the dcgan and vgg networks take square frames with sides of 8, 16, 32, 64, .. pixels, but these have {height}x{width}"
     )]
     FrameSide {
         /// Rows of a frame.
@@ -67,7 +69,7 @@ pub enum ModelError {
         /// The value found.
         std: f64,
     },
-    /// Bins of a width that is none.
+    /// An invalid width of the likelihood's bins.
     #[error("the width of the likelihood's bins is {bin}, it must be 0 or a positive number")]
     LikelihoodBin {
         /// The value found.

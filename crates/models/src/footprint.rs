@@ -1,25 +1,25 @@
-//! How much memory learning takes, told from a model's sizes: what the graph of an update keeps until its backward
-//! pass. An estimate, since it leaves out small intermediate results and counts large ones.
+//! How much memory learning needs, estimated from a model's sizes: the numbers that the graph of an update keeps
+//! until its backward pass. Large intermediate results are counted, small ones are left out.
 
 use mnemora_memory::Count;
 
-/// Numbers that learning from one sequence keeps for each of its steps.
+/// Numbers that learning keeps for each step of a sequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Footprint {
-    /// By the calls before and after the time loop, which see all steps at once.
+    /// Kept by the calls before and after the time loop, which see all steps at once.
     pub outside: Count,
-    /// By the graph of the time loop, mean over the steps.
+    /// Kept by the graph of the time loop, averaged over the steps.
     pub inside: Count,
-    /// Without a graph: what the calls over all steps give each other.
+    /// Without a graph: intermediate results between the calls over all steps.
     pub passing: Count,
-    /// By decoder and likelihood, a part of `outside`. Where beliefs are improved by gradients these run once
-    /// more for one step at a time.
+    /// Kept by decoder and likelihood, a part of `outside`. If beliefs are improved by gradients, these run once
+    /// more, one step at a time.
     pub decoder: Count,
 }
 
 impl Footprint {
-    /// Of a model whose decoder never runs within the time loop. Without a graph, half of what the calls outside of it
-    /// keep exists at a time.
+    /// For a model whose decoder never runs within the time loop. Without a graph, half of `outside` exists at a
+    /// time.
     pub fn of(outside: Count, inside: Count) -> Self {
         Self {
             outside,
@@ -29,19 +29,19 @@ impl Footprint {
         }
     }
 
-    /// Numbers that learning from a sequence of `time` steps keeps, `segment` of them in the time loop's graph at
-    /// a time, 0 for all. A segment has a state at its start, which counts as a step.
+    /// Numbers that learning from a sequence of `time` steps keeps, with `segment` steps in the time loop's graph at
+    /// a time, or all if it is 0. The state at the start of a segment counts as a step.
     pub fn learning(&self, time: usize, segment: usize) -> Count {
         let inside = match segment {
             0 => time,
             segment => segment.min(time) + time.div_ceil(segment),
         };
-        // Going backward, a step has its gradients beside it.
+        // During the backward pass, one step also has its gradients.
         self.outside * time + self.inside * (inside + 1)
     }
 
-    /// Numbers that a sequence of `time` steps takes without any graph; the weights of the heads at each step are
-    /// kept for looking at.
+    /// Numbers that a sequence of `time` steps needs without any graph; the attention weights of each step are
+    /// kept for inspection.
     pub fn looking(&self, time: usize) -> Count {
         self.passing * time + (self.inside * time).divided_by(8) + self.inside * 2
     }

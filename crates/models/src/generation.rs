@@ -1,31 +1,34 @@
 //! Sequences sampled from a model.
 
-use crate::{FilteringModel, Likelihood, filtering::steps};
+use crate::{
+    Distribution, FilteringModel, Likelihood,
+    filtering::{StepNoise, steps},
+};
 use burn::tensor::Tensor;
 use mnemora_memory::Attention;
 
-/// What generation gives.
+/// Generated sequences.
 #[derive(Clone, Debug)]
 pub struct Generated {
-    /// Frames as `observe` gave them, `[batch, time, pixels]`.
+    /// The frames that `observe` returned, `[batch, time, pixels]`.
     pub frames: Tensor<3>,
     /// Attention of each step.
     pub attention: Vec<Vec<Attention>>,
 }
 
-/// Samples `time` further steps from a state: `z_t` from the prior, then what `observe(t, ..)` makes of
+/// Samples `time` further steps from a state: `z_t` from the prior, then a frame that `observe(t, ..)` chooses from
 /// the likelihood: its [mean](Likelihood::mean), or a [sample](Likelihood::sample).
 ///
-/// Each frame is encoded again, since a core may read the features of frames (the VRNN
-/// does). Call it on a model out of training mode, so that batch norm uses its running statistics.
+/// Each generated frame is encoded, since a core may read the features of frames (the VRNN
+/// does). Call it on a model that is not in training mode, so that batch norm uses its running statistics.
 ///
 /// # Shapes
 /// - `state`: after a prompt (see [`filter`](crate::filter)), or the initial state
-/// - `conditions`: `[batch, time, condition]`, of the generated steps
-/// - `noise`: standard normal, `[time, batch, latent]`
+/// - `conditions`: `[batch, time, condition]`, for the generated steps
+/// - `noise`: standard normal, `[time, batch, generation_noise]`
 ///
 /// # Panics
-/// If there is no step (`time` 0), or shapes do not fit the model.
+/// If `time` is 0, the model still memorises after `state`, or shapes do not fit the model.
 pub fn generate<M: FilteringModel>(
     model: &M,
     state: M::State,
@@ -34,16 +37,22 @@ pub fn generate<M: FilteringModel>(
     mut observe: impl FnMut(usize, Likelihood) -> Tensor<2>,
 ) -> Generated {
     let [time, _, _] = noise.dims();
+    assert_eq!(
+        model.scored_from(&state),
+        0,
+        "the model still memorises after this state"
+    );
+    let numbers = M::Prior::noise_size(model.latent_size());
+    let noise = StepNoise::split(model, numbers, noise);
+    let prepared = model.prepare();
     let mut state = model.imagine(state);
     let mut frames = Vec::with_capacity(time);
     let mut attention = Vec::with_capacity(time);
-    let inputs = steps(conditions, time)
-        .into_iter()
-        .zip(noise.chunk(time, 0));
-    for (t, (condition, noise)) in inputs.enumerate() {
-        let context = model.predict(condition, state);
+    let inputs = steps(conditions, time).into_iter().zip(noise.steps());
+    for (t, (condition, (noise, transition))) in inputs.enumerate() {
+        let context = model.predict(&prepared, condition, transition, state);
         let prior = model.prior(model.prior_input(&context));
-        let z = prior.sample(noise.squeeze_dim(0));
+        let z = prior.sample(noise);
         let emission = model.emit(z.clone(), &context);
         let frame = observe(t, model.decode(emission.clone()));
         let frame = frame.unsqueeze_dim::<3>(1);

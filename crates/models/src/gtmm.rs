@@ -1,7 +1,7 @@
 //! The generative temporal model with memory (Gemici et al. 2017, gtmm).
 
 use crate::{
-    DiagonalGaussian, FilteringModel, Footprint, FrameShape, Likelihood, LikelihoodConfig,
+    DiagonalGaussian, FilteringModel, Footprint, ImageShape, Likelihood, LikelihoodConfig,
     ModelError, VisualConfig,
     maps::{PosteriorMap, PriorMap},
     visual::{FrameDecoder, FrameEncoder},
@@ -12,18 +12,14 @@ use burn::{
 };
 use mnemora_kernels::split::split_rows;
 use mnemora_memory::{
-    AnyMemory, Attention, Bundle, Count, Initializer, Memory, MemoryConfig, MemoryContext,
-    Previous, TensorMapper,
+    AnyMemory, Attention, Count, Initializer, Memory, MemoryConfig, MemoryContext, Previous,
 };
 
-/// Sizes and choices of a [`Gtmm`].
+/// Sizes and choices of a [`Gtmm`], except those of its memory, which sets the sizes of `z` and of conditions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GtmmConfig {
     /// Shape of a frame.
-    pub frame: FrameShape,
-    /// The memory, which says the size of `z` and of conditions. One that reads features must take those of
-    /// `visual`.
-    pub memory: MemoryConfig,
+    pub frame: ImageShape,
     /// Networks for frames.
     pub visual: VisualConfig,
     /// Hidden units of the prior map, 0 for a linear map.
@@ -34,8 +30,8 @@ pub struct GtmmConfig {
     pub likelihood: LikelihoodConfig,
 }
 
-/// A temporal VAE whose prior, posterior and observation map know the past through a memory
-/// context only (gtmm, equations 7 and 8).
+/// A temporal VAE whose prior, posterior and observation map see the past only through a memory
+/// context (gtmm, equations 7 and 8).
 #[derive(Module, Debug)]
 pub struct Gtmm<M: Module> {
     /// The memory system.
@@ -53,57 +49,44 @@ pub struct Gtmm<M: Module> {
     likelihood: LikelihoodConfig,
 }
 
-/// What conditions a step of a [`Gtmm`].
+/// The context of a step of a [`Gtmm`].
 #[derive(Clone, Debug)]
 pub struct GtmmContext<S> {
     memory: MemoryContext,
     state: S,
 }
 
-/// What a [`Gtmm`] carries from step to step.
+/// The state that a [`Gtmm`] carries from step to step.
 #[derive(Clone, Debug)]
 pub struct GtmmState<S> {
     /// State of the memory.
     pub memory: S,
-    /// What the last step produced, not yet taken in.
+    /// The results of the last step, which the memory has not yet read.
     pub previous: Option<Previous>,
 }
 
-/// What a frame alone says to a [`Gtmm`].
+/// The features of a frame for a [`Gtmm`].
 #[derive(Clone, Debug)]
 pub struct GtmmFeatures {
     /// Output of the visual stem, `[batch, features]`.
     pub stem: Tensor<2>,
-    /// Its part of the posterior map's first layer.
+    /// The features' part of the posterior map's first layer.
     pub projected: Tensor<2>,
 }
 
-impl<S: Bundle> Bundle for GtmmState<S> {
-    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
-        Self {
-            memory: self.memory.map_tensors(mapper),
-            previous: self.previous.map_tensors(mapper),
-        }
-    }
-}
+mnemora_memory::bundle!(GtmmState<S> { memory, previous });
 
-impl Bundle for GtmmFeatures {
-    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
-        Self {
-            stem: self.stem.map_tensors(mapper),
-            projected: self.projected.map_tensors(mapper),
-        }
-    }
-}
+mnemora_memory::bundle!(GtmmFeatures { stem, projected });
 
 impl GtmmConfig {
-    /// Builds the model with a memory chosen at run time; refuses sizes of zero and sizes that do not fit
-    /// together.
+    /// Builds the model around a memory chosen at run time; refuses sizes of zero and sizes that do not fit
+    /// together. A memory that reads features must expect as many as `visual` gives.
     pub fn init(
         &self,
+        memory: &MemoryConfig,
         init: &mut Initializer,
-    ) -> Result<Gtmm<mnemora_memory::AnyMemory>, ModelError> {
-        if let MemoryConfig::Vrnn(memory) = &self.memory {
+    ) -> Result<Gtmm<AnyMemory>, ModelError> {
+        if let MemoryConfig::LstmMemory(memory) = memory {
             let features = self.visual.features(memory.latent);
             if memory.features != features {
                 return Err(ModelError::MemoryFeatures {
@@ -112,11 +95,11 @@ impl GtmmConfig {
                 });
             }
         }
-        let memory = self.memory.init(init)?;
+        let memory = memory.init(init)?;
         self.init_with(memory, init)
     }
 
-    /// Builds the model around any memory; `self.memory` is not read.
+    /// Builds the model around any memory.
     pub fn init_with<M: Memory>(
         &self,
         memory: M,
@@ -153,8 +136,8 @@ impl<M: Memory> Gtmm<M> {
     }
 }
 
-impl Gtmm<AnyMemory> {
-    /// What learning from sequences of `time` steps keeps, for frames of `pixels` numbers.
+impl<M: Memory> Gtmm<M> {
+    /// Memory that learning from sequences of `time` steps needs, for frames of `pixels` numbers.
     pub fn footprint(&self, pixels: usize, time: usize) -> Footprint {
         let context = Count::from(self.memory.context_size());
         let latent = self.latent;
@@ -163,12 +146,12 @@ impl Gtmm<AnyMemory> {
         let hidden = hidden.map_or(0, |hidden| hidden.weight.shape()[1]);
         let emission = context + latent;
         let decoder = emission + self.decoder.kept() + self.likelihood.kept(pixels);
-        // Priors, and what the divergence of the beliefs keeps.
+        // Priors, and the intermediate results of the KL divergence.
         let prior = context + 2 * hidden + 10 * latent;
         let outside = Count::from(3 * pixels) + self.encoder.kept() + first + prior + decoder;
         let passing = match &self.encoder {
             FrameEncoder::Dense(_) => outside.divided_by(2),
-            // Of many maps two exist at a time.
+            // Only two of the many maps exist at a time.
             FrameEncoder::Inception(_) => outside.divided_by(5),
         };
         let inside = self.memory.kept(time) + emission + context + 2 * first + 6 * latent;
@@ -182,9 +165,15 @@ impl Gtmm<AnyMemory> {
 
 impl<M: Memory> FilteringModel for Gtmm<M> {
     type State = GtmmState<M::State>;
+    type Prepared = M::Prepared;
     type Features = GtmmFeatures;
     type Context = GtmmContext<M::State>;
     type Emission = Tensor<2>;
+    type Prior = DiagonalGaussian;
+
+    fn stored(&self) -> Option<usize> {
+        self.memory.stored()
+    }
 
     fn latent_size(&self) -> usize {
         self.latent
@@ -209,8 +198,19 @@ impl<M: Memory> FilteringModel for Gtmm<M> {
             .collect()
     }
 
-    fn predict(&self, condition: Option<Tensor<2>>, state: Self::State) -> Self::Context {
-        let (memory, state) = self.memory.step(state.previous, condition, state.memory);
+    fn prepare(&self) -> M::Prepared {
+        self.memory.prepare()
+    }
+
+    fn predict(
+        &self,
+        prepared: &M::Prepared,
+        condition: Option<Tensor<2>>,
+        _: Option<Tensor<2>>,
+        state: Self::State,
+    ) -> Self::Context {
+        let GtmmState { memory, previous } = state;
+        let (memory, state) = self.memory.step(prepared, previous, condition, memory);
         GtmmContext { memory, state }
     }
 

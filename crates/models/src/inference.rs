@@ -1,25 +1,28 @@
-//! Variational filtering: beliefs that are improved step by step (Marino et al. 2018, avf).
+//! Variational filtering: beliefs improved at each step by gradients (Marino et al. 2018, avf).
 //!
-//! At each step the belief `q(z_t) = N(m, exp(l))` starts at the prior, `l` within [`LOG_VARIANCE`], and is
+//! At each step the belief `q(z_t) = N(m, exp(l))` starts at the prior, with `l` within [`LOG_VARIANCE`], and is
 //! improved by gradients of the step's free energy
 //!
 //! `F_t(m, l) = -(1/S) sum_s log p(x_t | z_s, ..) + KL(q || p(z_t | ..))`, `z_s = m + exp(l / 2) e_s`
 //!
-//! (avf, equation 9). A model learns from sequences in two passes: [`infer`] finds all beliefs with
-//! the model as it is, one small graph at a time, so that a step costs the same however long the
-//! sequence is; [`filter_given`] then builds the one graph from which the model learns.
+//! (avf, equation 9). If the prior is not a Gaussian, the belief starts at the Gaussian with its moments. If the
+//! divergence has no closed form, it is a mean over the same samples `z_s`.
+//!
+//! A model learns from sequences in two passes. [`infer`] finds all beliefs with a frozen model, with one small
+//! graph at a time, so that the cost of a step does not depend on the length of the sequence. [`filter_given`]
+//! then builds the single graph from which the model learns.
 
 use crate::{
-    DiagonalGaussian, Filtered, FilteringModel,
-    filtering::{Inputs, run, score, time_major},
+    DiagonalGaussian, Distribution, Filtered, FilteringModel, KlFrom,
+    filtering::{Inputs, StepNoise, run, score, time_major},
 };
 use burn::tensor::Tensor;
-use mnemora_memory::{Bundle, TensorMapper};
+use mnemora_memory::Bundle;
 
 /// Bounds of a belief's log-variance.
 pub const LOG_VARIANCE: [f64; 2] = [-15.0, 5.0];
 
-/// A diagonal Gaussian by mean and log-variance, both `[batch, latent]`; or the gradient for one.
+/// A diagonal Gaussian by mean and log-variance, both `[batch, latent]`; or a gradient with respect to these.
 #[derive(Clone, Debug)]
 pub struct Belief {
     /// `m`
@@ -29,12 +32,13 @@ pub struct Belief {
 }
 
 impl Belief {
-    /// The prior as a first belief, its log-variance within [`LOG_VARIANCE`] as every later one's: a prior may
-    /// be narrower or wider.
-    fn first(prior: &DiagonalGaussian) -> Self {
-        let log_variance = prior.log_std.clone().mul_scalar(2.0);
+    /// The first belief: the prior, or the Gaussian with its moments. Its log-variance is kept within
+    /// [`LOG_VARIANCE`] like that of every later belief; a prior may be narrower or wider.
+    fn first(prior: &impl Distribution) -> Self {
+        let prior = prior.gaussian();
+        let log_variance = prior.log_std.mul_scalar(2.0);
         Self {
-            mean: prior.mean.clone().detach(),
+            mean: prior.mean.detach(),
             log_variance: log_variance
                 .clamp(LOG_VARIANCE[0], LOG_VARIANCE[1])
                 .detach(),
@@ -49,41 +53,34 @@ impl Belief {
     }
 }
 
-impl Bundle for Belief {
-    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
-        Self {
-            mean: self.mean.map_tensors(mapper),
-            log_variance: self.log_variance.map_tensors(mapper),
-        }
-    }
-}
+mnemora_memory::bundle!(Belief { mean, log_variance });
 
-/// What improves a belief.
+/// An algorithm that improves a belief.
 pub trait Improver {
-    /// How often it does so at each step.
+    /// Number of rounds at each step.
     fn rounds(&self) -> usize;
 
-    /// A new time step begins.
+    /// Called when a new time step begins.
     fn begin(&mut self) {}
 
-    /// A better belief, from one and the gradient of each sequence's free energy for it; `x` is the
-    /// observation `[batch, pixels]`. All are constants.
+    /// A better belief, from the current one and the gradient of each sequence's free energy with respect to it;
+    /// `x` is the observation `[batch, pixels]`. All are constants.
     fn improve(&mut self, belief: &Belief, gradient: &Belief, x: &Tensor<2>) -> Belief;
 
-    /// Whether it wants to know what [`learn`](Self::learn) tells.
+    /// Whether [`learn`](Self::learn) is called with the gradient after each round.
     fn learns(&self) -> bool {
         false
     }
 
-    /// The gradient of each sequence's free energy for the belief that came of the last
+    /// Receives the gradient of each sequence's free energy with respect to the last result of
     /// [`improve`](Self::improve); a constant.
     fn learn(&mut self, _gradient: &Belief) {}
 
-    /// A time step is over.
+    /// Called when a time step ends.
     fn end(&mut self) {}
 }
 
-/// Gradient descent on each belief by Adam: filtering without amortization (avf, Algorithm 1).
+/// Gradient descent on each belief with Adam: filtering without amortization (avf, Algorithm 1).
 #[derive(Clone, Debug)]
 pub struct GradientSteps {
     /// Steps of the optimiser at each time step.
@@ -95,7 +92,7 @@ pub struct GradientSteps {
 }
 
 impl GradientSteps {
-    /// So many steps at a rate.
+    /// `iterations` steps with learning rate `rate`.
     pub fn new(iterations: usize, rate: f64) -> Self {
         Self {
             iterations,
@@ -150,43 +147,48 @@ impl Improver for GradientSteps {
     }
 }
 
-/// What inference gives; rows are time-major, nothing is on a graph.
+/// The result of inference; rows are time-major, nothing is on a graph.
 #[derive(Clone, Debug)]
 pub struct Inferred<S> {
     /// The filtering posteriors, `[time * batch, latent]`.
     pub posteriors: DiagonalGaussian,
     /// A sample of each, `[time * batch, latent]`.
     pub latents: Tensor<2>,
-    /// Free energies before the first round and after each, in nats, each `[time, batch]`.
+    /// The noise of the transitions, `[time, batch, transition_noise]`; `None` for a deterministic
+    /// transition.
+    pub transition_noise: Option<Tensor<3>>,
+    /// Free energies before the first round and after each, in nats, each `[time, batch]`; 0 at steps
+    /// that are not scored.
     pub energies: Vec<Tensor<2>>,
     /// State after the last step.
     pub state: S,
 }
 
-/// Standard normal numbers for [`infer`].
+/// Standard normal noise for [`infer`].
 #[derive(Clone, Debug)]
 pub struct InferenceNoise {
-    /// For the free energies of each belief in turn, `[samples, time, batch, latent]`; the last serves all
-    /// that follow. A network that learns needs other noise in each round: through the gradient it knows
-    /// the noise of the round before.
+    /// Noise for the free energies before and after each round, `[samples, time, batch, latent]` each; the last one is
+    /// also used for all later rounds. A network that learns needs new noise in each round, because the gradient
+    /// reveals the noise of the round before.
     pub inner: Vec<Tensor<4>>,
-    /// For the latents that go on to the next step, `[time, batch, latent]`: others than the inner
-    /// ones, to which the belief was fitted.
-    pub latent: Tensor<3>,
+    /// Noise for the latents passed to the next step and for the transitions, as in
+    /// [`filter`](crate::filter), `[time, batch, noise_size]`. It must be independent of the inner noise, to which
+    /// the belief was fitted.
+    pub step: Tensor<3>,
 }
 
-/// The beliefs of a sequence, each improved in turn.
+/// Infers the beliefs of a sequence, one step after the other.
 ///
-/// `model` is on an autodiff device, but frozen ([`Module::freeze`](burn::module::Module::freeze)): it tracks
-/// none of its parameters, and its batch norm uses running statistics and changes none.
+/// `model` is on an autodiff device, but frozen ([`Module::freeze`](burn::module::Module::freeze)): no parameter
+/// is tracked, and batch norm uses its running statistics without changing them.
 ///
 /// # Shapes
 /// - `observations`: `[batch, time, pixels]`, in `[0, 1]`
 /// - `conditions`: `[batch, time, condition]`
-/// - `state`: where to start, the initial state if `None`
+/// - `state`: the state to start from; the initial state if `None`
 ///
 /// # Panics
-/// If there is no step (`time` 0) or no inner noise, or shapes do not fit the model.
+/// If `time` is 0, there is no inner noise, or shapes do not fit the model.
 pub fn infer<M: FilteringModel>(
     model: &M,
     improver: &mut (impl Improver + ?Sized),
@@ -201,7 +203,10 @@ pub fn infer<M: FilteringModel>(
     let features = model.encode(observations.clone());
     let frames = observations.swap_dims(0, 1).reshape([time * batch, pixels]);
     let mut state = state.unwrap_or_else(|| model.initial_state(batch));
-    let inputs = Inputs::of_steps(features, conditions, noise.latent);
+    let prepared = model.prepare();
+    let step_noise = StepNoise::of(model, noise.step);
+    let inputs = Inputs::of_steps(features, conditions, step_noise.clone());
+    let unscored = model.scored_from(&state);
     let mut beliefs = Vec::with_capacity(time);
     let mut latents = Vec::with_capacity(time);
     let mut energies = vec![Vec::with_capacity(time); improver.rounds() + 1];
@@ -211,12 +216,21 @@ pub fn infer<M: FilteringModel>(
             let inner = noise.inner[round.min(noise.inner.len() - 1)].clone();
             inner.narrow(1, t, 1).squeeze_dim::<3>(1)
         };
-        let context = model.predict(input.condition, state);
-        let found = infer_step(model, improver, &context, &x, drawn, kl_weight);
-        for (energies, energy) in energies.iter_mut().zip(found.energies) {
+        let mut context = model.predict(&prepared, input.condition, input.transition, state);
+        let (q, found) = match t < unscored {
+            // Memorised steps use the model's own belief; they have no free energy to improve it by.
+            true => {
+                let q = model.posterior(&input.features, &mut context).detach();
+                (q, vec![Tensor::zeros([batch], &x.device()); energies.len()])
+            }
+            false => {
+                let found = infer_step(model, improver, &context, &x, drawn, kl_weight);
+                (found.posterior, found.energies)
+            }
+        };
+        for (energies, energy) in energies.iter_mut().zip(found) {
             energies.push(energy.unsqueeze_dim::<2>(0));
         }
-        let q = found.posterior;
         let z = q.sample(input.noise);
         beliefs.push(q);
         latents.push(z.clone());
@@ -226,6 +240,7 @@ pub fn infer<M: FilteringModel>(
     Inferred {
         posteriors: DiagonalGaussian::concatenate(beliefs),
         latents: Tensor::cat(latents, 0),
+        transition_noise: step_noise.transition,
         energies: energies
             .into_iter()
             .map(|steps| Tensor::cat(steps, 0))
@@ -234,24 +249,24 @@ pub fn infer<M: FilteringModel>(
     }
 }
 
-/// What inference gives at one step; nothing is on a graph.
+/// The result of inference at one step; nothing is on a graph.
 #[derive(Clone, Debug)]
-pub struct InferredStep {
+pub struct InferredStep<P> {
     /// `p(z_t | ..)`, `[batch, latent]`.
-    pub prior: DiagonalGaussian,
+    pub prior: P,
     /// The belief after the last round, `[batch, latent]`.
     pub posterior: DiagonalGaussian,
     /// Free energies before the first round and after each, in nats, each `[batch]`.
     pub energies: Vec<Tensor<1>>,
 }
 
-/// The belief of one step, improved from the prior on.
+/// The belief of one step, starting at the prior.
 ///
 /// # Shapes
 /// - `context`: of the step, of `batch` rows
 /// - `x`: `[batch, pixels]`
 /// - `noise(round)`: standard normal, `[samples, batch, latent]`, for the free energy before round
-///   `round` (from 0) and, at last, after all
+///   `round` (from 0) and, last, after all rounds
 ///
 /// # Panics
 /// As [`infer`].
@@ -262,25 +277,35 @@ pub fn infer_step<M: FilteringModel>(
     x: &Tensor<2>,
     noise: impl Fn(usize) -> Tensor<3>,
     kl_weight: f64,
-) -> InferredStep {
+) -> InferredStep<M::Prior> {
     let prior = model.prior(model.prior_input(context));
     let energy = |belief: &Belief, round: usize| {
         let q = belief.gaussian();
         let noise = noise(round);
         let samples = noise.dims()[0];
+        let mut latents = Vec::with_capacity(samples);
         let terms = (0..samples).map(|sample| {
             let noise = noise.clone().narrow(0, sample, 1).squeeze_dim::<2>(0);
-            let emission = model.emit(q.sample(noise), context);
-            model.decode(emission).log_probability(x.clone())
+            let z = q.sample(noise);
+            latents.push(z.clone());
+            model
+                .decode(model.emit(z, context))
+                .log_probability(x.clone())
         });
         let reconstruction = terms.reduce(|a, b| a + b).expect("a sample at least");
-        q.kl(prior.clone()).mul_scalar(kl_weight) - reconstruction.div_scalar(samples as f64)
+        if M::Prior::CLOSED_FORM {
+            // The closed form is the same for every sample.
+            latents.truncate(1);
+        }
+        let divergences = latents.iter().map(|z| prior.kl_from(&q, z));
+        let kl = divergences.reduce(|a, b| a + b).expect("a sample at least");
+        kl.mul_scalar(kl_weight / latents.len() as f64) - reconstruction.div_scalar(samples as f64)
     };
     improver.begin();
     let mut belief = Belief::first(&prior);
     let mut energies = Vec::with_capacity(improver.rounds() + 1);
     for round in 0..=improver.rounds() {
-        // The gradient for the belief is that for zeros added to it.
+        // Zeros are added to the belief; their gradient is the belief's.
         let zeros = Belief {
             mean: belief.mean.zeros_like().require_grad(),
             log_variance: belief.log_variance.zeros_like().require_grad(),
@@ -318,8 +343,8 @@ pub fn infer_step<M: FilteringModel>(
     }
 }
 
-/// The filtering pass for beliefs and samples that are given, as constants: from its bound a model's
-/// prior, likelihood and recurrence learn, its own posterior does not.
+/// The filtering pass for given beliefs and samples, which are constants. The model's prior, likelihood and
+/// recurrence learn from its bound; its own posterior does not.
 ///
 /// # Shapes
 /// As for [`infer`]; `model` may track its parameters.
@@ -329,22 +354,32 @@ pub fn filter_given<M: FilteringModel, S>(
     conditions: Option<Tensor<3>>,
     inferred: &Inferred<S>,
     state: Option<M::State>,
-) -> Filtered<M::State> {
+) -> Filtered<M::State, M::Prior> {
     let [batch, time, _] = observations.dims();
     let observations = time_major(observations);
     let features = model.encode(observations.clone());
     let latent = model.latent_size();
     let latents = inferred.latents.clone().reshape([time, batch, latent]);
-    let inputs = Inputs::of_steps(features, conditions, latents);
+    let noise = StepNoise {
+        latent: latents,
+        transition: inferred.transition_noise.clone(),
+    };
+    let inputs = Inputs::of_steps(features, conditions, noise);
     let state = state.unwrap_or_else(|| model.initial_state(batch));
+    let unscored = model.scored_from(&state);
     let given = Some((&inferred.posteriors, &inferred.latents));
-    if let Some((steps, state)) = model.at_once(&inputs, given, &state) {
-        return score(model, observations, steps, vec![Vec::new(); time], state);
+    let (steps, attention, state) = match model.at_once(&inputs, given, &state) {
+        Some((steps, state)) => (steps, vec![Vec::new(); time], state),
+        None => {
+            let (steps, attention, state) = run(model, inputs, state, |t, _, _, latent| {
+                let rows = t * batch..(t + 1) * batch;
+                (inferred.posteriors.clone().rows(rows), latent)
+            });
+            (Bundle::concatenate(steps), attention, state)
+        }
+    };
+    Filtered {
+        transition_noise: inferred.transition_noise.clone(),
+        ..score(model, observations, unscored, steps, attention, state)
     }
-    let (steps, attention, state) = run(model, inputs, state, |t, _, _, latent| {
-        let rows = t * batch..(t + 1) * batch;
-        (inferred.posteriors.clone().rows(rows), latent)
-    });
-    let steps = Bundle::concatenate(steps);
-    score(model, observations, steps, attention, state)
 }

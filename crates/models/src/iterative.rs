@@ -1,5 +1,5 @@
-//! The inference network of amortized variational filtering (Marino et al. 2018, avf): it learns how
-//! a belief is to be changed by what the gradient says about it.
+//! The inference network of amortized variational filtering (Marino et al. 2018, avf): it learns to improve
+//! a belief from the belief and its gradient.
 
 use crate::{
     ModelError,
@@ -8,7 +8,7 @@ use crate::{
 };
 use burn::{module::Module, nn::Linear, tensor::Tensor};
 use mnemora_kernels::{
-    highway::{self, Units},
+    highway::{Units, highway_at, highway_packed},
     linear::Activation::Identity,
 };
 use mnemora_memory::{Count, Initializer};
@@ -23,20 +23,20 @@ pub struct IterativeConfig {
     pub latent: usize,
     /// Units of both layers; 1,024 in the paper.
     pub hidden: usize,
-    /// Pixels of the observation where the network sees it, too; 0 where it does not.
+    /// Pixels of the observation if the network also sees it, otherwise 0.
     pub observation: usize,
-    /// Whether new means are normalised; only of two latents or more.
+    /// Whether new means are normalised; needs at least two latents.
     pub normalise_mean: bool,
 }
 
 /// `f_phi`: two highway layers of ELU units on the normalised belief and its gradient, and a gated
-/// update of either part.
+/// update of mean and log-variance.
 ///
 /// `h1 = g1 A e + (1 - g1) elu(W1 e)`, `h2 = g2 h1 + (1 - g2) elu(W2 h1)`,
-/// `m' = u m + (1 - u) M h2`, gates `sigmoid` of linear maps of a layer's input; the same with heads
-/// of its own for `l'` (avf, section 4.1; output gates after Marino et al. 2018, iterative amortized
-/// inference). Each part of the input, `m`, `l` and their gradients, is normalised over the latents; of a single
-/// latent it is `asinh` of the number.
+/// `m' = u m + (1 - u) M h2`, where each gate is the `sigmoid` of a linear map of its layer's input; likewise for
+/// `l'`, with separate heads (avf, section 4.1; output gates from Marino et al. 2018, iterative amortized
+/// inference). Each part of the input, `m`, `l` and their gradients, is normalised over the latents; a single
+/// latent is replaced by its `asinh` instead.
 #[derive(Module, Debug)]
 pub struct IterativeNet {
     /// `A`, `W1` and the gate `g1`, side by side.
@@ -71,7 +71,7 @@ impl IterativeConfig {
 }
 
 impl IterativeNet {
-    /// Numbers that one belief keeps while the network learns what became of it.
+    /// Numbers kept per belief while the network learns.
     pub fn kept(&self) -> Count {
         let [inputs, first] = self.first.weight.dims();
         let [hidden, second] = self.second.weight.dims();
@@ -79,8 +79,8 @@ impl IterativeNet {
         Count::from(2 * inputs + first + 2 * hidden + second) + 3 * heads + 20 * self.latent
     }
 
-    /// A better belief from one and its gradient; `x`, `[batch, pixels]`, is read only if the network
-    /// was built for it.
+    /// A better belief from a belief and its gradient; `x`, `[batch, pixels]`, is read only if the network
+    /// was built with observations.
     pub fn forward(&self, belief: &Belief, gradient: &Belief, x: &Tensor<2>) -> Belief {
         let parts = [
             &gradient.mean,
@@ -92,12 +92,12 @@ impl IterativeNet {
         if self.observes {
             e.push(x.clone());
         }
-        let h = highway::within(apply(&self.first, Tensor::cat(e, 1), Identity));
+        let h = highway_packed(apply(&self.first, Tensor::cat(e, 1), Identity));
         let second = apply(&self.second, h.clone(), Identity);
-        let h = highway::over(second, h, 0, Units::Elu);
+        let h = highway_at(second, h, 0, Units::Elu);
         let heads = apply(&self.heads, h, Identity);
         let head = |first: usize, before: &Tensor<2>| {
-            highway::over(heads.clone(), before.clone(), first, Units::Linear)
+            highway_at(heads.clone(), before.clone(), first, Units::Linear)
         };
         let mean = head(0, &belief.mean);
         let log_variance = head(2 * self.latent, &belief.log_variance);
@@ -112,8 +112,8 @@ impl IterativeNet {
     }
 }
 
-/// Each row as the network reads it: normalised, or, where it is a single number, of which nothing would be left,
-/// `asinh` of it: as it is where small, its logarithm where large.
+/// Each row as the network reads it: normalised, or `asinh` of it if the row is a single number, which
+/// normalisation would turn into 0. `asinh` keeps small numbers and takes the logarithm of large ones.
 fn scaled(u: Tensor<2>) -> Tensor<2> {
     match u.dims()[1] {
         1 => u.asinh(),
@@ -121,21 +121,21 @@ fn scaled(u: Tensor<2>) -> Tensor<2> {
     }
 }
 
-/// Each row less its mean, over its spread (of a sample: divided by the count less one).
+/// Each row minus its mean, divided by its sample standard deviation (with the count minus one).
 fn normalised(u: Tensor<2>) -> Tensor<2> {
     let count = u.dims()[1];
     let centred = u.clone() - u.mean_dim(1);
     let variance = centred.clone().square().sum_dim(1) / (count - 1) as f64;
-    // The root of a zero has no slope.
+    // The square root has no finite gradient at zero.
     centred / ((variance + SPREAD_FLOOR * SPREAD_FLOOR).sqrt() + SPREAD_FLOOR)
 }
 
-/// An [`IterativeNet`] at work, as it is.
+/// An [`IterativeNet`] used as an improver, without learning.
 #[derive(Clone, Debug)]
 pub struct Amortized<'a> {
     /// The network; on the model's autodiff device, its parameters not tracked.
     pub net: &'a IterativeNet,
-    /// How often it is asked at each step.
+    /// Number of rounds at each step.
     pub iterations: usize,
 }
 
@@ -166,7 +166,7 @@ mod tests {
         config.init(&mut Initializer::new(stream, Device::default()))
     }
 
-    /// Layer norm of one number is 0, whatever the number.
+    /// The layer norm of a single number is always 0.
     #[test]
     fn a_single_latent_is_seen() {
         let device = Device::default();
@@ -182,9 +182,9 @@ mod tests {
         };
         let all = [[0.5, -1.0], [2.0, -3.0]];
         for part in 0..4 {
-            // A new mean has the old one in it, whatever the network sees.
+            // A new mean contains the old one, whatever the network sees.
             let looked_at = usize::from(part == 0);
-            // Large gradients are told apart, too.
+            // Large gradients are distinguished, too.
             let mut found = [0.0, 0.5, 1e3, 1e5].map(|step| {
                 let mut moved = all;
                 moved[part / 2][part % 2] += step;

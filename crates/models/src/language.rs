@@ -1,4 +1,4 @@
-//! A language model: words in, what word comes next out, by any recurrent core.
+//! A language model around any recurrent core: it reads words and predicts the next word.
 
 use crate::{
     Footprint, ModelError,
@@ -16,51 +16,51 @@ use mnemora_memory::{
 /// Sizes of a [`LanguageModel`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct LanguageConfig {
-    /// The core; its input is as wide as the embedding.
+    /// The core; its input width is that of the embedding.
     pub core: CoreConfig,
-    /// Words it knows.
+    /// Number of words in the vocabulary.
     pub vocabulary: usize,
-    /// Width of a word's row in the table.
+    /// Width of a word's row in the embedding table.
     pub embedding: usize,
 }
 
-/// `p(w_t | w_<t)`: a word's row of a table goes into a recurrent core, whose output is projected onto the
-/// width of a row; its products with all rows, and a bias, are the logits of the next word.
+/// `p(w_t | w_<t)`: a word's row in the embedding table goes into a recurrent core. The core's output is projected
+/// to the width of a row; its products with all rows, plus a bias, are the logits of the next word.
 ///
 /// ```text
 /// x_t = E[w_{t-1}];  h_t, s_t = core(x_t, s_{t-1});  l_t = E (W h_t + c) + b
 /// ```
 ///
-/// Santoro et al. 2018, section 4.3 and appendix A.4. The table `E` is one parameter in both of its
-/// places (Press and Wolf 2017), and gradients of both add up.
+/// Santoro et al. 2018, section 4.3 and appendix A.4. Both uses of the table `E` share one parameter (Press and
+/// Wolf 2017), so their gradients add up.
 #[derive(Module, Debug)]
 pub struct LanguageModel<C: Module> {
     /// `E`, `[vocabulary, embedding]`.
     pub embedding: Param<Tensor<2>>,
     /// The core.
     pub core: C,
-    /// `W`, `c`: from the core's output onto the width of a row.
+    /// `W`, `c`: from the core's output to the width of a row.
     pub projection: Linear,
     /// `b`, `[vocabulary]`.
     pub bias: Param<Tensor<1>>,
 }
 
-/// Words that a model is shown, and those that follow, on a plain device; step after step.
+/// Input words and the words that follow them, on a plain device; step after step.
 #[derive(Clone, Debug)]
 pub struct Words {
     /// `[time * batch]`
     pub inputs: Tensor<1, Int>,
     /// `[time * batch]`
     pub targets: Tensor<1, Int>,
-    /// Streams side by side.
+    /// Number of parallel streams.
     pub batch: usize,
 }
 
 impl Words {
-    /// Uploads words that lie stream after stream, `[batch, time]` both.
+    /// Uploads words that are stored stream after stream, both `[batch, time]`.
     ///
     /// # Panics
-    /// If there is no word, or the two differ in length.
+    /// If there is no word, or `inputs` and `targets` differ in length.
     pub fn new(inputs: &[u32], targets: &[u32], batch: usize, device: &Device) -> Self {
         assert_eq!(inputs.len(), targets.len(), "a target for each word");
         let time = inputs.len() / batch;
@@ -80,41 +80,41 @@ impl Words {
     }
 }
 
-/// Factors of the numbers that dropout keeps, `1 / (1 - rate)`, and 0 of those that it does not,
-/// `[time * batch, embedding]` both, on a plain device; `None` where there is no dropout.
+/// Dropout masks: `1 / (1 - rate)` for the numbers that are kept and 0 for the others, both
+/// `[time * batch, embedding]`, on a plain device; `None` without dropout.
 #[derive(Clone, Debug, Default)]
 pub struct WordDropout {
-    /// Of the rows that words look up.
+    /// For the rows that words look up.
     pub embedding: Option<Tensor<2>>,
-    /// Of the projected outputs.
+    /// For the projected outputs.
     pub output: Option<Tensor<2>>,
 }
 
-/// What a window of words gave.
+/// The result of learning from a window of words.
 pub struct LearnedWords<S> {
     /// `-log p(word)`, mean over the words, in nats, `[1]`.
     pub nats: Tensor<1>,
     /// Gradients of that mean for the core and the projection.
     pub gradients: Gradients,
-    /// For the table, both uses of it added up, `[vocabulary, embedding]`.
+    /// Gradient for the table, the sum over both of its uses, `[vocabulary, embedding]`.
     pub embedding: Tensor<2>,
-    /// For the biases, `[vocabulary]`.
+    /// Gradient for the biases, `[vocabulary]`.
     pub bias: Tensor<1>,
-    /// After the window's last word, off the graph.
+    /// State after the window's last word, detached from the graph.
     pub state: S,
 }
 
-/// What a model makes of a window.
+/// The result of reading a window of words.
 pub struct ReadWords<S> {
     /// `W h_t + c`, `[time * batch, embedding]`.
     pub outputs: Tensor<2>,
     /// Attention of each step.
     pub attention: Vec<Vec<Attention>>,
-    /// After the last word.
+    /// State after the last word.
     pub state: S,
 }
 
-/// Bound of the uniform distribution from which the table is drawn.
+/// Bound of the uniform distribution of the table's initial values.
 const EMBEDDING_BOUND: f64 = 0.1;
 
 impl LanguageConfig {
@@ -125,7 +125,8 @@ impl LanguageConfig {
             ("embedding", self.embedding),
         ])?;
         let core = self.core.init(init)?;
-        // Small beside a memory of thousands of units, so that a large vocabulary begins about uniform.
+        // Small enough, even with a memory of thousands of units, that the first predictions over a large vocabulary
+        // are about uniform.
         let projection = init.linear(core.output_size(), self.embedding);
         Ok(LanguageModel {
             embedding: init.uniform([self.vocabulary, self.embedding], EMBEDDING_BOUND),
@@ -137,19 +138,19 @@ impl LanguageConfig {
 }
 
 impl LanguageModel<AnyCore> {
-    /// What learning keeps, for each word.
+    /// Memory that learning needs, per word.
     pub fn footprint(&self) -> Footprint {
         let [_, width] = self.embedding.dims();
         let core = self.core.output_size();
         Footprint::of(
-            // Rows that words look up and outputs, with masks of dropout, gradients, and the targets' rows.
+            // Looked-up rows and outputs, with dropout masks, gradients, and the targets' rows.
             Count::from(12 * width) + 2 * core + 8,
             self.core.kept() + core,
         )
     }
 
-    /// Numbers that the softmax of `words` words takes with its gradient, a chunk of the logits at a time: by
-    /// `samples` words of the vocabulary, 0 for all.
+    /// Numbers needed for the softmax of `words` words and its gradient, one chunk of the logits at a time; `samples`
+    /// is the number of sampled words, 0 for the full vocabulary.
     pub fn softmax_kept(&self, words: usize, samples: usize) -> Count {
         let [vocabulary, width] = self.embedding.dims();
         let columns = match samples {
@@ -160,7 +161,7 @@ impl LanguageModel<AnyCore> {
         logits * 3 + Count::product(&[3, columns, width])
     }
 
-    /// The same without a gradient.
+    /// The same without the gradient.
     pub fn softmax_looked_at(&self, words: usize) -> Count {
         Predicted::largest_chunk(words, self.vocabulary()) * 2
     }
@@ -172,18 +173,18 @@ impl<C: RecurrentCore> LanguageModel<C> {
         self.bias.device()
     }
 
-    /// Words it knows.
+    /// Number of words in the vocabulary.
     pub fn vocabulary(&self) -> usize {
         self.bias.shape()[0]
     }
 
-    /// From the rows of words, `[time * batch, embedding]`, to the outputs that their successors are
-    /// predicted from. Only the core goes step by step.
+    /// From the rows of words, `[time * batch, embedding]`, to the outputs from which the next words are
+    /// predicted. Only the core goes step by step.
     fn read_rows(&self, rows: Tensor<2>, batch: usize, state: C::State) -> ReadWords<C::State> {
         let [count, width] = rows.dims();
-        let (steps, state) = self
-            .core
-            .sequence(rows.reshape([count / batch, batch, width]), state);
+        let (steps, state) =
+            self.core
+                .sequence(rows.reshape([count / batch, batch, width]), None, state);
         let (outputs, attention): (Vec<_>, Vec<_>) = steps
             .into_iter()
             .map(|CoreOutput { output, attention }| (output, attention))
@@ -195,16 +196,16 @@ impl<C: RecurrentCore> LanguageModel<C> {
         }
     }
 
-    /// Reads words without learning, by a model that is on a plain device.
+    /// Reads words without learning; the model is on a plain device.
     ///
     /// # Panics
-    /// If there is no word, or one that the model does not know.
+    /// If there is no word, or a word is not in the vocabulary.
     pub fn read(&self, words: &Words, state: C::State) -> ReadWords<C::State> {
         let rows = self.embedding.val().select(0, words.inputs.clone());
         self.read_rows(rows, words.batch, state)
     }
 
-    /// `-log p(target)` in nats after [`read`](Self::read), `[time * batch]`: under the full softmax.
+    /// `-log p(target)` in nats under the full softmax, for the outputs of [`read`](Self::read), `[time * batch]`.
     pub fn nats(&self, outputs: Tensor<2>, words: &Words) -> Tensor<1> {
         let predicted = Predicted {
             outputs,
@@ -220,16 +221,16 @@ impl<C: RecurrentCore> LanguageModel<C> {
         outputs.matmul(self.embedding.val().transpose()) + self.bias.val().unsqueeze()
     }
 
-    /// Reads words from a detached `state` and gives the gradient of their mean cost: back-propagation
+    /// Reads words from a detached `state` and returns the gradient of their mean loss: back-propagation
     /// goes through this window and no further.
     ///
-    /// Neither the look-up nor the softmax is on the graph. The gradient of the softmax is written by
-    /// hand ([`Predicted::loss`]); the graph begins at the rows looked up and ends at the outputs, and
-    /// what comes back to a row is added to the table's gradient at its word. So the one array as
-    /// large as the table that an update makes is its gradient.
+    /// Neither the look-up nor the softmax is on the graph. The gradient of the softmax is computed
+    /// directly ([`Predicted::loss`]). The graph begins at the looked-up rows and ends at the outputs; the gradient
+    /// of a row is added to the table's gradient at its word. The table's gradient is therefore the only array of
+    /// the table's size that an update makes.
     ///
     /// # Panics
-    /// If the model is on a plain device, there is no word, or one that the model does not know.
+    /// If the model is on a plain device, there is no word, or a word is not in the vocabulary.
     pub fn learn(
         &self,
         words: &Words,
@@ -252,7 +253,7 @@ impl<C: RecurrentCore> LanguageModel<C> {
             bias: self.bias.val().inner(),
         }
         .loss(samples);
-        // The number whose gradient for the outputs is that of the loss.
+        // A number whose gradient with respect to the outputs is that of the loss.
         let outer = Tensor::from_inner(masked(loss.outputs, &dropout.output));
         let mut gradients = (read.outputs * outer).sum().backward();
         let looked_up = rows
@@ -272,7 +273,7 @@ impl<C: RecurrentCore> LanguageModel<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mnemora_memory::{AnyCoreState, RmcConfig};
+    use mnemora_memory::{AnyCoreState, LstmConfig, RmcConfig};
     use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
     const BATCH: usize = 2;
@@ -288,10 +289,10 @@ mod tests {
         LanguageConfig {
             core: match rmc {
                 true => CoreConfig::Rmc(RmcConfig::new(WIDTH, 1, 2, 4)),
-                false => CoreConfig::Lstm {
+                false => CoreConfig::Lstm(LstmConfig {
                     input: WIDTH,
                     hidden: 5,
-                },
+                }),
             },
             vocabulary: VOCABULARY,
             embedding: WIDTH,
@@ -301,7 +302,7 @@ mod tests {
     fn model(rmc: bool, device: &Device) -> LanguageModel<AnyCore> {
         let mut init = Initializer::new(ChaCha8Rng::seed_from_u64(1), device.clone());
         let model = config(rmc).init(&mut init).unwrap();
-        // Rows of such a size that what they do is seen in the gradient.
+        // Rows large enough for their effect on the gradient to show.
         let embedding = model.embedding.val().inner().mul_scalar(5.0);
         let bias = Tensor::from_floats([0.1, -0.3, 0.2, 0.0, 0.5, -0.1], &device.clone().inner());
         let lift = |tensor: Tensor<2>| match device.is_autodiff() {
@@ -319,7 +320,7 @@ mod tests {
     }
 
     fn words(device: &Device) -> Words {
-        // The word 2 is looked up twice, is a target, and is dropped in between.
+        // The word 2 is looked up several times, is a target, and is dropped once.
         let inputs = [0, 2, 2, 5, 1, 3, 2, 0];
         let targets = [2, 2, 5, 4, 3, 2, 0, 1];
         Words::new(&inputs, &targets, BATCH, device)
@@ -344,7 +345,7 @@ mod tests {
         }
     }
 
-    /// Mean nats of the window with dropout, by a model on a plain device.
+    /// Mean nats of the window with dropout, for a model on a plain device.
     fn cost(model: &LanguageModel<AnyCore>, state: AnyCoreState) -> f64 {
         let device = model.device();
         let (words, dropout) = (words(&device), dropout(&device));
@@ -355,7 +356,7 @@ mod tests {
         nats.iter().map(|n| f64::from(*n)).sum::<f64>() / nats.len() as f64
     }
 
-    /// The table's gradient is that of both of its uses, the biases' and the projection's are theirs.
+    /// The table's gradient is the sum over both of its uses; those of the biases and the projection are right, too.
     #[test]
     fn gradients_are_those_of_finite_differences() {
         let plain = Device::default();
@@ -392,7 +393,10 @@ mod tests {
                     );
                 }
                 let size = found.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
-                assert!(size > 0.02, "{what}: a gradient of {size} shows nothing");
+                assert!(
+                    size > 0.02,
+                    "{what}: a gradient of {size} is too small to test"
+                );
             };
             let table = values(at.embedding.val());
             let with = |place, by| LanguageModel {
@@ -438,8 +442,8 @@ mod tests {
         }
     }
 
-    /// Two windows with the state carried over are one window twice as long; from a new start the
-    /// second one is another.
+    /// Two windows with the state carried over equal one window twice as long; with a reset state the second
+    /// window differs.
     #[test]
     fn a_carried_state_makes_one_text_of_two_windows() {
         let device = Device::default();
@@ -462,7 +466,7 @@ mod tests {
             let anew = model.read(&second, start());
             let anew = values(model.nats(anew.outputs, &second));
             assert!((anew[0] - expected[3]).abs() > 1e-4, "rmc {rmc}");
-            // Logits say the same as nats.
+            // Logits and nats agree.
             let read = model.read(&whole, start());
             let logits = values(model.logits(read.outputs));
             let row = &logits[..VOCABULARY];

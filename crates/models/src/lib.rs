@@ -1,24 +1,27 @@
 //! Generative temporal models with memory.
 //!
-//! - [`filtering`]: the maps every dynamical latent-variable model is made of
+//! - [`filtering`]: the maps that make up every dynamical latent-variable model
 //!   ([`FilteringModel`]), and the filtering pass that turns them into free energies.
-//! - [`inference`]: beliefs improved by gradients; [`iterative`]: the network that learns how.
-//! - [`online`]: filtering one step at a time, and what is expected next.
-//! - [`particles`]: bounds by many samples.
-//! - [`generation`]: sequences sampled from a model, after a prompt or from nothing.
-//! - [`segments`]: the gradient of a long sequence in the memory of a short one.
+//! - [`inference`]: beliefs improved by gradients; [`iterative`]: the network that learns to improve them.
+//! - [`online`]: filtering one step at a time, and one-step-ahead prediction.
+//! - [`particles`]: bounds from many samples.
+//! - [`generation`]: sequences sampled from a model, with or without a prompt.
+//! - [`segments`]: the gradient of a long sequence with the memory use of a short one.
 //! - [`gtmm`]: the temporal VAE over any memory (Gemici et al. 2017).
 //! - [`srnn`], [`vrnn`]: stochastic recurrent networks (Fraccaro et al. 2016, Chung et al. 2015).
 //! - [`svg`]: stochastic video generation (Denton and Fergus 2018).
-//! - [`sequence`]: a recurrent core alone, that answers with bits.
-//! - [`classifier`]: a recurrent core alone, that names a class.
-//! - [`language`]: a recurrent core alone, that says which word comes next; [`word_loss`]: what words
-//!   cost under a softmax of any size.
+//! - [`any`]: the table of models of recorded sequences, chosen by name at run time.
+//! - [`sequence`]: a recurrent core that outputs bits.
+//! - [`classifier`]: a recurrent core that predicts a class.
+//! - [`language`]: a recurrent core that predicts the next word; [`word_loss`]: the loss of words under a
+//!   softmax of any size.
 //! - [`encoder_decoder`]: two recurrent cores, one that reads and one that writes.
 //! - [`visual`]: encoders and decoders of frames; [`maps`], [`mlp`]: maps from vectors to
 //!   vectors.
-//! - [`distributions`]: diagonal Gaussians and likelihoods.
+//! - [`distributions`]: the interface of priors, diagonal Gaussians, and likelihoods; [`mixture`]: mixtures
+//!   of Gaussians.
 
+pub mod any;
 pub mod classifier;
 pub mod distributions;
 pub mod encoder_decoder;
@@ -31,6 +34,7 @@ pub mod inference;
 pub mod iterative;
 pub mod language;
 pub mod maps;
+pub mod mixture;
 pub mod mlp;
 pub mod online;
 pub mod particles;
@@ -42,13 +46,14 @@ pub mod visual;
 pub mod vrnn;
 pub mod word_loss;
 
+pub use any::{AnyNetwork, ModelName, NetworkConfig, NetworkSettings, Recorded, WithModel};
 pub use classifier::{Classified, Classifier, ClassifierConfig};
-pub use distributions::{DiagonalGaussian, Likelihood, LikelihoodConfig};
+pub use distributions::{DiagonalGaussian, Distribution, KlFrom, Likelihood, LikelihoodConfig};
 pub use encoder_decoder::{
     DecoderInput, EncoderDecoder, EncoderDecoderConfig, PackedSymbols, Written, one_hot_targets,
 };
 pub use error::ModelError;
-pub use filtering::{Filtered, FilteringModel, filter};
+pub use filtering::{Filtered, FilteringModel, filter, follow};
 pub use footprint::Footprint;
 pub use generation::{Generated, generate};
 pub use gtmm::{Gtmm, GtmmConfig};
@@ -58,12 +63,15 @@ pub use inference::{
 };
 pub use iterative::{Amortized, IterativeConfig, IterativeNet};
 pub use language::{LanguageConfig, LanguageModel, LearnedWords, ReadWords, WordDropout, Words};
-pub use online::{OnlineStep, decoded_at, expect_next, expected, online_step, unobserved_step};
+pub use mixture::MixtureOfGaussians;
+pub use online::{
+    OnlineStep, ScoredStep, decoded_at, expect_next, expected, online_step, unobserved_step,
+};
 pub use particles::{ParticleBound, Resampling, particle_bound};
 pub use segments::filter_by_segments;
 pub use sequence::{Answers, SequenceConfig, SequenceModel};
 pub use srnn::{Srnn, SrnnConfig, SrnnFeatures};
 pub use svg::{Svg, SvgConfig, SvgNetwork, SvgPrior, SvgSkips};
-pub use visual::{FrameShape, VisualConfig};
+pub use visual::{ImageShape, VisualConfig};
 pub use vrnn::{Vrnn, VrnnConfig};
 pub use word_loss::{Predicted, WordLoss, WordSamples};

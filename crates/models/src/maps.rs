@@ -1,4 +1,4 @@
-//! Prior and posterior maps onto diagonal Gaussians.
+//! Prior and posterior maps to diagonal Gaussians.
 
 use crate::distributions::DiagonalGaussian;
 use burn::{
@@ -11,14 +11,14 @@ use mnemora_memory::Initializer;
 /// The prior map `f_z` of gtmm, equation 7: linear, or with one hidden layer of ReLU units.
 #[derive(Module, Debug)]
 pub struct PriorMap {
-    /// Hidden layer, if there is one.
+    /// Hidden layer, if any.
     pub hidden: Option<Linear>,
-    /// Onto mean and log standard deviation.
+    /// To mean and log standard deviation.
     pub output: Linear,
 }
 
 impl PriorMap {
-    /// A map from a context to a Gaussian over latents; `hidden` units, 0 for a linear map.
+    /// A map from a context to a Gaussian over latents, with `hidden` units, or linear if it is 0.
     pub fn new(context: usize, hidden: usize, latent: usize, init: &mut Initializer) -> Self {
         let layer = (hidden > 0).then(|| init.linear(context, hidden));
         let inputs = if hidden > 0 { hidden } else { context };
@@ -28,7 +28,7 @@ impl PriorMap {
         }
     }
 
-    /// `psi` `[rows, context]` to a Gaussian for each row.
+    /// From `psi` `[rows, context]` to a Gaussian for each row.
     pub fn forward(&self, psi: Tensor<2>) -> DiagonalGaussian {
         let input = match &self.hidden {
             None => psi,
@@ -41,22 +41,22 @@ impl PriorMap {
 /// The posterior map `f_q` of gtmm, equation 8, after the visual stem.
 ///
 /// The features' part of its first layer does not depend on the past, so it is computed for all
-/// steps before the time loop ([`project`](Self::project)); the context's part joins inside
+/// steps before the time loop ([`project`](Self::project)); the context's part is added inside the loop
 /// ([`join`](Self::join)).
 #[derive(Module, Debug)]
 pub struct PosteriorMap {
-    /// The features' part of the hidden layer; `None` if the map is linear, where the features
-    /// themselves are the Gaussian's parameters before the context joins.
+    /// The features' part of the hidden layer; `None` if the map is linear: then the features themselves are the
+    /// Gaussian's parameters, to which the context's part is added.
     pub features: Option<Linear>,
     /// The context's part of the first layer, without bias.
     pub context: Linear,
-    /// From the hidden layer onto mean and log standard deviation, if there is one.
+    /// From the hidden layer, if any, to mean and log standard deviation.
     pub output: Option<Linear>,
 }
 
 impl PosteriorMap {
-    /// A map from features and context to a Gaussian; `hidden` units, 0 for a linear map, which
-    /// wants `2 * latent` features.
+    /// A map from features and context to a Gaussian, with `hidden` units, or linear if it is 0; a linear map needs
+    /// `2 * latent` features.
     pub fn new(
         features: usize,
         context: usize,

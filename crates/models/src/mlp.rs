@@ -1,46 +1,29 @@
 //! Fully connected networks.
 
 use burn::{module::Module, nn::Linear, tensor::Tensor};
-use mnemora_kernels::linear::{self, linear};
+pub use mnemora_kernels::linear::Activation;
+use mnemora_kernels::linear::linear;
 use mnemora_memory::{Count, Initializer};
 
-/// Nonlinearity of hidden units.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Activation {
-    /// `max(u, 0)`
-    Relu,
-    /// `u` or `u / 3` below zero, clipped to `[-3, 3]` (Fraccaro et al. 2016).
-    ClippedLeakyRelu,
-}
-
-impl Activation {
-    fn behind_a_map(self) -> linear::Activation {
-        match self {
-            Self::Relu => linear::Activation::Relu,
-            Self::ClippedLeakyRelu => linear::Activation::ClippedLeakyRelu,
-        }
-    }
-}
-
 /// `activation(x weight + bias)`
-pub(crate) fn apply(layer: &Linear, x: Tensor<2>, activation: linear::Activation) -> Tensor<2> {
+pub(crate) fn apply(layer: &Linear, x: Tensor<2>, activation: Activation) -> Tensor<2> {
     match &layer.bias {
         Some(bias) => linear(x, layer.weight.val(), bias.val(), activation),
         None => unreachable!("layers are made with a bias"),
     }
 }
 
-/// Layers of hidden units, one after the other; the last one's are the output.
+/// Hidden layers, one after the other; the last one is the output.
 #[derive(Module, Debug)]
 pub struct Mlp {
-    /// From the input on.
+    /// The layers, starting at the input.
     pub layers: Vec<Linear>,
     #[module(skip)]
     activation: Activation,
 }
 
 impl Mlp {
-    /// `layers` layers of `units` units each; none is the identity.
+    /// `layers` layers of `units` units each; without layers it is the identity.
     pub fn new(
         inputs: usize,
         layers: usize,
@@ -55,7 +38,7 @@ impl Mlp {
         }
     }
 
-    /// Numbers that a row keeps behind its input.
+    /// Numbers kept per row for the backward pass, without its input.
     pub fn kept(&self) -> Count {
         let layers = self.layers.iter();
         layers.map(|layer| layer.weight.shape()[1].into()).sum()
@@ -63,18 +46,17 @@ impl Mlp {
 
     /// `[rows, inputs]` to `[rows, units]`.
     pub fn forward(&self, input: Tensor<2>) -> Tensor<2> {
-        let activation = self.activation.behind_a_map();
         let layers = self.layers.iter();
-        layers.fold(input, |x, layer| apply(layer, x, activation))
+        layers.fold(input, |x, layer| apply(layer, x, self.activation))
     }
 }
 
-/// An [`Mlp`] with linear units at the end.
+/// An [`Mlp`] followed by a linear layer.
 #[derive(Module, Debug)]
 pub struct Head {
     /// Hidden layers.
     pub hidden: Mlp,
-    /// Onto the outputs.
+    /// To the outputs.
     pub output: Linear,
 }
 
@@ -99,7 +81,7 @@ impl Head {
         first.weight.shape()[0]
     }
 
-    /// Numbers that a row keeps behind its input.
+    /// Numbers kept per row for the backward pass, without its input.
     pub fn kept(&self) -> Count {
         self.hidden.kept() + self.output.weight.shape()[1]
     }
@@ -109,7 +91,7 @@ impl Head {
         apply(
             &self.output,
             self.hidden.forward(input),
-            linear::Activation::Identity,
+            Activation::Identity,
         )
     }
 }

@@ -1,84 +1,103 @@
-//! Filtering one step at a time, as observations come, and what a model expects of the next one.
+//! Filtering one step at a time, as observations arrive, and one-step-ahead prediction.
+//!
+//! `prepared` is the result of [`FilteringModel::prepare`], made once for all steps: the model does not learn
+//! meanwhile. Predictions are expectations, not samples: a stochastic transition takes its mean.
 
 use crate::{
-    DiagonalGaussian, FilteringModel, Likelihood,
-    filtering::{Inputs, time_major},
+    DiagonalGaussian, Distribution, FilteringModel, KlFrom, Likelihood,
+    filtering::{Inputs, StepNoise, time_major},
 };
 use burn::tensor::Tensor;
 use mnemora_memory::Bundle;
 
-/// What one observation gave.
+/// The result of filtering one observation, for a state `S` and a prior `P`.
 #[derive(Clone, Debug)]
-pub struct OnlineStep<S> {
-    /// What was expected of `z_t` before, `[batch, latent]`.
-    pub prior: DiagonalGaussian,
+pub struct OnlineStep<S, P> {
     /// The belief about `z_t`, `[batch, latent]`.
     pub posterior: DiagonalGaussian,
-    /// `log p(x_t | z_t, ..)` in nats, `[batch]`, for one sample.
-    pub reconstruction: Tensor<1>,
-    /// `KL(q_t || p_t)` in nats, `[batch]`.
-    pub kl: Tensor<1>,
+    /// The free energy and its parts; `None` for a step that is not scored.
+    pub scored: Option<ScoredStep<P>>,
     /// State after the step.
     pub state: S,
 }
 
-impl<S> OnlineStep<S> {
+/// The prior of a scored step and the parts of its free energy.
+#[derive(Clone, Debug)]
+pub struct ScoredStep<P> {
+    /// The prior of `z_t`, before the observation, `[batch, latent]`.
+    pub prior: P,
+    /// `log p(x_t | z_t, ..)` in nats, `[batch]`, for one sample.
+    pub reconstruction: Tensor<1>,
+    /// `KL(q_t || p_t)` in nats, `[batch]`.
+    pub kl: Tensor<1>,
+}
+
+impl<P> ScoredStep<P> {
     /// Free energy of the step in nats, `[batch]`: how surprising the observation was.
     pub fn surprise(&self) -> Tensor<1> {
         self.kl.clone() - self.reconstruction.clone()
     }
 }
 
-/// One step of filtering. `belief` says what is believed about `z_t`, from the observation's features,
-/// the context and the observation: [`FilteringModel::posterior`] for direct filtering.
+/// One step of filtering. `belief` gives the posterior of `z_t` from the observation's features, the
+/// context and the observation: [`FilteringModel::posterior`] for direct filtering. It is not called for a
+/// step that is not scored.
 ///
 /// # Shapes
 /// - `x`: `[batch, pixels]`
 /// - `condition`: `[batch, condition]`
-/// - `noise`: standard normal, `[batch, latent]`
+/// - `noise`: standard normal, `[batch, noise_size]`
 ///
 /// # Panics
 /// If shapes do not fit the model.
 pub fn online_step<M: FilteringModel>(
     model: &M,
+    prepared: &M::Prepared,
     state: M::State,
     x: Tensor<2>,
     condition: Option<Tensor<2>>,
     noise: Tensor<2>,
     belief: impl FnOnce(&M::Features, &mut M::Context, &Tensor<2>) -> DiagonalGaussian,
-) -> OnlineStep<M::State> {
+) -> OnlineStep<M::State, M::Prior> {
     let features = model.encode(x.clone().unsqueeze_dim::<3>(1)).remove(0);
-    let mut context = model.predict(condition, state);
-    let prior = model.prior(model.prior_input(&context));
-    let posterior = belief(&features, &mut context, &x);
+    let mut noise = StepNoise::of(model, noise.unsqueeze_dim(0)).steps();
+    let (noise, transition) = noise.next().expect("the noise of one step");
+    let scored = model.scored_from(&state) == 0;
+    let mut context = model.predict(prepared, condition, transition, state);
+    let prior = scored.then(|| model.prior(model.prior_input(&context)));
+    let posterior = match scored {
+        true => belief(&features, &mut context, &x),
+        false => model.posterior(&features, &mut context),
+    };
     let z = posterior.sample(noise);
     let emission = model.emit(z.clone(), &context);
-    let reconstruction = model.decode(emission.clone()).log_probability(x);
     OnlineStep {
-        kl: posterior.clone().kl(prior.clone()),
-        prior,
+        scored: prior.map(|prior| ScoredStep {
+            reconstruction: model.decode(emission.clone()).log_probability(x),
+            kl: prior.kl_from(&posterior, &z),
+            prior,
+        }),
         posterior,
-        reconstruction,
         state: model.update(&features, z, &emission, context),
     }
 }
 
-/// A step at which nothing was observed: what was expected of `z_t`, and the state after it. The model goes on
-/// with its own prediction, the mean of what it [expects](expect_next), in place of an observation.
+/// A step without an observation: returns the prior of `z_t` and the state after the step. In place of an
+/// observation, the model continues with the mean of its own [prediction](expect_next).
 ///
 /// # Shapes
 /// `condition`: `[batch, condition]`
 ///
 /// # Panics
-/// If shapes do not fit the model.
+/// If the model still memorises after `state`, so that it cannot predict yet, or shapes do not fit the model.
 pub fn unobserved_step<M: FilteringModel>(
     model: &M,
+    prepared: &M::Prepared,
     state: M::State,
     condition: Option<Tensor<2>>,
-) -> (DiagonalGaussian, M::State) {
-    let context = model.predict(condition, model.imagine(state));
-    let prior = model.prior(model.prior_input(&context));
-    let z = prior.mean.clone();
+) -> (M::Prior, M::State) {
+    let (prior, context) = expect(model, prepared, state, condition);
+    let z = prior.mean();
     let emission = model.emit(z.clone(), &context);
     let x = model.decode(emission.clone()).mean();
     let features = model.encode(x.unsqueeze_dim::<3>(1)).remove(0);
@@ -86,46 +105,70 @@ pub fn unobserved_step<M: FilteringModel>(
     (prior, model.observe(state))
 }
 
-/// What the model expects of the next observation: its likelihood where `z` is the mean of the prior.
+/// The model's prediction of the next observation: its likelihood with `z` at the mean of the prior.
 ///
 /// # Shapes
-/// `condition`: `[batch, condition]`, of the next step.
+/// `condition`: `[batch, condition]`, for the next step.
+///
+/// # Panics
+/// As [`unobserved_step`].
 pub fn expect_next<M: FilteringModel>(
     model: &M,
+    prepared: &M::Prepared,
     state: M::State,
     condition: Option<Tensor<2>>,
 ) -> Likelihood {
-    let context = model.predict(condition, model.imagine(state));
-    let prior = model.prior(model.prior_input(&context));
-    model.decode(model.emit(prior.mean, &context))
+    let (prior, context) = expect(model, prepared, state, condition);
+    model.decode(model.emit(prior.mean(), &context))
 }
 
-/// What the model expected of each observation of a sequence before it saw it, given the latents that
-/// filtering found for the observations before; rows are time-major.
+/// Prior and context of a step without an observation.
+fn expect<M: FilteringModel>(
+    model: &M,
+    prepared: &M::Prepared,
+    state: M::State,
+    condition: Option<Tensor<2>>,
+) -> (M::Prior, M::Context) {
+    assert_eq!(
+        model.scored_from(&state),
+        0,
+        "the model still memorises after this state"
+    );
+    let context = model.predict(prepared, condition, None, model.imagine(state));
+    let prior = model.prior(model.prior_input(&context));
+    (prior, context)
+}
+
+/// The one-step-ahead prediction of each observation of a sequence, given the latents that filtering found for
+/// the earlier observations; rows of the scored steps, time-major.
 ///
 /// # Shapes
 /// - `observations`: `[batch, time, pixels]`
 /// - `conditions`: `[batch, time, condition]`
 /// - `latents`: `[time * batch, latent]`, as [`Filtered::latents`](crate::Filtered::latents)
+/// - `transition`: from the same pass, as
+///   [`Filtered::transition_noise`](crate::Filtered::transition_noise)
 ///
 /// # Panics
-/// If there is no step (`time` 0), or shapes do not fit the model.
+/// If no step is scored, or shapes do not fit the model.
 pub fn expected<M: FilteringModel>(
     model: &M,
     observations: Tensor<3>,
     conditions: Option<Tensor<3>>,
     latents: Tensor<2>,
+    transition: Option<Tensor<3>>,
 ) -> Likelihood {
-    along(model, observations, conditions, latents, |_, context| {
-        model.prior(model.prior_input(context)).mean
+    let noise = (latents, transition);
+    along(model, observations, conditions, noise, |_, context| {
+        model.prior(model.prior_input(context)).mean()
     })
 }
 
-/// The same where each `z_t` is the one in `others` in place of the prior's mean: what a model makes of a belief
-/// about one step while those before stay as filtering found them.
+/// Like [`expected`], but each `z_t` is taken from `others` instead of the prior's mean: the likelihood under
+/// another belief about one step, while the earlier latents stay as filtering found them.
 ///
 /// # Shapes
-/// As for [`expected`]; `others` as `latents`.
+/// As for [`expected`]; `others` has the shape of `latents`.
 ///
 /// # Panics
 /// As [`expected`].
@@ -134,31 +177,40 @@ pub fn decoded_at<M: FilteringModel>(
     observations: Tensor<3>,
     conditions: Option<Tensor<3>>,
     latents: Tensor<2>,
+    transition: Option<Tensor<3>>,
     others: Tensor<2>,
 ) -> Likelihood {
     let batch = observations.dims()[0];
-    along(model, observations, conditions, latents, |t, _| {
+    let noise = (latents, transition);
+    along(model, observations, conditions, noise, |t, _| {
         others.clone().narrow(0, t * batch, batch)
     })
 }
 
-/// Likelihoods at the latents that `z` gives for step and context.
+/// Likelihoods of the scored steps at the latents that `z` gives for a step and its context.
 fn along<M: FilteringModel>(
     model: &M,
     observations: Tensor<3>,
     conditions: Option<Tensor<3>>,
-    latents: Tensor<2>,
+    (latents, transition): (Tensor<2>, Option<Tensor<3>>),
     z: impl Fn(usize, &M::Context) -> Tensor<2>,
 ) -> Likelihood {
     let [batch, time, _] = observations.dims();
-    let latents = latents.reshape([time, batch, model.latent_size()]);
+    let noise = StepNoise {
+        latent: latents.reshape([time, batch, model.latent_size()]),
+        transition,
+    };
     let features = model.encode(time_major(observations));
+    let prepared = model.prepare();
     let mut state = model.initial_state(batch);
+    let unscored = model.scored_from(&state);
     let mut emissions = Vec::with_capacity(time);
-    let inputs = Inputs::of_steps(features, conditions, latents);
+    let inputs = Inputs::of_steps(features, conditions, noise);
     for (t, input) in inputs.into_iter().enumerate() {
-        let context = model.predict(input.condition, state);
-        emissions.push(model.emit(z(t, &context), &context));
+        let context = model.predict(&prepared, input.condition, input.transition, state);
+        if t >= unscored {
+            emissions.push(model.emit(z(t, &context), &context));
+        }
         let z = input.noise;
         let emission = model.emit(z.clone(), &context);
         state = model.update(&input.features, z, &emission, context);

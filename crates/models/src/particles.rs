@@ -1,53 +1,55 @@
-//! Tighter bounds by many samples: importance weighting (Burda et al. 2016) and particle filters
+//! Tighter bounds from many samples: importance weighting (Burda et al. 2016) and particle filters
 //! (FIVO, Maddison et al. 2017), for every filtering model.
 //!
 //! `K` particles follow each sequence. At each step every particle is weighted by
 //! `w_t = p(x_t | z_t, ..) p(z_t | ..) / q(z_t | ..)`; without resampling the bound is
-//! `log 1/K sum_k prod_t w_t^k`, with it the sum over stretches between resamplings of the same
-//! for each.
+//! `log 1/K sum_k prod_t w_t^k`; with resampling it is the sum of this expression over the stretches between
+//! resamplings. A stochastic transition is drawn from its own distribution for each particle and does not appear
+//! in a weight; steps that are not scored do not change the weights.
 
 use crate::{
-    DiagonalGaussian, FilteringModel,
-    filtering::{Inputs, time_major},
+    DiagonalGaussian, Distribution, FilteringModel,
+    filtering::{Inputs, StepNoise, time_major},
 };
 use burn::tensor::{Int, Tensor, TensorData};
 use mnemora_memory::Bundle;
 
-/// When particles are drawn anew.
+/// When particles are resampled.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Resampling {
     /// Never: the importance-weighted bound.
     Never,
-    /// Where the effective sample size falls below this share of the particles.
+    /// When the effective sample size falls below this fraction of the number of particles.
     Below(f64),
 }
 
-/// What particles give.
+/// The result of a particle filter.
 #[derive(Clone, Debug)]
 pub struct ParticleBound {
     /// The bound of each sequence in nats, `[batch]`.
     pub bound: Vec<f64>,
-    /// Effective sample size before a possible resampling, of each step and sequence.
+    /// Effective sample size before a possible resampling, for each step and sequence.
     pub effective: Vec<Vec<f64>>,
-    /// How often each sequence's particles were drawn anew.
+    /// How often the particles of each sequence were resampled.
     pub resampled: Vec<usize>,
 }
 
-/// The bound of several particles for each sequence.
+/// The bound from several particles for each sequence.
 ///
-/// `proposal(t, ..)` says what is believed about `z_t`, from the observation's features, the context and
-/// the observation, of all particles: [`FilteringModel::posterior`] or a belief improved by inference.
+/// `proposal(t, ..)` gives the proposal of `z_t` for all particles, from the observation's features, the context
+/// and the observation: [`FilteringModel::posterior`] or a belief improved by inference. It is not called for
+/// steps that are not scored.
 /// `uniform(t)` gives a number in `[0, 1)` for each sequence, for the systematic resampling after
 /// step `t`.
 ///
 /// # Shapes
 /// - `observations`: `[batch, time, pixels]`, in `[0, 1]`
 /// - `conditions`: `[batch, time, condition]`
-/// - `noise`: standard normal, `[time, batch * particles, latent]`, the particles of a sequence side
-///   by side
+/// - `noise`: standard normal, `[time, batch * particles, noise_size]`, with the particles of a sequence next
+///   to each other
 ///
 /// # Panics
-/// If there is no step (`time` 0) or no particle, or shapes do not fit the model.
+/// If `time` or the number of particles is 0, or shapes do not fit the model.
 pub fn particle_bound<M: FilteringModel>(
     model: &M,
     observations: Tensor<3>,
@@ -71,10 +73,12 @@ pub fn particle_bound<M: FilteringModel>(
     let frames = observations.swap_dims(0, 1).reshape([time * batch, pixels]);
     let conditions = conditions.map(|c| c.select(0, rows.clone()));
     let features = features.into_iter().map(|of| of.select(&rows)).collect();
-    let inputs = Inputs::of_steps(features, conditions, noise);
+    let inputs = Inputs::of_steps(features, conditions, StepNoise::of(model, noise));
 
+    let prepared = model.prepare();
     let mut state = model.initial_state(batch * particles);
-    // Of each particle, since its sequence was last drawn anew.
+    let unscored = model.scored_from(&state);
+    // Of each particle, since its sequence was last resampled.
     let mut log_weights = vec![0.0_f64; batch * particles];
     let mut found = ParticleBound {
         bound: vec![0.0; batch],
@@ -84,20 +88,25 @@ pub fn particle_bound<M: FilteringModel>(
     for (t, input) in inputs.into_iter().enumerate() {
         let x = frames.clone().narrow(0, t * batch, batch);
         let x = x.select(0, rows.clone());
-        let mut context = model.predict(input.condition, state);
-        let prior = model.prior(model.prior_input(&context));
-        let posterior = proposal(t, &input.features, &mut context, &x);
+        let mut context = model.predict(&prepared, input.condition, input.transition, state);
+        let prior = (t >= unscored).then(|| model.prior(model.prior_input(&context)));
+        let posterior = match prior {
+            Some(_) => proposal(t, &input.features, &mut context, &x),
+            None => model.posterior(&input.features, &mut context),
+        };
         let z = posterior.sample(input.noise);
         let emission = model.emit(z.clone(), &context);
-        let likelihood = model.decode(emission.clone());
-        let log_weight = likelihood.log_probability(x) + prior.log_density(z.clone())
-            - posterior.log_density(z.clone());
-        let steps: Vec<f32> = log_weight
-            .into_data()
-            .try_into_vec()
-            .expect("log weights are 32-bit floats");
-        for (sum, step) in log_weights.iter_mut().zip(steps) {
-            *sum += f64::from(step);
+        if let Some(prior) = prior {
+            let likelihood = model.decode(emission.clone());
+            let log_weight = likelihood.log_probability(x) + prior.log_density(z.clone())
+                - posterior.log_density(z.clone());
+            let steps: Vec<f32> = log_weight
+                .into_data()
+                .try_into_vec()
+                .expect("log weights are 32-bit floats");
+            for (sum, step) in log_weights.iter_mut().zip(steps) {
+                *sum += f64::from(step);
+            }
         }
         state = model.update(&input.features, z, &emission, context);
 
@@ -150,8 +159,8 @@ fn effective_size(logs: &[f64]) -> f64 {
     sum * sum / squares
 }
 
-/// Which particle each place is filled with: one in each `K`-th part of the unit interval, `offset`
-/// into the part.
+/// The particle that fills each place: the unit interval is divided into `K` parts, and one point is taken
+/// from each, at `offset` into the part.
 fn systematic(logs: &[f64], offset: f64) -> Vec<usize> {
     let count = logs.len();
     let largest = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);

@@ -1,13 +1,13 @@
-//! Filtering by segments: the gradient of a long sequence, with the graph of a short one.
+//! Filtering in segments: the gradient of a long sequence, with the graph of a short one.
 //!
-//! A graph keeps what every step of the time loop computed. Here the loop first runs without one
-//! and keeps only the state at the start of each segment and what each step gives; the graph of a
-//! segment is made again when the backward pass comes to it (Chen et al. 2016, section 3, with the
-//! encoder before the loop and prior and decoder after it left as they are).
+//! A graph keeps the intermediate results of every step of the time loop. Here the loop first runs without a
+//! graph and keeps only the state at the start of each segment and the result of each step. The graph of a
+//! segment is rebuilt when the backward pass reaches it (Chen et al. 2016, section 3; the encoder before the
+//! loop, and prior and decoder after it, are not split).
 
 use crate::{
     Filtered, FilteringModel,
-    filtering::{Inputs, pass, score, time_major},
+    filtering::{Inputs, StepNoise, pass, score, time_major},
 };
 use burn::{
     module::Module,
@@ -19,15 +19,15 @@ use mnemora_memory::Bundle;
 /// `filtered.bound(kl_weight).mean().neg()`, with a graph of at most `segment` steps of the time
 /// loop.
 ///
-/// `accumulate` is given the results of several backward passes: a parameter's gradient is the sum
-/// of what they have for it. They are those of one pass over the whole, up to rounding; the time
-/// loop is computed twice. What is returned has no attention, and its graph is used up.
+/// `accumulate` is called with the results of several backward passes: the gradient of a parameter is the sum
+/// over them. Up to rounding, it equals the gradient of one pass over the whole sequence; the time loop is
+/// computed twice. The returned value has no attention, and its graph is used up.
 ///
 /// # Shapes
 /// As for [`filter`](crate::filter); the model and all tensors on an autodiff device.
 ///
 /// # Panics
-/// If there is no step (`time` 0), `segment` is 0, or shapes do not fit the model.
+/// If no step is scored, `segment` is 0, or shapes do not fit the model.
 pub fn filter_by_segments<M: FilteringModel + Module>(
     model: &M,
     observations: Tensor<3>,
@@ -36,14 +36,17 @@ pub fn filter_by_segments<M: FilteringModel + Module>(
     segment: usize,
     kl_weight: f64,
     mut accumulate: impl FnMut(Gradients),
-) -> Filtered<M::State> {
+) -> Filtered<M::State, M::Prior> {
     let batch = observations.dims()[0];
     let observations = time_major(observations);
-    let inputs = Inputs::of_steps(model.encode(observations.clone()), conditions, noise);
+    let noise = StepNoise::of(model, noise);
+    let features = model.encode(observations.clone());
+    let inputs = Inputs::of_steps(features, conditions, noise.clone());
     let segments: Vec<_> = inputs.chunks(segment).collect();
 
     let plain = model.valid();
     let mut state = plain.initial_state(batch);
+    let unscored = plain.scored_from(&state);
     let mut starts = Vec::with_capacity(segments.len());
     let mut outputs = Vec::with_capacity(segments.len());
     for inputs in &segments {
@@ -53,14 +56,14 @@ pub fn filter_by_segments<M: FilteringModel + Module>(
         state = next;
     }
 
-    // Outside the loop: from the bound to what the loop gave.
+    // Outside the loop: from the bound to the results of the loop.
     let steps = Bundle::concatenate(outputs.clone());
-    let filtered = score(model, observations, steps, Vec::new(), state);
+    let filtered = score(model, observations, unscored, steps, Vec::new(), state);
     let gradients = filtered.bound(kl_weight).mean().neg().backward();
     let outputs: Vec<_> = outputs.iter().map(|of| of.gradients(&gradients)).collect();
     accumulate(gradients);
 
-    // The loop, the last segment first: from what it gave and the state after it to its features
+    // The loop, the last segment first: from its results and the state after it to its features
     // and the state before it.
     let mut to_features = Vec::with_capacity(segments.len());
     let mut to_state = None;
@@ -93,5 +96,8 @@ pub fn filter_by_segments<M: FilteringModel + Module>(
     if !to_features.is_empty() {
         accumulate(Tensor::cat(to_features, 0).sum().backward());
     }
-    filtered
+    Filtered {
+        transition_noise: noise.transition,
+        ..filtered
+    }
 }

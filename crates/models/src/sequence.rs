@@ -1,4 +1,4 @@
-//! A recurrent core that answers: sequences of inputs in, one row of logits a step out.
+//! A recurrent core that outputs bits: it reads a sequence of inputs and gives one row of logits per step.
 
 use crate::{Footprint, ModelError};
 use burn::{
@@ -14,22 +14,22 @@ use mnemora_memory::{
 /// Sizes of a [`SequenceModel`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct SequenceConfig {
-    /// The core; its input is as wide as the model's.
+    /// The core; its input width is that of the model.
     pub core: CoreConfig,
-    /// Logits at each step.
+    /// Number of logits at each step.
     pub outputs: usize,
 }
 
-/// A recurrent core and a linear map from its output onto the logits of independent bits.
+/// A recurrent core and a linear map from its output to the logits of independent bits.
 #[derive(Module, Debug)]
 pub struct SequenceModel<C: Module> {
     /// The core.
     pub core: C,
-    /// From the core's output onto logits.
+    /// From the core's output to the logits.
     pub output: Linear,
 }
 
-/// What a [`SequenceModel`] says to a batch of sequences.
+/// The output of a [`SequenceModel`] for a batch of sequences.
 #[derive(Clone, Debug)]
 pub struct Answers {
     /// `[time, batch, outputs]`
@@ -47,10 +47,10 @@ impl SequenceConfig {
 }
 
 impl SequenceModel<AnyCore> {
-    /// What learning from sequences keeps.
+    /// Memory that learning from sequences needs.
     pub fn footprint(&self) -> Footprint {
         let [width, outputs] = self.output.weight.dims();
-        // Inputs, targets and the mask come in as they are.
+        // Inputs, targets and the mask.
         let given = self.core.input_size() + outputs + 1;
         Footprint::of(
             Count::from(2 * given) + width + 4 * outputs,
@@ -74,11 +74,11 @@ impl<C: RecurrentCore> SequenceModel<C> {
     /// Steps through `inputs`, `[time, batch, inputs]`, from the initial state.
     ///
     /// # Panics
-    /// If there is no step (`time` 0), or the inputs' width is not the core's.
+    /// If `time` is 0, or the width of the inputs is not the core's.
     pub fn forward(&self, inputs: Tensor<3>) -> Answers {
         let [time, batch, _] = inputs.dims();
         let state = self.core.initial_state(batch, &inputs.device());
-        let (steps, _) = self.core.sequence(inputs, state);
+        let (steps, _) = self.core.sequence(inputs, None, state);
         let (outputs, attention) = steps
             .into_iter()
             .map(|CoreOutput { output, attention }| (output, attention))
@@ -98,7 +98,7 @@ impl Answers {
     ///
     /// # Shapes
     /// - `targets`: `[time, batch, outputs]`, each 0 or 1
-    /// - `mask`: `[time, batch]`, 1 where the answer counts, else 0
+    /// - `mask`: `[time, batch]`, 1 where the answer counts, otherwise 0
     pub fn log_likelihood(&self, targets: Tensor<3>, mask: Tensor<2>) -> Tensor<1> {
         let [time, batch, outputs] = targets.dims();
         let rows = |tensor: Tensor<3>| tensor.reshape([time * batch, outputs]);
@@ -108,7 +108,7 @@ impl Answers {
             .squeeze_dim(0)
     }
 
-    /// How many of the bits that count are wrong, read at a probability of 1/2, `[batch]`.
+    /// Number of wrong bits among those that count, with a threshold of 1/2, `[batch]`.
     ///
     /// Shapes as for [`log_likelihood`](Self::log_likelihood).
     pub fn wrong_bits(&self, targets: Tensor<3>, mask: Tensor<2>) -> Tensor<1> {
@@ -121,6 +121,7 @@ impl Answers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mnemora_memory::LstmConfig;
     use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
     fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
@@ -170,7 +171,7 @@ mod tests {
         assert_eq!(values(answers.wrong_bits(targets, mask)), [2.0, 1.0]);
     }
 
-    /// What lies outside the mask has no gradient.
+    /// Steps outside the mask have no gradient.
     #[test]
     fn the_mask_cuts_the_gradient() {
         let device = Device::default().autodiff();
@@ -191,15 +192,15 @@ mod tests {
         );
     }
 
-    /// The output map, applied once to all steps, gives what it would give step by step.
+    /// The output map, applied once to all steps, gives the same result as step by step.
     #[test]
     fn steps_are_those_of_the_core() {
         let device = Device::default();
         let config = SequenceConfig {
-            core: CoreConfig::Lstm {
+            core: CoreConfig::Lstm(LstmConfig {
                 input: 3,
                 hidden: 4,
-            },
+            }),
             outputs: 2,
         };
         let mut init = Initializer::new(ChaCha8Rng::seed_from_u64(1), device.clone());
@@ -209,10 +210,11 @@ mod tests {
         let answers = model.forward(inputs.clone());
         assert_eq!(answers.logits.dims(), [2, 5, 2]);
         assert!(answers.attention.iter().all(Vec::is_empty));
+        let prepared = model.core.prepare();
         let mut state = model.core.initial_state(5, &device);
         for step in 0..2 {
             let input = inputs.clone().narrow(0, step, 1).squeeze_dim(0);
-            let (output, next) = model.core.forward(input, state);
+            let (output, next) = model.core.step(&prepared, input, state);
             state = next;
             let alone = values(model.output.forward(output.output));
             let among = values(answers.logits.clone().narrow(0, step, 1));

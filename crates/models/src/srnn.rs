@@ -8,7 +8,7 @@
 //! q(z_t) = N(posterior([x_t; d_t]))
 //! ```
 //!
-//! In its smoothing form, the original one, the posterior sees what comes after a step, too:
+//! In its original, smoothing form, the posterior also sees the observations after a step:
 //!
 //! ```text
 //! a_t = LSTM(a_{t+1}, [d_t; x_t])
@@ -16,7 +16,8 @@
 //! ```
 
 use crate::{
-    DiagonalGaussian, FilteringModel, Footprint, Likelihood, LikelihoodConfig, ModelError,
+    DiagonalGaussian, Distribution, FilteringModel, Footprint, Likelihood, LikelihoodConfig,
+    ModelError, Recorded,
     filtering::{Inputs, Steps, frames_of_steps},
     mlp::{Activation, Head},
 };
@@ -24,17 +25,22 @@ use burn::{
     module::{Module, Param},
     tensor::{Device, Tensor},
 };
-use mnemora_memory::{Attention, Bundle, Count, Initializer, Lstm, LstmState, TensorMapper};
+use mnemora_memory::{Attention, Count, Initializer, Lstm, LstmState, LstmWeights, RecurrentCore};
+use serde::{Deserialize, Serialize};
 
-/// Bound of the last weights of prior and posterior in the smoothing form; the original's for piano rolls.
+/// Bound of the last layer's initial weights in prior and posterior of the smoothing form; the original's value
+/// for piano rolls.
 const SMALL: f64 = 0.05;
 
 /// Sizes and choices of an [`Srnn`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct SrnnConfig {
     /// Numbers of an observation.
+    #[serde(skip)]
     pub observation: usize,
     /// Size of `z`.
+    #[serde(skip)]
     pub latent: usize,
     /// Size of `d`.
     pub hidden: usize,
@@ -44,9 +50,10 @@ pub struct SrnnConfig {
     pub layers: usize,
     /// Hidden layers of the decoder.
     pub decoder_layers: usize,
-    /// Whether the posterior sees what comes after a step.
+    /// Whether the posterior sees the observations after a step.
     pub smoothing: bool,
     /// Likelihood of observations.
+    #[serde(skip)]
     pub likelihood: LikelihoodConfig,
 }
 
@@ -55,13 +62,13 @@ pub struct SrnnConfig {
 pub struct Srnn {
     /// The deterministic layer.
     pub lstm: Lstm,
-    /// Onto mean and log standard deviation, from `[d_t; z_{t-1}]`.
+    /// From `[d_t; z_{t-1}]` to mean and log standard deviation.
     pub prior: Head,
-    /// From the end to the beginning, on `[d_t; x_t]`; only where the posterior sees what comes after.
+    /// Runs from the end to the beginning, on `[d_t; x_t]`; only in the smoothing form.
     pub backward: Option<Lstm>,
-    /// The same as the prior from `[x_t; d_t]`, or from `[a_t; z_{t-1}]`.
+    /// From `[x_t; d_t]`, or `[a_t; z_{t-1}]` in the smoothing form, to mean and log standard deviation.
     pub posterior: Head,
-    /// From `[d_t; z_t]` onto the likelihood's parameters.
+    /// From `[d_t; z_t]` to the parameters of the likelihood.
     pub decoder: Head,
     /// `z_0`
     pub first_latent: Param<Tensor<1>>,
@@ -70,7 +77,7 @@ pub struct Srnn {
     likelihood: LikelihoodConfig,
 }
 
-/// What an [`Srnn`] carries from step to step, each `[batch, ..]`.
+/// The state that an [`Srnn`] carries from step to step, each `[batch, ..]`.
 #[derive(Clone, Debug)]
 pub struct SrnnState {
     /// `d_{t-1}`
@@ -81,7 +88,7 @@ pub struct SrnnState {
     pub observation: Tensor<2>,
 }
 
-/// What observations say about a step.
+/// The features of a step, computed from observations.
 #[derive(Clone, Debug)]
 pub struct SrnnFeatures {
     /// `x_t`
@@ -90,34 +97,48 @@ pub struct SrnnFeatures {
     pub ahead: Option<Tensor<2>>,
 }
 
-/// What conditions a step.
+/// The context of a step.
 #[derive(Clone, Debug)]
 pub struct SrnnContext {
     lstm: LstmState,
     latent: Tensor<2>,
 }
 
-impl Bundle for SrnnState {
-    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
-        Self {
-            lstm: self.lstm.map_tensors(mapper),
-            latent: self.latent.map_tensors(mapper),
-            observation: self.observation.map_tensors(mapper),
-        }
-    }
-}
+mnemora_memory::bundle!(SrnnState {
+    lstm,
+    latent,
+    observation
+});
 
-impl Bundle for SrnnFeatures {
-    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
+mnemora_memory::bundle!(SrnnFeatures { observation, ahead });
+
+impl Default for SrnnConfig {
+    fn default() -> Self {
         Self {
-            observation: self.observation.map_tensors(mapper),
-            ahead: self.ahead.map_tensors(mapper),
+            observation: 0,
+            latent: 0,
+            hidden: 300,
+            units: 500,
+            layers: 1,
+            decoder_layers: 2,
+            smoothing: false,
+            likelihood: LikelihoodConfig::Bernoulli,
         }
     }
 }
 
 impl SrnnConfig {
-    /// Builds the model; refuses sizes of zero and a likelihood of no spread.
+    /// This configuration with the sizes and the likelihood of the data filled in.
+    pub fn fit(&self, data: &Recorded) -> Self {
+        Self {
+            observation: data.frame.size(),
+            latent: data.latent,
+            likelihood: data.likelihood,
+            ..self.clone()
+        }
+    }
+
+    /// Builds the model; refuses sizes of zero and an invalid likelihood.
     pub fn init(&self, init: &mut Initializer) -> Result<Srnn, ModelError> {
         ModelError::require_positive(&[
             ("observation", self.observation),
@@ -139,7 +160,7 @@ impl SrnnConfig {
         let outputs = self.likelihood.parameters() * self.observation;
         let decoder = head(hidden + latent, outputs, self.decoder_layers);
         if self.smoothing {
-            // Both read the last latent, so that a spread would grow from step to step.
+            // Both read the last latent, so large weights would make the spread grow from step to step.
             for head in [&mut prior, &mut posterior] {
                 let shape = head.output.weight.dims();
                 head.output.weight = init.uniform(shape, SMALL);
@@ -166,7 +187,7 @@ impl Srnn {
         self.first_latent.device()
     }
 
-    /// `d_t` of all steps, `[time * batch, hidden]`, and the state after the last; a state has the
+    /// `d_t` of all steps, `[time * batch, hidden]`, and the state after the last step; a state contains the
     /// observation before it.
     fn deterministic<'a>(
         &self,
@@ -177,15 +198,15 @@ impl Srnn {
             .chain(observations)
             .cloned()
             .collect();
-        // The last one is for the step after these.
+        // The last observation belongs to the step after these.
         before.pop();
         self.lstm.steps(Tensor::cat(before, 0), state.lstm.clone())
     }
 }
 
 impl Srnn {
-    /// What learning keeps, for observations of `numbers` numbers. Only a smoothing posterior, which needs the
-    /// latent before, is inside the time loop; all else sees all steps at once.
+    /// Memory that learning needs, for observations of `numbers` numbers. Only a smoothing posterior, which needs
+    /// the previous latent, is inside the time loop; everything else sees all steps at once.
     pub fn footprint(&self, numbers: usize) -> Footprint {
         let latent = self.latent;
         let head = |head: &Head| head.kept() + head.inputs();
@@ -215,9 +236,12 @@ impl Srnn {
 
 impl FilteringModel for Srnn {
     type State = SrnnState;
+    /// The weights of the deterministic layer.
+    type Prepared = LstmWeights;
     type Features = SrnnFeatures;
     type Context = SrnnContext;
     type Emission = Tensor<2>;
+    type Prior = DiagonalGaussian;
 
     fn latent_size(&self) -> usize {
         self.latent
@@ -233,7 +257,7 @@ impl FilteringModel for Srnn {
         }
     }
 
-    /// A smoothing model takes the frames as a sequence from its first step to its last.
+    /// A smoothing model takes the frames as a complete sequence.
     fn encode(&self, observations: Tensor<3>) -> Vec<SrnnFeatures> {
         let [batch, time, _] = observations.dims();
         let frames = frames_of_steps(observations);
@@ -259,9 +283,20 @@ impl FilteringModel for Srnn {
         self.backward.is_some()
     }
 
-    fn predict(&self, _: Option<Tensor<2>>, state: SrnnState) -> SrnnContext {
+    fn prepare(&self) -> LstmWeights {
+        self.lstm.prepare()
+    }
+
+    fn predict(
+        &self,
+        prepared: &LstmWeights,
+        _: Option<Tensor<2>>,
+        _: Option<Tensor<2>>,
+        state: SrnnState,
+    ) -> SrnnContext {
+        let (_, lstm) = self.lstm.step(prepared, state.observation, state.lstm);
         SrnnContext {
-            lstm: self.lstm.step(state.observation, state.lstm),
+            lstm,
             latent: state.latent,
         }
     }
@@ -314,8 +349,8 @@ impl FilteringModel for Srnn {
         &[]
     }
 
-    /// The deterministic layer goes through the steps alone; all else is for all of them, unless the
-    /// posterior needs the latent before.
+    /// Only the deterministic layer goes step by step; everything else is computed for all steps at once, unless
+    /// the posterior needs the previous latent.
     fn at_once(
         &self,
         inputs: &[Inputs<SrnnFeatures>],
@@ -371,7 +406,7 @@ mod tests {
     use super::*;
     use crate::filtering::{pass, run};
     use burn::tensor::TensorData;
-    use mnemora_memory::TensorMapper;
+    use mnemora_memory::{Bundle, TensorMapper};
     use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
     const BATCH: usize = 3;
@@ -381,7 +416,7 @@ mod tests {
         Tensor::from_data(TensorData::new(values.collect::<Vec<f32>>(), shape), device)
     }
 
-    /// All numbers of a bundle.
+    /// All numbers in a bundle.
     struct Numbers(Vec<f32>);
 
     impl TensorMapper for Numbers {
@@ -398,7 +433,7 @@ mod tests {
         numbers.0
     }
 
-    /// Gradients are those of the golden vectors.
+    /// Gradients match the golden vectors.
     #[test]
     fn at_once_is_step_by_step() {
         let device = Device::default();
@@ -422,6 +457,7 @@ mod tests {
                 },
                 condition: None,
                 noise: numbers([BATCH, 4], seed + 50 + t, &device),
+                transition: None,
             };
             (0..time).map(step).collect()
         };

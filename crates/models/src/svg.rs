@@ -10,20 +10,20 @@
 //! ```
 //!
 //! The encoder runs on all frames before the time loop, the decoder on all steps after it; only the
-//! LSTMs are inside. What is chosen where the sources are silent or differ:
+//! LSTMs are inside. Choices where the sources are silent or differ:
 //!
-//! - Before the first frame `h` and the skips are zeros, and the first frame is predicted and scored as every
-//!   other. [`Svg::after`] starts behind a frame that is given and not scored, as the original does.
-//! - Frames enter less 1/2, as with Marino et al.; the decoder's sigmoid is the mean.
-//! - The maps give log standard deviations, as everywhere here, not log variances.
-//! - Batch norm takes its statistics over all frames of a call, so over batch and time; the original
-//!   calls its networks once a step. Where beliefs are improved by gradients, the search for them uses the
-//!   running statistics and changes none; the pass from which the model learns takes those of all frames,
-//!   as always.
+//! - Before the first frame `h` and the skips are zeros, and the first frame is predicted and scored like every
+//!   other. [`Svg::after`] starts after a given frame that is not scored, as in the original.
+//! - The encoder gets frames minus 1/2, as in Marino et al.; the decoder's sigmoid is the mean.
+//! - The maps give log standard deviations, as everywhere in this crate, not log variances.
+//! - Batch norm takes its statistics over all frames of a call, that is, over batch and time; the original
+//!   calls its networks once per step. If beliefs are improved by gradients, the search for them uses the
+//!   running statistics without changing them; the pass from which the model learns uses the statistics of all
+//!   frames, as always.
 
 use crate::{
-    DiagonalGaussian, FilteringModel, Footprint, FrameShape, Likelihood, LikelihoodConfig,
-    ModelError,
+    DiagonalGaussian, FilteringModel, Footprint, ImageShape, Likelihood, LikelihoodConfig,
+    ModelError, Recorded,
     visual::{DcganDecoder, DcganEncoder, VggDecoder, VggEncoder, WEIGHT_STD},
 };
 use burn::{
@@ -32,10 +32,13 @@ use burn::{
     tensor::{Device, Tensor},
 };
 use mnemora_kernels::split::split_rows;
-use mnemora_memory::{Attention, Bundle, Count, Initializer, Lstm, LstmState, TensorMapper};
+use mnemora_memory::{Attention, Count, Initializer, Lstm, LstmState, LstmWeights, RecurrentCore};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Networks for frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum SvgNetwork {
     /// Strided convolutions ([`DcganEncoder`]).
     Dcgan,
@@ -44,7 +47,8 @@ pub enum SvgNetwork {
 }
 
 /// Prior of `z_t`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum SvgPrior {
     /// An LSTM over the frames before (SVG-LP).
     Learned,
@@ -52,55 +56,97 @@ pub enum SvgPrior {
     Fixed,
 }
 
-/// Which frame's maps the decoder is given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The frame whose maps the decoder gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum SvgSkips {
-    /// The last frame before `x_t` that was observed: `x_{t-1}`, while frames are generated the one before
-    /// the first of them. The original.
+    /// The last observed frame before `x_t`: `x_{t-1}`, or, while frames are generated, the last frame before
+    /// them. As in the original.
     Observed,
     /// `x_{t-1}`, observed or generated; the original's `last_frame_skip`.
     Previous,
     /// The first frame of the sequence.
     First,
-    /// None: zeros in their place, with the same parameters.
+    /// None: zeros instead of maps, with the same parameters.
     Off,
 }
 
 /// Sizes and choices of an [`Svg`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct SvgConfig {
-    /// Shape of a frame: square, its side 4 doubled once or more often, each time a level of the networks.
-    pub frame: FrameShape,
-    /// Networks for frames.
+    /// Shape of a frame: square, with a side of 8, 16, 32, ..; each doubling of 4 is a level of the networks.
+    #[serde(skip)]
+    pub frame: ImageShape,
+    /// Networks for frames: `dcgan` or `vgg`.
     pub network: SvgNetwork,
-    /// Channels of the finest level; each coarser one has twice as many, eight times as many at most.
+    /// Channels of the finest level; each coarser level has twice as many, up to eight times as many.
     pub width: usize,
     /// Size of `h` and `g`.
     pub features: usize,
     /// Size of `z`.
+    #[serde(skip)]
     pub latent: usize,
     /// Units of each layer of the LSTMs.
     pub hidden: usize,
     /// Layers of `LSTM_theta`.
     pub predictor_layers: usize,
-    /// Layers of `LSTM_phi`.
+    /// Layers of `LSTM_phi`; the setting `latent_layers` also sets those of `LSTM_psi`.
+    #[serde(rename = "latent_layers")]
     pub posterior_layers: usize,
     /// Layers of `LSTM_psi`.
+    #[serde(skip)]
     pub prior_layers: usize,
-    /// Whether a linear map onto `hidden` numbers stands before each LSTM.
+    /// Whether each LSTM is preceded by a linear map to `hidden` numbers.
     pub embedding: bool,
-    /// Prior of `z_t`.
+    /// Prior of `z_t`: `learned` or `fixed`.
     pub prior: SvgPrior,
-    /// Which frame's maps the decoder is given.
+    /// The frame whose maps the decoder gets: `observed`, `previous`, `first` or `off`.
     pub skips: SvgSkips,
     /// Likelihood of frames.
+    #[serde(skip)]
     pub likelihood: LikelihoodConfig,
 }
 
+impl Default for SvgConfig {
+    fn default() -> Self {
+        Self {
+            frame: ImageShape {
+                channels: 0,
+                height: 0,
+                width: 0,
+            },
+            network: SvgNetwork::Dcgan,
+            width: 64,
+            features: 128,
+            latent: 0,
+            hidden: 256,
+            predictor_layers: 2,
+            posterior_layers: 1,
+            prior_layers: 1,
+            embedding: true,
+            prior: SvgPrior::Learned,
+            skips: SvgSkips::Observed,
+            likelihood: LikelihoodConfig::Bernoulli,
+        }
+    }
+}
+
 impl SvgConfig {
+    /// This configuration with the sizes and the likelihood of the data filled in.
+    pub fn fit(&self, data: &Recorded) -> Self {
+        Self {
+            frame: data.frame,
+            latent: data.latent,
+            prior_layers: self.posterior_layers,
+            likelihood: data.likelihood,
+            ..self.clone()
+        }
+    }
+
     /// The sizes of Denton and Fergus 2018 for the KTH actions, with a learned prior; pixels are bins of
-    /// 1/256 under Gaussians, as with Marino et al. 2018.
-    pub fn original(frame: FrameShape, network: SvgNetwork) -> Self {
+    /// width 1/256 under Gaussians, as in Marino et al. 2018.
+    pub fn original(frame: ImageShape, network: SvgNetwork) -> Self {
         Self {
             frame,
             network,
@@ -121,9 +167,9 @@ impl SvgConfig {
         }
     }
 
-    /// Those of Marino et al. 2018: VGG, 512 latents, no maps before the LSTMs. Their release multiplies the
-    /// skips by zero, which their text does not say; here the first frame's are given.
-    pub fn filtering(frame: FrameShape) -> Self {
+    /// The sizes of Marino et al. 2018: VGG, 512 latents, no linear maps before the LSTMs. Their code multiplies the
+    /// skips by zero, which their text does not mention; here the decoder gets those of the first frame.
+    pub fn filtering(frame: ImageShape) -> Self {
         Self {
             latent: 512,
             embedding: false,
@@ -132,9 +178,9 @@ impl SvgConfig {
         }
     }
 
-    /// Channels of each level, from the finest on.
+    /// Channels of each level, from fine to coarse.
     fn channels(&self) -> Result<Vec<usize>, ModelError> {
-        let FrameShape { height, width, .. } = self.frame;
+        let ImageShape { height, width, .. } = self.frame;
         if height != width || height < 8 || !height.is_power_of_two() {
             return Err(ModelError::FrameSide { height, width });
         }
@@ -198,7 +244,7 @@ impl SvgConfig {
 }
 
 /// Frames to features and skips.
-// One value a model: the size of the largest variant costs nothing that matters.
+// There is one value per model, so the size of the largest variant does not matter.
 #[allow(clippy::large_enum_variant)]
 #[derive(Module, Debug)]
 pub enum SvgEncoder {
@@ -219,8 +265,8 @@ pub enum SvgDecoder {
 }
 
 impl SvgEncoder {
-    /// Frames `[rows, channels, side, side]` to features `[rows, features]` and the maps of each level,
-    /// from the finest on.
+    /// From frames `[rows, channels, side, side]` to features `[rows, features]` and the maps of each level,
+    /// from fine to coarse.
     pub fn forward(&self, frames: Tensor<4>) -> (Tensor<2>, Vec<Tensor<4>>) {
         match self {
             Self::Dcgan(encoder) => encoder.forward(frames),
@@ -230,7 +276,7 @@ impl SvgEncoder {
 }
 
 impl SvgDecoder {
-    /// Features `[rows, features]` and skips as the encoder gave them to `[rows, outputs, side, side]`.
+    /// From features `[rows, features]` and the encoder's skips to `[rows, outputs, side, side]`.
     pub fn forward(&self, features: Tensor<2>, skips: Vec<Tensor<4>>) -> Tensor<4> {
         match self {
             Self::Dcgan(decoder) => decoder.forward(features, skips),
@@ -239,14 +285,14 @@ impl SvgDecoder {
     }
 }
 
-/// LSTMs one above the other, with linear maps before and after them.
+/// Stacked LSTMs, with linear maps before and after them.
 #[derive(Module, Debug)]
 pub struct Recurrent {
-    /// From the input onto as many numbers as the LSTMs have units, if there is one.
+    /// From the input to as many numbers as the LSTMs have units, if any.
     pub embedding: Option<Linear>,
-    /// From below.
+    /// From the lowest to the highest.
     pub layers: Vec<Lstm>,
-    /// From the uppermost hidden state.
+    /// From the highest hidden state.
     pub output: Linear,
 }
 
@@ -276,7 +322,7 @@ impl Recurrent {
             .collect()
     }
 
-    /// Numbers that the graph of a step keeps for each sequence.
+    /// Numbers that the graph keeps per step and sequence.
     fn kept(&self) -> Count {
         let embedding = self.embedding.as_ref();
         let embedding = embedding.map_or(0, |map| map.weight.dims().iter().sum());
@@ -285,15 +331,25 @@ impl Recurrent {
         layers + embedding + hidden + 2 * outputs
     }
 
+    /// The weights of each layer for the steps of one pass.
+    fn prepare(&self) -> Vec<LstmWeights> {
+        self.layers.iter().map(Lstm::prepare).collect()
+    }
+
     /// State of each layer after `input`, `[batch, inputs]`.
-    fn step(&self, input: Tensor<2>, states: Vec<LstmState>) -> Vec<LstmState> {
+    fn step(
+        &self,
+        prepared: &[LstmWeights],
+        input: Tensor<2>,
+        states: Vec<LstmState>,
+    ) -> Vec<LstmState> {
         let mut input = match &self.embedding {
             None => input,
             Some(embedding) => embedding.forward(input),
         };
         let mut next = Vec::with_capacity(states.len());
-        for (lstm, state) in self.layers.iter().zip(states) {
-            let state = lstm.step(input, state);
+        for ((lstm, weights), state) in self.layers.iter().zip(prepared).zip(states) {
+            let (_, state) = lstm.step(weights, input, state);
             input = state.hidden.clone();
             next.push(state);
         }
@@ -301,7 +357,7 @@ impl Recurrent {
     }
 }
 
-/// The uppermost hidden state, `[batch, hidden]`.
+/// The hidden state of the highest layer, `[batch, hidden]`.
 fn uppermost(states: &[LstmState]) -> Tensor<2> {
     let state = states.last().expect("there is at least one layer");
     state.hidden.clone()
@@ -321,9 +377,9 @@ pub struct Svg {
     pub encoder: SvgEncoder,
     /// `g` and skips to the likelihood's parameters.
     pub decoder: SvgDecoder,
-    /// `LSTM_theta`, from `[h_{t-1}; z_t]` onto `g_t` before its tanh.
+    /// `LSTM_theta`, from `[h_{t-1}; z_t]` to `g_t` before its tanh.
     pub predictor: Recurrent,
-    /// `LSTM_phi`, from `h_t` onto mean and log standard deviation.
+    /// `LSTM_phi`, from `h_t` to mean and log standard deviation.
     pub posterior: Recurrent,
     /// `LSTM_psi`, from `h_{t-1}`, if the prior is learned.
     pub prior: Option<Recurrent>,
@@ -341,29 +397,45 @@ pub struct Svg {
     likelihood: LikelihoodConfig,
 }
 
-/// What a frame alone says to an [`Svg`].
+/// The features of a frame for an [`Svg`].
 #[derive(Clone, Debug)]
 pub struct SvgFeatures {
     /// `h`, `[batch, features]`
     pub h: Tensor<2>,
-    /// Maps of each level, from the finest on, `[batch, channels, side, side]`.
+    /// Maps of each level, from fine to coarse, `[batch, channels, side, side]`.
     pub skips: Vec<Tensor<4>>,
 }
 
-/// What an [`Svg`] carries from step to step, and what conditions a step.
+/// Weights of the LSTMs of an [`Svg`], layer by layer, prepared for the steps of one pass.
+#[derive(Debug)]
+pub struct SvgWeights {
+    predictor: Vec<LstmWeights>,
+    posterior: Vec<LstmWeights>,
+    /// Empty if the prior is fixed.
+    prior: Vec<LstmWeights>,
+}
+
+/// The context of a step.
+#[derive(Clone, Debug)]
+pub struct SvgContext {
+    state: SvgState,
+    weights: Arc<SvgWeights>,
+}
+
+/// The state that an [`Svg`] carries from step to step.
 #[derive(Clone, Debug)]
 pub struct SvgState {
     predictor: Vec<LstmState>,
     posterior: Vec<LstmState>,
     /// Empty if the prior is fixed.
     prior: Vec<LstmState>,
-    /// `h_{t-1}`, and the skips that the decoder is given.
+    /// `h_{t-1}`, and the skips that the decoder gets.
     given: SvgFeatures,
-    /// Whether the skips stay what they are.
+    /// Whether the skips stay unchanged.
     skips_stay: bool,
 }
 
-/// What a frame is drawn from.
+/// The state of `LSTM_theta`, from which the decoder's input `g_t` is computed, and the skips.
 #[derive(Clone, Debug)]
 pub struct SvgEmission {
     /// `LSTM_theta` after the step.
@@ -371,35 +443,11 @@ pub struct SvgEmission {
     skips: Vec<Tensor<4>>,
 }
 
-impl Bundle for SvgFeatures {
-    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
-        Self {
-            h: self.h.map_tensors(mapper),
-            skips: self.skips.map_tensors(mapper),
-        }
-    }
-}
+mnemora_memory::bundle!(SvgFeatures { h, skips });
 
-impl Bundle for SvgState {
-    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
-        Self {
-            predictor: self.predictor.map_tensors(mapper),
-            posterior: self.posterior.map_tensors(mapper),
-            prior: self.prior.map_tensors(mapper),
-            given: self.given.map_tensors(mapper),
-            skips_stay: self.skips_stay,
-        }
-    }
-}
+mnemora_memory::bundle!(SvgState { predictor, posterior, prior, given; skips_stay });
 
-impl Bundle for SvgEmission {
-    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
-        Self {
-            predictor: self.predictor.map_tensors(mapper),
-            skips: self.skips.map_tensors(mapper),
-        }
-    }
-}
+mnemora_memory::bundle!(SvgEmission { predictor, skips });
 
 impl Svg {
     /// The device of the parameters.
@@ -407,10 +455,10 @@ impl Svg {
         self.predictor.output.weight.device()
     }
 
-    /// State after a first frame `[batch, pixels]` that is given, so that the second is the first to be
+    /// State after a given first frame `[batch, pixels]`, so that the second frame is the first one to be
     /// predicted: for a bound on `p(x_2, .. | x_1)`.
     ///
-    /// In training its batch norm sees the first frames only.
+    /// In training mode, batch norm uses the statistics of the first frames only.
     pub fn after(&self, frame: Tensor<2>) -> SvgState {
         let state = self.initial_state(frame.dims()[0]);
         let features = self.encode(frame.unsqueeze_dim(1)).remove(0);
@@ -421,7 +469,7 @@ impl Svg {
         }
     }
 
-    /// What of a frame the next step is given.
+    /// The features of a frame that the next step gets.
     fn given(&self, features: SvgFeatures, state: &SvgState) -> SvgFeatures {
         match state.skips_stay {
             true => SvgFeatures {
@@ -434,8 +482,9 @@ impl Svg {
 }
 
 impl Svg {
-    /// What learning keeps. Maps that are skipped to the decoder lie once more in the order in which it sees them.
-    pub fn footprint(&self) -> Footprint {
+    /// Memory that learning needs. The skips count twice: they are copied into the order in which the decoder
+    /// reads them.
+    pub fn footprint(&self, _numbers: usize) -> Footprint {
         let numbers = Count::product(&[self.frame_channels, self.side, self.side]);
         let pixels = self.frame_channels * self.side * self.side;
         let skips: Count = self
@@ -466,7 +515,7 @@ impl Svg {
         let inside = recurrent.sum::<Count>() + 2 * self.features + 6 * self.latent;
         Footprint {
             decoder,
-            // Of many maps two exist at a time, beside those that are skipped.
+            // Only two of the many maps exist at a time, besides the skips.
             passing: outside.divided_by(5),
             ..Footprint::of(outside, inside)
         }
@@ -475,9 +524,11 @@ impl Svg {
 
 impl FilteringModel for Svg {
     type State = SvgState;
+    type Prepared = Arc<SvgWeights>;
     type Features = SvgFeatures;
-    type Context = SvgState;
+    type Context = SvgContext;
     type Emission = SvgEmission;
+    type Prior = DiagonalGaussian;
 
     fn latent_size(&self) -> usize {
         self.latent
@@ -522,21 +573,36 @@ impl FilteringModel for Svg {
         steps.collect()
     }
 
-    fn predict(&self, _: Option<Tensor<2>>, state: SvgState) -> SvgState {
-        match &self.prior {
-            None => state,
-            Some(prior) => SvgState {
-                prior: prior.step(state.given.h.clone(), state.prior),
-                ..state
-            },
+    fn prepare(&self) -> Arc<SvgWeights> {
+        let prior = self.prior.as_ref();
+        Arc::new(SvgWeights {
+            predictor: self.predictor.prepare(),
+            posterior: self.posterior.prepare(),
+            prior: prior.map_or_else(Vec::new, Recurrent::prepare),
+        })
+    }
+
+    fn predict(
+        &self,
+        prepared: &Arc<SvgWeights>,
+        _: Option<Tensor<2>>,
+        _: Option<Tensor<2>>,
+        mut state: SvgState,
+    ) -> SvgContext {
+        if let Some(prior) = &self.prior {
+            state.prior = prior.step(&prepared.prior, state.given.h.clone(), state.prior);
+        }
+        SvgContext {
+            state,
+            weights: prepared.clone(),
         }
     }
 
-    /// Of a fixed prior it tells the batch and nothing else.
-    fn prior_input(&self, context: &SvgState) -> Tensor<2> {
+    /// With a fixed prior this carries only the batch size.
+    fn prior_input(&self, context: &SvgContext) -> Tensor<2> {
         match &self.prior {
-            None => context.given.h.clone(),
-            Some(_) => uppermost(&context.prior),
+            None => context.state.given.h.clone(),
+            Some(_) => uppermost(&context.state.prior),
         }
     }
 
@@ -553,18 +619,24 @@ impl FilteringModel for Svg {
         }
     }
 
-    fn posterior(&self, features: &SvgFeatures, context: &mut SvgState) -> DiagonalGaussian {
-        let states = std::mem::take(&mut context.posterior);
-        context.posterior = self.posterior.step(features.h.clone(), states);
+    fn posterior(&self, features: &SvgFeatures, context: &mut SvgContext) -> DiagonalGaussian {
+        let states = std::mem::take(&mut context.state.posterior);
+        context.state.posterior =
+            self.posterior
+                .step(&context.weights.posterior, features.h.clone(), states);
         let output = &self.posterior.output;
-        DiagonalGaussian::from_parameters(output.forward(uppermost(&context.posterior)))
+        DiagonalGaussian::from_parameters(output.forward(uppermost(&context.state.posterior)))
     }
 
-    fn emit(&self, z: Tensor<2>, context: &SvgState) -> SvgEmission {
-        let input = Tensor::cat(vec![context.given.h.clone(), z], 1);
+    fn emit(&self, z: Tensor<2>, context: &SvgContext) -> SvgEmission {
+        let input = Tensor::cat(vec![context.state.given.h.clone(), z], 1);
         SvgEmission {
-            predictor: self.predictor.step(input, context.predictor.clone()),
-            skips: context.given.skips.clone(),
+            predictor: self.predictor.step(
+                &context.weights.predictor,
+                input,
+                context.state.predictor.clone(),
+            ),
+            skips: context.state.given.skips.clone(),
         }
     }
 
@@ -580,13 +652,14 @@ impl FilteringModel for Svg {
         features: &SvgFeatures,
         _: Tensor<2>,
         emission: &SvgEmission,
-        context: SvgState,
+        context: SvgContext,
     ) -> SvgState {
+        let state = context.state;
         SvgState {
             predictor: emission.predictor.clone(),
-            given: self.given(features.clone(), &context),
-            skips_stay: context.skips_stay || self.skips == SvgSkips::First,
-            ..context
+            given: self.given(features.clone(), &state),
+            skips_stay: state.skips_stay || self.skips == SvgSkips::First,
+            ..state
         }
     }
 
@@ -604,7 +677,7 @@ impl FilteringModel for Svg {
         }
     }
 
-    fn attention<'a>(&self, _: &'a SvgState) -> &'a [Attention] {
+    fn attention<'a>(&self, _: &'a SvgContext) -> &'a [Attention] {
         &[]
     }
 }
@@ -624,7 +697,7 @@ mod tests {
     const LATENT: usize = 3;
 
     fn config(network: SvgNetwork, channels: usize, side: usize) -> SvgConfig {
-        let frame = FrameShape {
+        let frame = ImageShape {
             channels,
             height: side,
             width: side,
@@ -638,7 +711,7 @@ mod tests {
         }
     }
 
-    /// Kernels twenty times as large.
+    /// Makes kernels twenty times as large.
     struct Widen;
 
     impl ModuleMapper for Widen {
@@ -650,7 +723,7 @@ mod tests {
         }
     }
 
-    /// With larger weights than at the start of a training, so that everything matters.
+    /// With larger weights than at the start of training, so that every part has an effect.
     fn build(config: &SvgConfig, device: &Device) -> Svg {
         let stream = ChaCha8Rng::seed_from_u64(3);
         let mut init = Initializer::new(stream, device.clone());
@@ -664,7 +737,7 @@ mod tests {
         model
     }
 
-    /// Numbers that look random, within [0, 1).
+    /// Pseudo-random numbers in [0, 1).
     fn numbers<const D: usize>(shape: [usize; D], seed: f32, device: &Device) -> Tensor<D> {
         let count: usize = shape.iter().product();
         let values: Vec<f32> = (0..count)
@@ -686,7 +759,7 @@ mod tests {
         (a - b).abs().max().into_scalar()
     }
 
-    /// A frame that was not observed leaves the skips as they are; the next observed one gives its own.
+    /// A generated frame leaves the skips as they are; the next observed frame replaces them.
     #[test]
     fn a_step_without_an_observation_is_taken_back() {
         let device = Device::default();
@@ -696,7 +769,7 @@ mod tests {
         let first = frames.clone().narrow(1, 0, 1);
         let second = frames.narrow(1, 1, 1);
         let seen = filter(&model, first.clone(), None, noise(1, &device), None).state;
-        let (_, gone_on) = unobserved_step(&model, seen.clone(), None);
+        let (_, gone_on) = unobserved_step(&model, &model.prepare(), seen.clone(), None);
         let skips = |state: &SvgState| values(state.given.skips[0].clone());
         assert_eq!(skips(&gone_on), skips(&seen));
         assert_ne!(
@@ -733,15 +806,15 @@ mod tests {
         }
     }
 
-    /// Those of the original in its sizes, but for one bias a gate where the original has two, and a second
-    /// output a pixel.
+    /// The counts of the original in its sizes, except that each gate has one bias where the original has two, and
+    /// each pixel has a second output.
     #[test]
     fn parameters_are_those_of_the_original() {
         for (network, visual) in [
             (SvgNetwork::Dcgan, 10_365_954),
             (SvgNetwork::Vgg, 20_510_530),
         ] {
-            let frame = FrameShape {
+            let frame = ImageShape {
                 channels: 1,
                 height: 64,
                 width: 64,
@@ -782,7 +855,7 @@ mod tests {
         }
     }
 
-    /// With running statistics what a step gives does not depend on the frames of the same call.
+    /// With running statistics, the result of a step does not depend on the other frames of the call.
     #[test]
     fn a_sequence_goes_on_from_its_state() {
         let device = Device::default();
@@ -882,7 +955,7 @@ mod tests {
         let frames: Tensor<3> = numbers([BATCH, 3, 64], 1.0, &device);
         let noise = InferenceNoise {
             inner: vec![noise(3, &device).unsqueeze_dim(0)],
-            latent: noise(3, &device).neg(),
+            step: noise(3, &device).neg(),
         };
         let mut improver = GradientSteps::new(20, 0.05);
         let found = infer(
@@ -899,7 +972,7 @@ mod tests {
         let last = energy(found.energies.last().unwrap());
         assert!(last < first, "{first} nats before, {last} after");
 
-        // All but the posterior learn from what was found.
+        // Everything except the posterior learns from the beliefs found.
         let given = filter_given(&learner, frames, None, &found, None);
         let gradients = given.bound(1.0).mean().backward();
         let learns = |of: &Recurrent| of.output.weight.val().grad(&gradients).is_some();
@@ -1007,7 +1080,7 @@ mod tests {
             let weight = choose(&mut model).val();
             let gradient = values(weight.grad(&gradients).unwrap());
             let (shape, weight) = (weight.dims(), values(weight));
-            // Where rounding matters least: the largest.
+            // The largest gradients, where rounding matters least.
             let mut largest: Vec<usize> = (0..weight.len()).collect();
             largest.sort_by(|&a, &b| gradient[b].abs().total_cmp(&gradient[a].abs()));
             for &index in &largest[..3] {

@@ -1,7 +1,7 @@
 //! Encoders and decoders of frames.
 //!
-//! An encoder maps frames with intensities in `[0, 1]` to features; a decoder maps `[z; psi]` to
-//! one output a pixel, which the likelihood turns into logits or means.
+//! An encoder maps frames with intensities in `[0, 1]` to features. A decoder maps `[z; psi]` to
+//! one output per pixel (or several), which the likelihood turns into its parameters, such as logits or means.
 
 mod dcgan;
 mod dense;
@@ -20,9 +20,9 @@ use crate::ModelError;
 use burn::{module::Module, tensor::Tensor};
 use mnemora_memory::{Count, Initializer};
 
-/// Channels and pixels of a frame; frames are stored flat, channels slowest.
+/// Channels and pixels of a frame. Frames are stored flat, with the channel as the slowest index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FrameShape {
+pub struct ImageShape {
     /// Colour channels.
     pub channels: usize,
     /// Rows.
@@ -31,19 +31,19 @@ pub struct FrameShape {
     pub width: usize,
 }
 
-impl FrameShape {
+impl ImageShape {
     /// Numbers in a frame.
     pub fn size(self) -> usize {
         self.channels * self.height * self.width
     }
 }
 
-/// Which networks see and draw frames.
+/// The networks that encode and decode frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VisualConfig {
     /// The convolutional blocks of gtmm, B.1; features are `2 * latent` numbers.
     Inception,
-    /// Fully connected: pixels, `hidden` units, `features`; mirrored for drawing.
+    /// Fully connected: pixels, `hidden` units, `features`; the decoder mirrors the encoder.
     Dense {
         /// Hidden units of encoder and decoder.
         hidden: usize,
@@ -53,7 +53,7 @@ pub enum VisualConfig {
 }
 
 /// Frames to features.
-// One value a model: the size of the largest variant costs nothing that matters.
+// There is one value per model, so the size of the largest variant does not matter.
 #[allow(clippy::large_enum_variant)]
 #[derive(Module, Debug)]
 pub enum FrameEncoder {
@@ -74,7 +74,7 @@ pub enum FrameDecoder {
 }
 
 impl VisualConfig {
-    /// Size of the features that the encoder gives.
+    /// Number of features that the encoder gives.
     pub fn features(&self, latent: usize) -> usize {
         match self {
             Self::Inception => 2 * latent,
@@ -85,7 +85,7 @@ impl VisualConfig {
     /// Builds the encoder of `frame`s.
     pub fn encoder(
         &self,
-        frame: FrameShape,
+        frame: ImageShape,
         latent: usize,
         init: &mut Initializer,
     ) -> Result<FrameEncoder, ModelError> {
@@ -99,10 +99,10 @@ impl VisualConfig {
         })
     }
 
-    /// Builds the decoder of `frame`s from `inputs` numbers; it gives `parameters` numbers a pixel.
+    /// Builds the decoder of `frame`s from `inputs` numbers; it gives `parameters` numbers per pixel.
     pub fn decoder(
         &self,
-        frame: FrameShape,
+        frame: ImageShape,
         inputs: usize,
         parameters: usize,
         init: &mut Initializer,
@@ -119,7 +119,7 @@ impl VisualConfig {
 }
 
 impl FrameEncoder {
-    /// Numbers that a frame keeps.
+    /// Numbers kept per frame for the backward pass.
     pub fn kept(&self) -> Count {
         match self {
             Self::Dense(encoder) => encoder.kept(),
@@ -127,7 +127,7 @@ impl FrameEncoder {
         }
     }
 
-    /// Frames `[rows, pixels]` with values in `[0, 1]` to features `[rows, features]`.
+    /// From frames `[rows, pixels]` with values in `[0, 1]` to features `[rows, features]`.
     pub fn forward(&self, frames: Tensor<2>) -> Tensor<2> {
         match self {
             Self::Dense(encoder) => encoder.forward(frames),
@@ -137,7 +137,7 @@ impl FrameEncoder {
 }
 
 impl FrameDecoder {
-    /// Numbers that a row keeps between its input and the outputs.
+    /// Numbers kept per row for the backward pass, between its input and the outputs.
     pub fn kept(&self) -> Count {
         match self {
             Self::Dense(decoder) => decoder.kept(),
@@ -145,7 +145,7 @@ impl FrameDecoder {
         }
     }
 
-    /// `[rows, inputs]` to outputs `[rows, pixels]`.
+    /// From `[rows, inputs]` to outputs `[rows, pixels]`.
     pub fn forward(&self, input: Tensor<2>) -> Tensor<2> {
         match self {
             Self::Dense(decoder) => decoder.forward(input),

@@ -1,5 +1,6 @@
-//! The variational recurrent network (Chung et al. 2015) with networks on either side of observations
-//! and latents. (As a memory of the temporal VAE it is [`mnemora_memory`]'s `vrnn`.)
+//! The variational recurrent network (Chung et al. 2015), with feature networks for observations and
+//! latents. The baseline of the same name in gtmm is
+//! [`LstmMemory`](mnemora_memory::LstmMemory) in a [`Gtmm`](crate::Gtmm).
 //!
 //! ```text
 //! z_t ~ N(prior(h_{t-1}))
@@ -10,6 +11,7 @@
 
 use crate::{
     DiagonalGaussian, FilteringModel, Footprint, Likelihood, LikelihoodConfig, ModelError,
+    Recorded,
     mlp::{Activation, Head, Mlp},
 };
 use burn::{
@@ -17,14 +19,18 @@ use burn::{
     tensor::Tensor,
 };
 use mnemora_kernels::split::split_rows;
-use mnemora_memory::{Attention, Bundle, Count, Initializer, Lstm, LstmState, TensorMapper};
+use mnemora_memory::{Attention, Count, Initializer, Lstm, LstmState, LstmWeights, RecurrentCore};
+use serde::{Deserialize, Serialize};
 
 /// Sizes and choices of a [`Vrnn`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct VrnnConfig {
     /// Numbers of an observation.
+    #[serde(skip)]
     pub observation: usize,
     /// Size of `z`.
+    #[serde(skip)]
     pub latent: usize,
     /// Size of `h`.
     pub hidden: usize,
@@ -35,6 +41,7 @@ pub struct VrnnConfig {
     /// Units of the layers of `Z`, prior and posterior.
     pub latent_units: usize,
     /// Likelihood of observations.
+    #[serde(skip)]
     pub likelihood: LikelihoodConfig,
 }
 
@@ -45,23 +52,47 @@ pub struct Vrnn {
     pub observations: Mlp,
     /// `Z`
     pub latents: Mlp,
-    /// Onto mean and log standard deviation, from `h_{t-1}`.
+    /// From `h_{t-1}` to mean and log standard deviation.
     pub prior: Head,
-    /// The same from `[X(x_t); h_{t-1}]`.
+    /// From `[X(x_t); h_{t-1}]` to mean and log standard deviation.
     pub posterior: Head,
-    /// From `[Z(z_t); h_{t-1}]` onto the likelihood's parameters.
+    /// From `[Z(z_t); h_{t-1}]` to the likelihood's parameters.
     pub decoder: Head,
     /// The recurrence.
     pub lstm: Lstm,
-    /// `h_0` and the LSTM's first cell, side by side.
+    /// `h_0` and the LSTM's first cell, concatenated.
     pub first_state: Param<Tensor<1>>,
     latent: usize,
     #[module(skip)]
     likelihood: LikelihoodConfig,
 }
 
+impl Default for VrnnConfig {
+    fn default() -> Self {
+        Self {
+            observation: 0,
+            latent: 0,
+            hidden: 256,
+            layers: 2,
+            observation_units: 256,
+            latent_units: 256,
+            likelihood: LikelihoodConfig::Bernoulli,
+        }
+    }
+}
+
 impl VrnnConfig {
-    /// Builds the model; refuses sizes of zero and a likelihood of no spread.
+    /// This configuration with the sizes and the likelihood of the data filled in.
+    pub fn fit(&self, data: &Recorded) -> Self {
+        Self {
+            observation: data.frame.size(),
+            latent: data.latent,
+            likelihood: data.likelihood,
+            ..self.clone()
+        }
+    }
+
+    /// Builds the model; refuses sizes of zero and an invalid likelihood.
     pub fn init(&self, init: &mut Initializer) -> Result<Vrnn, ModelError> {
         ModelError::require_positive(&[
             ("observation", self.observation),
@@ -91,7 +122,7 @@ impl VrnnConfig {
 }
 
 impl Vrnn {
-    /// What learning keeps, for observations of `numbers` numbers.
+    /// Memory that learning needs, for observations of `numbers` numbers.
     pub fn footprint(&self, numbers: usize) -> Footprint {
         let hidden = self.lstm.hidden_size();
         let seen = self.observations.kept();
@@ -108,37 +139,38 @@ impl Vrnn {
     }
 }
 
-/// What a [`Vrnn`] carries from step to step, and what conditions a step.
+/// The context of a step.
 #[derive(Clone, Debug)]
-pub struct VrnnState(LstmState);
-
-impl Bundle for VrnnState {
-    fn map_tensors(self, mapper: &mut impl TensorMapper) -> Self {
-        Self(self.0.map_tensors(mapper))
-    }
+pub struct VrnnContext {
+    /// `h_{t-1}` and the LSTM's cell.
+    state: LstmState,
+    weights: LstmWeights,
 }
 
 impl FilteringModel for Vrnn {
-    type State = VrnnState;
+    type State = LstmState;
+    type Prepared = LstmWeights;
     /// `X(x_t)`
     type Features = Tensor<2>;
-    type Context = VrnnState;
+    type Context = VrnnContext;
     type Emission = Tensor<2>;
+    type Prior = DiagonalGaussian;
 
     fn latent_size(&self) -> usize {
         self.latent
     }
 
-    fn initial_state(&self, batch: usize) -> VrnnState {
+    fn initial_state(&self, batch: usize) -> LstmState {
         let hidden = self.lstm.hidden_size();
         let first = self.first_state.val().unsqueeze_dim::<2>(0);
         let part = |index: usize| {
             let part = first.clone().narrow(1, index * hidden, hidden);
             part.expand([batch, hidden])
         };
-        let mut state = self.lstm.initial_state(batch, &self.first_state.device());
-        (state.hidden, state.cell) = (part(0), part(1));
-        VrnnState(state)
+        LstmState {
+            hidden: part(0),
+            cell: part(1),
+        }
     }
 
     fn encode(&self, observations: Tensor<3>) -> Vec<Tensor<2>> {
@@ -149,26 +181,42 @@ impl FilteringModel for Vrnn {
         split_rows(self.observations.forward(rows), time)
     }
 
-    fn predict(&self, _: Option<Tensor<2>>, state: VrnnState) -> VrnnState {
-        state
+    fn prepare(&self) -> LstmWeights {
+        self.lstm.prepare()
     }
 
-    fn prior_input(&self, context: &VrnnState) -> Tensor<2> {
-        context.0.hidden.clone()
+    fn predict(
+        &self,
+        prepared: &LstmWeights,
+        _: Option<Tensor<2>>,
+        _: Option<Tensor<2>>,
+        state: LstmState,
+    ) -> VrnnContext {
+        VrnnContext {
+            state,
+            weights: prepared.clone(),
+        }
+    }
+
+    fn prior_input(&self, context: &VrnnContext) -> Tensor<2> {
+        context.state.hidden.clone()
     }
 
     fn prior(&self, input: Tensor<2>) -> DiagonalGaussian {
         DiagonalGaussian::from_parameters(self.prior.forward(input))
     }
 
-    fn posterior(&self, features: &Tensor<2>, context: &mut VrnnState) -> DiagonalGaussian {
-        let input = Tensor::cat(vec![features.clone(), context.0.hidden.clone()], 1);
+    fn posterior(&self, features: &Tensor<2>, context: &mut VrnnContext) -> DiagonalGaussian {
+        let input = Tensor::cat(vec![features.clone(), context.state.hidden.clone()], 1);
         DiagonalGaussian::from_parameters(self.posterior.forward(input))
     }
 
     /// `[Z(z_t); h_{t-1}]`
-    fn emit(&self, z: Tensor<2>, context: &VrnnState) -> Tensor<2> {
-        Tensor::cat(vec![self.latents.forward(z), context.0.hidden.clone()], 1)
+    fn emit(&self, z: Tensor<2>, context: &VrnnContext) -> Tensor<2> {
+        Tensor::cat(
+            vec![self.latents.forward(z), context.state.hidden.clone()],
+            1,
+        )
     }
 
     fn decode(&self, emissions: Tensor<2>) -> Likelihood {
@@ -180,16 +228,16 @@ impl FilteringModel for Vrnn {
         features: &Tensor<2>,
         _: Tensor<2>,
         emission: &Tensor<2>,
-        context: VrnnState,
-    ) -> VrnnState {
+        context: VrnnContext,
+    ) -> LstmState {
         let hidden = self.lstm.hidden_size();
         let units = emission.dims()[1] - hidden;
         let latent = emission.clone().narrow(1, 0, units);
         let input = Tensor::cat(vec![features.clone(), latent], 1);
-        VrnnState(self.lstm.step(input, context.0))
+        self.lstm.step(&context.weights, input, context.state).1
     }
 
-    fn attention<'a>(&self, _: &'a VrnnState) -> &'a [Attention] {
+    fn attention<'a>(&self, _: &'a VrnnContext) -> &'a [Attention] {
         &[]
     }
 }

@@ -1,28 +1,27 @@
-//! How surprising words are under the softmax of a large table, and the gradient of that, by hand.
+//! The loss of words under the softmax of a large table, and its gradient, computed without autodiff.
 //!
-//! A full softmax has a logit for each word of the text and each of the vocabulary: for 38,400 words
-//! and a vocabulary of 267,735 that is 41 GB. Here rows of it are made some at a time and used up
-//! before the next, and nothing of it is kept for a backward pass: the gradient of a softmax is known
-//! as soon as its probabilities are. No tensor here is on an autodiff device.
+//! A full softmax has a logit for each word of the text and each word of the vocabulary: for 38,400 words
+//! and a vocabulary of 267,735 that is 41 GB. Here it is computed a few rows at a time, and nothing is kept for a
+//! backward pass, since the gradient of a softmax follows directly from its probabilities. No tensor here is on
+//! an autodiff device.
 
 use burn::tensor::{Device, IndexingUpdateOp, Int, Tensor, TensorData, activation};
 use mnemora_kernels::{product::product, softmax::softmax};
 use mnemora_memory::Count;
 
-/// Logits that exist at a time: 256 MiB.
+/// Largest number of logits at a time: 256 MiB.
 const LARGEST_LOGITS: usize = 1 << 26;
 
-/// What takes the place of the logit of a word that does not count.
+/// Replaces the logit of a word that does not count.
 const NEVER: f64 = -1e9;
 
-/// Words of the vocabulary that stand for all of it in a sampled softmax: the normaliser is estimated
-/// by
+/// Words sampled from the vocabulary for a sampled softmax, which estimates the normaliser by
 ///
 /// `Z ~ exp(l_target) + sum_{s not target} exp(l_s) / (count q(s))`
 ///
-/// with `count` words `s` drawn from `q`, an unbiased estimate (Bengio and Senecal 2003); one draw serves
-/// all words of a batch (Jean et al. 2015). Its logarithm is too low in the mean, so nats under it
-/// are no nats of the model.
+/// with `count` words `s` drawn from `q`. The estimate is unbiased (Bengio and Senecal 2003); the same samples
+/// serve all words of a batch (Jean et al. 2015). Its logarithm is too low on average, so the resulting nats are
+/// not those of the model.
 #[derive(Clone, Debug)]
 pub struct WordSamples {
     words: Tensor<1, Int>,
@@ -31,12 +30,12 @@ pub struct WordSamples {
 }
 
 impl WordSamples {
-    /// Draws as many of `vocabulary` words, the most frequent first, as there are numbers `uniform` on
-    /// `[0, 1)`, by Zipf's law:
+    /// Draws one word for each number of `uniform`, in `[0, 1)`, from a vocabulary sorted from the most frequent
+    /// word down, by Zipf's law:
     /// `q(s) = log((s + 2) / (s + 1)) / log(vocabulary + 1)`.
     ///
     /// # Panics
-    /// If there is no number or no word.
+    /// If `uniform` is empty or `vocabulary` is 0.
     pub fn draw(uniform: &[f64], vocabulary: usize, device: &Device) -> Self {
         let count = uniform.len();
         assert!(count > 0 && vocabulary > 0, "a word to be drawn");
@@ -56,20 +55,20 @@ impl WordSamples {
     }
 }
 
-/// What words cost, and the gradient of their mean.
+/// The loss of words, and the gradient of its mean.
 #[derive(Clone, Debug)]
 pub struct WordLoss {
-    /// `-log p(word)` of each, in nats, `[words]`; an estimate under a sampled softmax.
+    /// `-log p(word)` of each word, in nats, `[words]`; an estimate if the softmax is sampled.
     pub nats: Tensor<1>,
-    /// Gradient of the mean for what the words were predicted from, `[words, width]`.
+    /// Gradient for the outputs from which the words were predicted, `[words, width]`.
     pub outputs: Tensor<2>,
-    /// For the table, `[vocabulary, width]`.
+    /// Gradient for the table, `[vocabulary, width]`.
     pub table: Tensor<2>,
-    /// For the biases, `[vocabulary]`.
+    /// Gradient for the biases, `[vocabulary]`.
     pub bias: Tensor<1>,
 }
 
-/// The words to be predicted, and what is said of them.
+/// The words to be predicted, and the inputs of their logits.
 ///
 /// The logits of row `n` are `table outputs[n] + bias`.
 #[derive(Clone, Debug)]
@@ -93,13 +92,13 @@ impl Predicted {
         (rows, products.squeeze_dim(1) + bias)
     }
 
-    /// Logits of `words` words that exist at a time, each of them for `columns` words.
+    /// Number of logits at a time, for `words` words with `columns` logits each.
     pub(crate) fn largest_chunk(words: usize, columns: usize) -> Count {
         let rows = (LARGEST_LOGITS / columns.max(1)).clamp(1, words.max(1));
         Count::product(&[rows, columns])
     }
 
-    /// Rows whose logits for `columns` words exist at a time.
+    /// Chunks of rows whose logits, `columns` per row, exist at the same time.
     fn chunks(&self, columns: usize, largest: usize) -> impl Iterator<Item = (usize, usize)> {
         let rows = self.outputs.dims()[0];
         let chunk = (largest / columns).max(1);
@@ -120,15 +119,15 @@ impl Predicted {
         normalisers - self.of_targets().1
     }
 
-    /// The words' cost and its gradient: under the full softmax, or one that is estimated from
-    /// samples.
+    /// The loss of the words and its gradient, under the full softmax or, with `samples`, under a sampled
+    /// one.
     pub fn loss(&self, samples: Option<&WordSamples>) -> WordLoss {
         self.loss_by_chunks(samples, LARGEST_LOGITS)
     }
 
     fn loss_by_chunks(&self, samples: Option<&WordSamples>, largest: usize) -> WordLoss {
         let count = self.outputs.dims()[0] as f64;
-        // The words that have a column each: all, or those that were drawn.
+        // The words with a column of logits: all words, or the sampled ones.
         let (columns, column_bias) = match samples {
             None => (self.table.clone(), self.bias.clone()),
             Some(samples) => (
@@ -154,8 +153,8 @@ impl Predicted {
             }
             let (probabilities, normalisers) = softmax(logits, column_bias.clone());
             let above = normalisers - target_logits.clone().narrow(0, start, rows);
-            // `softmax - 1 at the target`, but for the factor `share`: without samples the target is among
-            // the columns; with them it is beside these, which then share what it leaves.
+            // The gradient is `softmax - 1 at the target`. Without samples the target is one of the columns. With
+            // samples it is separate, and the columns share the remaining probability, hence the factor `share`.
             let share = match samples {
                 None => above.ones_like(),
                 Some(_) => activation::sigmoid(above.clone()),
@@ -239,7 +238,7 @@ mod tests {
     }
 
     fn predicted(device: &Device) -> Predicted {
-        // One target twice.
+        // One target occurs twice.
         let targets = vec![3_i64, 0, 10, 3, 7, 1, 9];
         Predicted {
             outputs: tensor([WORDS, WIDTH], 0.3, device),
@@ -254,7 +253,7 @@ mod tests {
         WordSamples::draw(&uniform, VOCABULARY, &Device::default())
     }
 
-    /// The same by Burn's gradients, all logits at once.
+    /// The same with Burn's autodiff, all logits at once.
     fn by_burn(samples: Option<&WordSamples>) -> WordLoss {
         let device = Device::default().autodiff();
         let predicted = predicted(&device.clone().inner());
@@ -298,7 +297,7 @@ mod tests {
         for sampled in [false, true] {
             let samples = sampled.then(samples);
             let expected = by_burn(samples.as_ref());
-            // All rows, three at a time with one left, one by one.
+            // All rows at once, three at a time with one left over, and one by one.
             for largest in [LARGEST_LOGITS, 35, 1] {
                 let found = predicted.loss_by_chunks(samples.as_ref(), largest);
                 let what = format!("sampled {sampled}, {largest} logits");
@@ -311,7 +310,7 @@ mod tests {
         close(predicted.nats(), by_burn(None).nats, "nats");
     }
 
-    /// Where no logit differs, every word costs the logarithm of the vocabulary's size.
+    /// If all logits are equal, the loss of every word is the logarithm of the vocabulary's size.
     #[test]
     fn a_uniform_model_has_the_perplexity_of_its_vocabulary() {
         let device = Device::default();
@@ -324,7 +323,7 @@ mod tests {
         assert!((nats.exp() - VOCABULARY as f32).abs() < 1e-4, "{nats}");
     }
 
-    /// The mean over draws of the estimated normaliser is the normaliser.
+    /// The estimated normaliser is right on average over draws.
     #[test]
     fn samples_estimate_the_normaliser_without_bias() {
         let device = Device::default();
@@ -347,7 +346,7 @@ mod tests {
             }
         }
         for (mean, exact) in means.iter().zip(exact) {
-            // exp(nats) is the normaliser over the target's own weight.
+            // exp(nats) is the normaliser divided by the target's own weight.
             let off = mean / f64::from(exact).exp() - 1.0;
             assert!(off.abs() < 0.05, "{off}");
         }

@@ -1,21 +1,21 @@
-//! What can go wrong with a data set or a task. Every message is one line: what, where, and what
-//! would be right.
+//! Errors of data sets and tasks. Every message is one line: what is wrong, where, and what would be
+//! right.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::{DATA_VARIABLE, Part, Split};
 
-/// An unusable data file, an impossible task, or a task that failed while it ran ahead.
+/// An unusable data file, impossible settings of a task, or a task that failed while making batches ahead.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The operating system refused to give the bytes of a file.
+    /// A file could not be read.
     #[error("cannot read {file}: {cause}")]
     Read {
         /// The file.
         file: String,
-        /// What the operating system said.
+        /// The operating system's error.
         cause: io::Error,
     },
 
@@ -27,18 +27,18 @@ pub enum Error {
     DamagedGzip {
         /// The file.
         file: String,
-        /// What the decoder met.
+        /// The decoder's error.
         cause: io::Error,
     },
 
     /// A file that ends inside the idx header.
     #[error(
-        "{file}: {length} bytes long, but the header of an idx file of {kind} alone takes {header}"
+        "{file}: {length} bytes long, but the header of an idx file of {kind} alone has {header}"
     )]
     ShortHeader {
         /// The file.
         file: String,
-        /// What the file should hold.
+        /// The expected content.
         kind: &'static str,
         /// Bytes in the (decompressed) file.
         length: usize,
@@ -46,31 +46,31 @@ pub enum Error {
         header: usize,
     },
 
-    /// A file that is not the idx file it should be.
+    /// A file that is not the expected idx file.
     #[error(
         "{file}: not an idx file of {kind}: its magic number is {found:#010x} instead of {expected:#010x}{hint}"
     )]
     WrongMagic {
         /// The file.
         file: String,
-        /// What the file should hold.
+        /// The expected content.
         kind: &'static str,
         /// First four bytes, big-endian.
         found: u32,
-        /// What they should be.
+        /// The expected value.
         expected: u32,
-        /// What the file seems to be instead, or nothing.
+        /// What the file seems to be instead, or empty.
         hint: &'static str,
     },
 
-    /// An idx header that claims more than any file of this kind should hold.
+    /// An idx header that claims more data than is accepted.
     #[error("{file}: its header claims {shape} bytes of data: {problem}")]
     TooLarge {
         /// The file.
         file: String,
         /// The claimed dimensions.
         shape: String,
-        /// How many are accepted, and what raises that number.
+        /// The limit, and the setting that raises it.
         problem: String,
     },
 
@@ -98,10 +98,10 @@ pub enum Error {
         claimed: usize,
     },
 
-    /// Dimensions that are wrong for the array they should describe.
+    /// Dimensions that do not fit the array they describe.
     #[error("{file}: {shape} does not describe {length} bytes, with every dimension below 2^32")]
     WrongShape {
-        /// The file to be.
+        /// The file to be written.
         file: String,
         /// The dimensions.
         shape: String,
@@ -109,14 +109,14 @@ pub enum Error {
         length: usize,
     },
 
-    /// The data folder is not there, or is not a folder.
+    /// The data folder does not exist, or is not a folder.
     #[error("data folder {path} {problem}; it should be a folder with {wanted}")]
     NoFolder {
-        /// The folder asked for.
+        /// The requested folder.
         path: PathBuf,
         /// What is wrong with it.
         problem: &'static str,
-        /// What should lie in it.
+        /// The expected content.
         wanted: String,
     },
 
@@ -125,15 +125,15 @@ pub enum Error {
         "no {wanted} in {looked_in}; the four MNIST files must lie in one folder, as idx or idx.gz"
     )]
     NoFile {
-        /// The spellings looked for.
+        /// The accepted names.
         wanted: String,
-        /// The folders looked in.
+        /// The folders that were searched.
         looked_in: String,
     },
 
-    /// A data folder that the environment names, and that cannot be used.
+    /// An unusable data folder that an environment variable names.
     #[error(
-        "{cause} (the folder is the one that {variable} names; unset it to use what comes with the program)"
+        "{cause} (the folder comes from {variable}; unset it to use the data that comes with the program)"
     )]
     FromEnvironment {
         /// The environment variable.
@@ -143,7 +143,7 @@ pub enum Error {
     },
 
     /// Digits that are not 28 x 28 pixels.
-    #[error("{file}: images of {rows} x {columns} pixels, MNIST digits are 28 x 28")]
+    #[error("{file}: the images have {rows} x {columns} pixels, but MNIST digits have 28 x 28")]
     WrongImageSize {
         /// The image file.
         file: String,
@@ -154,15 +154,15 @@ pub enum Error {
     },
 
     /// An image file without images.
-    #[error("{file}: holds no images, at least one is needed")]
+    #[error("{file}: holds no images, but at least one is needed")]
     NoImages {
         /// The image file.
         file: String,
     },
 
-    /// As many labels as images are needed.
+    /// The numbers of images and labels differ.
     #[error(
-        "{labels_file}: {labels} labels for the {images} images of {images_file}; the numbers must agree"
+        "{labels_file}: {labels} labels for the {images} images of {images_file}; there must be one label per image"
     )]
     CountMismatch {
         /// The image file.
@@ -175,7 +175,7 @@ pub enum Error {
         labels: usize,
     },
 
-    /// A label that is no digit.
+    /// A label that is not a digit.
     #[error("{file}: label {label} at position {position}; labels are digits from 0 to 9")]
     WrongLabel {
         /// The label file.
@@ -186,38 +186,36 @@ pub enum Error {
         position: usize,
     },
 
-    /// A folder without a part of Omniglot.
+    /// A folder that lacks a part of Omniglot.
     #[error(
         "no {part}.zip and no folder {part} in {looked_in}; both parts of Omniglot must lie in one folder, archived or extracted"
     )]
     NoOmniglotPart {
         /// Name of the part.
         part: &'static str,
-        /// The folders looked in.
+        /// The folders that were searched.
         looked_in: String,
     },
 
     /// A zip archive that cannot be unpacked.
     #[error(
-        "{file}: damaged zip archive ({cause}): truncated, altered, or no zip archive at all; fetch the file again"
+        "{file}: damaged zip archive ({cause}): truncated, altered, or not a zip archive at all; fetch the file again"
     )]
     DamagedArchive {
         /// The archive.
         file: String,
-        /// What the decoder met.
+        /// The decoder's error.
         cause: String,
     },
 
     /// A part of Omniglot without folders of alphabets.
-    #[error(
-        "{path}: holds no alphabets; drawings must lie in <alphabet>/<character>/CCCC_DD.png within it"
-    )]
+    #[error("{path}: holds no alphabets; it must hold drawings <alphabet>/<character>/CCCC_DD.png")]
     NoAlphabets {
         /// The part.
         path: String,
     },
 
-    /// An alphabet that is too small to keep characters of it for the test.
+    /// An alphabet with too few characters to keep some for the test.
     #[error(
         "{path}: an alphabet with {characters} characters; at least 4 are needed, since 3 are kept for the test"
     )]
@@ -229,14 +227,14 @@ pub enum Error {
     },
 
     /// A character without drawings.
-    #[error("{path}: holds no drawings, at least one CCCC_DD.png is needed")]
+    #[error("{path}: holds no drawings, but at least one CCCC_DD.png is needed")]
     NoDrawings {
         /// The character.
         path: String,
     },
 
     /// Two folders with drawings of the same character.
-    #[error("{path}: holds drawings of character {number:04}, as {other} does")]
+    #[error("{path}: holds drawings of character {number:04}, but so does {other}")]
     CharacterTwice {
         /// The folder.
         path: String,
@@ -246,35 +244,37 @@ pub enum Error {
         number: u16,
     },
 
-    /// An image whose name does not say what it shows.
+    /// An image whose name does not follow the scheme.
     #[error(
-        "{file}: an image in a folder of drawings must be named CCCC_DD.png, with character 0001 to 1623 and drawer"
+        "{file}: an image in a folder of drawings must be named CCCC_DD.png, for character 0001 to 1623 and the drawer"
     )]
     DrawingName {
         /// The image.
         file: String,
     },
 
-    /// A drawing among those of another character.
-    #[error("{file}: a drawing of another character in a folder with drawings of {known:04}")]
+    /// A drawing in the folder of another character.
+    #[error("{file}: a drawing of another character in the folder of character {known:04}")]
     MisplacedDrawing {
         /// The drawing.
         file: String,
-        /// Official number of the character that others in the folder show.
+        /// Official number of the folder's character.
         known: u16,
     },
 
-    /// A drawing that is no sound PNG image.
+    /// A drawing that is not a valid PNG image.
     #[error("{file}: damaged PNG image ({cause}); fetch the file again")]
     DamagedPng {
         /// The image.
         file: String,
-        /// What the decoder met.
+        /// The decoder's error.
         cause: String,
     },
 
-    /// A drawing of another size than the originals.
-    #[error("{file}: an image of {rows} x {columns} pixels, Omniglot drawings are 105 x 105")]
+    /// A drawing with another size than the originals.
+    #[error(
+        "{file}: the image has {rows} x {columns} pixels, but Omniglot drawings have 105 x 105"
+    )]
     WrongDrawingSize {
         /// The image.
         file: String,
@@ -284,7 +284,7 @@ pub enum Error {
         columns: u32,
     },
 
-    /// A file inside the program that is not what it should be.
+    /// A damaged file inside the program.
     #[error("{file}: cannot be right: {problem}; the program was built from a damaged file")]
     DamagedBundle {
         /// The file.
@@ -293,9 +293,9 @@ pub enum Error {
         problem: String,
     },
 
-    /// A task that needs images of a class that a split does not show.
+    /// A task that needs images of a class that a split lacks.
     #[error(
-        "{task}: the {split} split of {data} has no image of class {class}, with which it reports"
+        "{task}: the {split} split of {data} has no image of class {class}, which the task needs for its answers"
     )]
     MissingClass {
         /// Name of the task.
@@ -308,9 +308,9 @@ pub enum Error {
         class: u16,
     },
 
-    /// A one-shot task on data with a class in both splits.
+    /// A one-shot task on data whose splits share a class.
     #[error(
-        "{task} tests on classes never trained on, but both splits of {data} show class {class}"
+        "{task} tests on classes that are not trained on, but both splits of {data} contain class {class}"
     )]
     SharedClass {
         /// Name of the task.
@@ -328,11 +328,11 @@ pub enum Error {
         key: &'static str,
         /// The value given.
         value: usize,
-        /// What would be right.
+        /// What values are accepted.
         wanted: String,
     },
 
-    /// A recording, or a file about recordings, that cannot be used.
+    /// An unusable recording, or an unusable file about recordings.
     #[error("{file}: {problem}")]
     Unusable {
         /// The file or folder.
@@ -341,27 +341,27 @@ pub enum Error {
         problem: String,
     },
 
-    /// The operating system refused to take the bytes of a file.
+    /// A file could not be written.
     #[error("cannot write {file}: {cause}")]
     Write {
         /// The file.
         file: String,
-        /// What the operating system said.
+        /// The operating system's error.
         cause: io::Error,
     },
 
-    /// A data set that is not part of the program and was not named.
+    /// A data set that is not part of the program, without a folder to read it from.
     #[error(
         "{data} does not come with the program; name a folder with {wanted} by --data or {DATA_VARIABLE}"
     )]
     NotBundled {
         /// Name of the data set.
         data: &'static str,
-        /// A file that it is read from.
+        /// A file that the folder must hold.
         wanted: &'static str,
     },
 
-    /// Windows or sequences of a part without recordings.
+    /// A part without recordings.
     #[error("{data}: the {part} part holds no recordings")]
     EmptyPart {
         /// Name of the corpus.
@@ -385,7 +385,7 @@ pub enum Error {
         longest: usize,
     },
 
-    /// A program outside of the language, or one that cannot be executed to its end.
+    /// A program that is not in the language, or cannot be executed.
     #[error("program, line {line}, column {column}: {problem}")]
     Program {
         /// Line, from 1.
@@ -401,7 +401,7 @@ pub enum Error {
     NotUtf8 {
         /// The file.
         file: String,
-        /// Position of the first byte that is none, from 0, in the decompressed file.
+        /// Position of the first invalid byte, from 0, in the decompressed file.
         offset: u64,
     },
 
@@ -433,7 +433,7 @@ pub enum Error {
         words: usize,
     },
 
-    /// A vocabulary of fewer words than are there.
+    /// A vocabulary that is too small for the words found.
     #[error(
         "a vocabulary of {wanted} words cannot hold the {found} words found, with <unk> and <eos>; ask for at least {found}, or leave out rare words"
     )]
@@ -444,36 +444,36 @@ pub enum Error {
         found: usize,
     },
 
-    /// Another vocabulary than the one that a model was trained with.
+    /// A vocabulary other than the one that the model was trained with.
     #[error(
         "a vocabulary of {words} words with fingerprint {found}, but the model was trained with {wanted}; use the vocabulary saved with the model"
     )]
     OtherVocabulary {
-        /// Words of the vocabulary at hand.
+        /// Number of words in the given vocabulary.
         words: usize,
         /// Its fingerprint.
         found: String,
-        /// The fingerprint that the model has.
+        /// The fingerprint of the model's vocabulary.
         wanted: String,
     },
 
-    /// A video that only ffmpeg can decode, on a machine without it.
+    /// A video that needs ffmpeg, on a machine without it.
     #[error(
         "{file}: ffmpeg is needed to read it and could not be started ({cause}); install ffmpeg, or extract the frames as png or jpg into a folder"
     )]
     NoFfmpeg {
         /// The video.
         file: String,
-        /// What the operating system said.
+        /// The operating system's error.
         cause: io::Error,
     },
 
-    /// The thread that makes batches ahead could not start.
+    /// The thread that makes batches ahead could not be started.
     #[error("cannot start the thread that makes batches of {task}: {cause}")]
     PrefetchNotStarted {
         /// Name of the task.
-        task: &'static str,
-        /// What the operating system said.
+        task: String,
+        /// The operating system's error.
         cause: io::Error,
     },
 
@@ -481,10 +481,10 @@ pub enum Error {
     #[error("task {task} failed while making batch {index}: {message}")]
     PrefetchStopped {
         /// Name of the task.
-        task: &'static str,
-        /// Number of the batch that was due.
+        task: String,
+        /// Number of the batch to be made.
         index: u64,
-        /// What the thread said when it panicked.
+        /// The thread's panic message.
         message: String,
     },
 }

@@ -1,4 +1,4 @@
-//! How a user's files are opened: regular files only, each once, and no more of them than a bound.
+//! Opening a user's files: regular files only, each only once, and only up to a limit of bytes.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use crate::Error;
 use crate::folder::{entries, has_extension, natural_order, refused, unusable, within};
 
-/// Deepest nesting of folders that is followed.
+/// Deepest nesting of folders that is read.
 const DEEPEST: usize = 12;
 
-/// How much of a user's data is read; what exceeds it is refused.
+/// Limits on the size of a user's data; larger data is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Most bytes of all files of a data set together, and most bytes that its recordings may take in
@@ -24,11 +24,11 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// How many times its own size a file may always unpack to. Text and music are packed to a tenth of
-    /// their size, a file made to fill memory to a thousandth.
+    /// How many times its own size a file may always unpack to. Text and music compress to about a tenth of
+    /// their size, but a file made to fill the memory compresses to a thousandth.
     const RATIO: u64 = 16;
 
-    /// What a file of `size` bytes may unpack to.
+    /// Limit for a file of `size` bytes.
     pub(crate) fn room(self, size: usize) -> Room {
         let proportional = (size as u64).saturating_mul(Limits::RATIO);
         Room(self.unpacked_bytes.max(proportional))
@@ -36,7 +36,7 @@ impl Limits {
 }
 
 impl Default for Limits {
-    /// 8 GiB to read, and 1 GiB for what a small file unpacks to.
+    /// 8 GiB to read, and 1 GiB for a small file once unpacked.
     fn default() -> Limits {
         Limits {
             bytes: 8 << 30,
@@ -45,7 +45,7 @@ impl Default for Limits {
     }
 }
 
-/// How many bytes a file may unpack to, or take in memory once it is decoded.
+/// Number of bytes that a file may unpack to, or take in memory once it is decoded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room(u64);
 
@@ -56,12 +56,12 @@ impl Room {
             return Ok(());
         }
         Err(format!(
-            "unpacks to over {} bytes; if it should, raise data.max_unpacked_bytes",
+            "unpacks to more than {} bytes; if that is intended, raise data.max_unpacked_bytes",
             self.0
         ))
     }
 
-    /// What `source` gives, up to the first byte beyond: then an error, which [`beyond`] tells from others.
+    /// Reads `source` up to the limit. A byte beyond it is an error, which [`beyond`] recognises.
     pub fn bound<R: Read>(self, source: R) -> Bounded<R> {
         Bounded {
             source,
@@ -88,16 +88,16 @@ impl<R: Read> Read for Bounded<R> {
     }
 }
 
-/// The problem with a source that gave more bytes than there was room for.
+/// The message for a source with more bytes than the limit; `None` for other errors.
 pub(crate) fn beyond(cause: &io::Error) -> Option<String> {
     (cause.kind() == io::ErrorKind::FileTooLarge).then(|| cause.to_string())
 }
 
-/// All bytes of a regular file, which has at most `most` of them. Pipes and devices are refused before they
-/// are opened, since they may give bytes without end, or none for ever.
+/// All bytes of a regular file of at most `most` bytes. Pipes and devices are refused before they
+/// are opened, since reading them may never end.
 ///
 /// # Errors
-/// The file is missing, unreadable, not a regular file, or larger.
+/// The file is missing, unreadable, not a regular file, or too large.
 pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let (file, _) = open_regular(path)?;
     let mut bytes = Vec::new();
@@ -110,7 +110,7 @@ pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 }
 
 fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
-    // Opening a pipe waits for a writer: it is looked at first.
+    // Opening a pipe would wait for a writer, so check first.
     check_regular(&fs::metadata(path)?)?;
     let file = File::open(path)?;
     let metadata = file.metadata()?;
@@ -147,12 +147,12 @@ fn kind(metadata: &Metadata) -> &'static str {
     }
 }
 
-/// Whether `path` names something to read: a file, or what is refused because it is none.
+/// Whether `path` names something to read: a file, or something that is then refused.
 pub(crate) fn is_named(path: &Path) -> bool {
     path.exists() && !path.is_dir()
 }
 
-/// What tells a file or folder from all others, whatever the names that lead to it.
+/// Identifies a file or folder, whatever names lead to it.
 #[cfg(unix)]
 type Identity = (u64, u64);
 #[cfg(not(unix))]
@@ -169,15 +169,15 @@ fn identity(path: &Path, _: &Metadata) -> Option<Identity> {
     path.canonicalize().ok()
 }
 
-/// The files of one data set, as they are found and opened.
+/// The files of one data set that were found or opened.
 pub(crate) struct Files {
     limits: Limits,
-    /// Bytes of the files opened so far.
+    /// Total bytes of the files opened so far.
     read: Cell<u64>,
-    /// Bytes that recordings take so far.
+    /// Total bytes of the recordings so far.
     kept: Cell<u64>,
     opened: RefCell<HashMap<Identity, PathBuf>>,
-    /// Links to what is listed under another name.
+    /// Links to files that are listed under another name.
     left_out: RefCell<BTreeSet<PathBuf>>,
 }
 
@@ -192,11 +192,11 @@ impl Files {
         }
     }
 
-    /// Opens a file, and gives its size.
+    /// Opens a file and returns it with its size.
     ///
     /// # Errors
-    /// The file is missing, unreadable, no regular file, was opened before under another name, or is too
-    /// large.
+    /// The file is missing, unreadable, not a regular file, too large, or was opened before under another
+    /// name.
     pub fn open(&self, path: &Path) -> Result<(File, usize), Error> {
         let (file, metadata) = open_regular(path).map_err(|cause| refused(path, cause))?;
         if let Some(identity) = identity(path, &metadata) {
@@ -205,7 +205,7 @@ impl Files {
                 return Err(unusable(
                     path,
                     format!(
-                        "the same file as {}; each must be a file of its own",
+                        "the same file as {}; each must be a separate file",
                         other.display()
                     ),
                 ));
@@ -219,7 +219,7 @@ impl Files {
     pub fn read(&self, path: &Path) -> Result<Vec<u8>, Error> {
         let (file, size) = self.open(path)?;
         let mut bytes = Vec::new();
-        // Some files have more bytes than they say.
+        // Some files have more bytes than their size says.
         let left = self.limits.bytes - self.read.get();
         let most = (size as u64).saturating_add(left);
         let read = file.take(most.saturating_add(1)).read_to_end(&mut bytes);
@@ -229,12 +229,12 @@ impl Files {
         Ok(bytes)
     }
 
-    /// What a file of `size` bytes may unpack to.
+    /// Limit for a file of `size` bytes.
     pub fn room(&self, size: usize) -> Room {
         self.limits.room(size)
     }
 
-    /// Counts `bytes` that a recording from `path` takes in memory.
+    /// Counts the `bytes` that a recording from `path` takes in memory.
     pub fn keep(&self, path: &Path, bytes: usize) -> Result<(), Error> {
         self.count(&self.kept, path, bytes as u64, "are kept in memory")
     }
@@ -245,7 +245,7 @@ impl Files {
             return Err(unusable(
                 path,
                 format!(
-                    "with its {bytes} bytes over {} {what}; if they should be, raise data.max_bytes",
+                    "with its {bytes} bytes, more than {} {what}; if that is intended, raise data.max_bytes",
                     self.limits.bytes
                 ),
             ));
@@ -254,8 +254,8 @@ impl Files {
         Ok(())
     }
 
-    /// All files with one of these extensions (lower case) in a folder and the folders within, in natural
-    /// order, each once: where a link leads to what lies in the folder anyway, the link is left out.
+    /// All files with one of these extensions (lower case) in a folder and its subfolders, in natural
+    /// order, each only once: a link to something else in the folder is left out.
     pub fn list(&self, folder: &Path, extensions: &[&str]) -> Result<Vec<PathBuf>, Error> {
         let mut walk = Walk {
             extensions,
@@ -265,7 +265,7 @@ impl Files {
             left_out: Vec::new(),
         };
         walk.enter(folder, 0)?;
-        // Links come last, so that a file has the name, and the part, that it has without them.
+        // Links come last, so that a file gets the name, and the part, that it has without them.
         while let Some((link, depth)) = walk.links.pop_front() {
             walk.visit(link, depth)?;
         }
@@ -287,7 +287,7 @@ impl Files {
         Ok(found.into_iter().map(|(_, path)| path).collect())
     }
 
-    /// A line for the user where links were left out.
+    /// A line for the user if links were left out.
     pub fn notes(&self) -> Vec<String> {
         let left_out = self.left_out.borrow();
         let Some(first) = left_out.first() else {
@@ -298,7 +298,7 @@ impl Files {
             count => format!("{count} files and folders are"),
         };
         vec![format!(
-            "{what} there under another name, too, and read once (left out: {}{})",
+            "{what} also there under another name, and read only once (left out: {}{})",
             first.display(),
             if left_out.len() > 1 { ", ..." } else { "" }
         )]
@@ -309,7 +309,7 @@ impl Files {
 struct Walk<'a> {
     extensions: &'a [&'a str],
     seen: HashSet<Identity>,
-    /// Links found and not followed yet, with the depth at which they lie.
+    /// Links found but not yet followed, with their depth.
     links: VecDeque<(PathBuf, usize)>,
     found: Vec<PathBuf>,
     left_out: Vec<PathBuf>,
@@ -341,8 +341,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Whether what lies at `path` was not seen before. What cannot be looked at is new: opening it will say
-    /// why.
+    /// Whether `path` was not seen before. An inaccessible path counts as new, so that opening it reports the
+    /// reason.
     fn is_new(&mut self, path: &Path) -> bool {
         let identity = fs::metadata(path)
             .ok()
@@ -386,7 +386,7 @@ mod tests {
         assert!(files.notes().is_empty());
     }
 
-    /// Without the mend a link from `test` to the folder itself made every training file a test file.
+    /// A regression test: a link from `test` to the folder itself once made every training file a test file.
     #[cfg(unix)]
     #[test]
     fn a_link_to_the_folder_itself_adds_no_file_and_moves_none() {
@@ -409,7 +409,7 @@ mod tests {
             panic!("{:?}", files.notes());
         };
         assert!(
-            note.starts_with("3 files and folders are there under another name"),
+            note.starts_with("3 files and folders are also there under another name"),
             "{note}"
         );
 
@@ -475,13 +475,13 @@ mod tests {
         let error = files.read(&two).unwrap_err().to_string();
         assert!(
             error.ends_with(
-                "two: with its 5 bytes over 10 are read; if they should be, raise data.max_bytes"
+                "two: with its 5 bytes, more than 10 are read; if that is intended, raise data.max_bytes"
             ),
             "{error}"
         );
         assert!(files.keep(&one, 10).is_ok());
         let error = files.keep(&one, 1).unwrap_err().to_string();
-        assert!(error.contains("over 10 are kept in memory"), "{error}");
+        assert!(error.contains("more than 10 are kept in memory"), "{error}");
 
         assert!(limits.room(2).check(100).is_ok());
         assert!(limits.room(7).check(112).is_ok());

@@ -1,4 +1,4 @@
-//! Folders of recordings: in which order they are read, and which part each belongs to.
+//! Folders of recordings: the order in which they are read, and the part to which each belongs.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use rand::RngExt;
 
-use crate::corpus::{Part, Parts};
 use crate::files::{Files, is_named};
-use crate::table::Table;
+use crate::formats::table::Table;
+use crate::recordings::corpus::{Part, Parts};
 use crate::{Error, Stream};
 
-/// What is wrong with the content of a file, in one line.
+/// An error about the content of a file, in one line.
 pub(crate) fn unusable(file: &Path, problem: impl Into<String>) -> Error {
     Error::Unusable {
         file: file.display().to_string(),
@@ -20,8 +20,8 @@ pub(crate) fn unusable(file: &Path, problem: impl Into<String>) -> Error {
     }
 }
 
-/// A text with its control characters spelled out, and cut where it is endless: a name that a file gives may
-/// hold ends of lines and orders to a terminal, or be as long as the file.
+/// A text with escaped control characters, cut if it is too long: a name from a file may contain line ends and
+/// terminal codes, or be as long as the file.
 pub(crate) fn one_line(text: &str) -> String {
     const LONGEST: usize = 1000;
     let mut line = String::new();
@@ -54,7 +54,7 @@ pub(crate) fn write(file: &Path, bytes: &[u8]) -> Result<(), Error> {
     })
 }
 
-/// The order in which people number: `frame9` before `frame10`.
+/// Natural order, by numbers in names: `frame9` before `frame10`.
 pub(crate) fn natural_order(left: &str, right: &str) -> Ordering {
     let (mut left_rest, mut right_rest) = (left, right);
     loop {
@@ -73,7 +73,7 @@ pub(crate) fn natural_order(left: &str, right: &str) -> Ordering {
     }
 }
 
-/// The digits, or all but digits, with which a text begins.
+/// The leading digits of a text, or its leading characters that are not digits.
 fn run(text: &str) -> &str {
     let digits = text.starts_with(|first: char| first.is_ascii_digit());
     let end = text.find(|next: char| next.is_ascii_digit() != digits);
@@ -89,7 +89,7 @@ fn compare_runs(left: &str, right: &str) -> Ordering {
     left.len().cmp(&right.len()).then_with(|| left.cmp(right))
 }
 
-/// What lies in a folder, hidden files left out, in natural order.
+/// The entries of a folder, without hidden files, in natural order.
 pub(crate) fn entries(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let read = || -> std::io::Result<Vec<PathBuf>> {
         fs::read_dir(folder)?
@@ -111,17 +111,17 @@ pub(crate) fn has_extension(path: &Path, extensions: &[&str]) -> bool {
     extensions.contains(&extension.to_ascii_lowercase().as_str())
 }
 
-/// The name of what lies at `path` within `folder`, with `/` on every system.
+/// The path of `path` relative to `folder`, with `/` on every system.
 pub(crate) fn within(folder: &Path, path: &Path) -> String {
     let inner = path.strip_prefix(folder).unwrap_or(path);
     let names = inner.iter().map(|name| name.to_string_lossy());
     names.collect::<Vec<_>>().join("/")
 }
 
-/// Divides what was found in `folder` into parts.
+/// Divides the items found in `folder` into parts.
 ///
-/// The table `index.csv` decides where there is one: a column `file`, `clip` or `name`, and a column
-/// `split`. Otherwise folders named for the parts do, and otherwise chance (see [`by_chance`]).
+/// If there is a table `index.csv`, it decides: with a column `file`, `clip` or `name`, and a column
+/// `split`. Otherwise folders named after the parts decide, and otherwise chance (see [`by_chance`]).
 pub(crate) fn parts<T>(
     folder: &Path,
     found: Vec<(String, T)>,
@@ -141,7 +141,7 @@ pub(crate) fn parts<T>(
             Some(name) => Err(unusable(
                 &index,
                 format!(
-                    "names {name}, which is not in {}; remove the line or add what it names",
+                    "names {name}, which is not in {}; remove the line or add the file",
                     folder.display()
                 ),
             )),
@@ -157,7 +157,7 @@ pub(crate) fn parts<T>(
             let Some(part) = part_of(&name) else {
                 return Err(unusable(
                     &folder.join(&name),
-                    "lies outside of the folders train, valid and test; move it into one of them",
+                    "is not in one of the folders train, valid and test; move it into one of them",
                 ));
             };
             parts.get_mut(part).push(item);
@@ -167,7 +167,7 @@ pub(crate) fn parts<T>(
     Ok(by_chance(found.into_iter().map(|(_, item)| item).collect()))
 }
 
-/// The part of every recording that an index names.
+/// The part of every recording in an index.
 fn read_index(index: &Path, files: &Files) -> Result<HashMap<String, Part>, Error> {
     let read = Table::read(index, files)?;
     let columns = (
@@ -187,7 +187,7 @@ fn read_index(index: &Path, files: &Files) -> Result<HashMap<String, Part>, Erro
             return Err(unusable(
                 index,
                 format!(
-                    "line {line}: split {:?}; a split is train, valid or test",
+                    "line {line}: split {:?}; a split must be train, valid or test",
                     at(split)
                 ),
             ));
@@ -202,8 +202,8 @@ fn read_index(index: &Path, files: &Files) -> Result<HashMap<String, Part>, Erro
     Ok(table)
 }
 
-/// A tenth for validation and a tenth for the test, by a draw that is always the same for this many
-/// recordings; at least one each where there are three.
+/// A tenth for validation and a tenth for the test, at random but always the same for a given number of
+/// recordings; at least one each if there are three or more.
 pub(crate) fn by_chance<T>(items: Vec<T>) -> Parts<Vec<T>> {
     let tenth = (items.len() + 5) / 10;
     let test = tenth.max(usize::from(items.len() >= 2));
@@ -213,7 +213,7 @@ pub(crate) fn by_chance<T>(items: Vec<T>) -> Parts<Vec<T>> {
     Parts { train, valid, test }
 }
 
-/// Takes `count` items out at random, the same for every run; both keep their order.
+/// Takes `count` items out at random, the same in every run; both lists keep their order.
 pub(crate) fn hold_out<T>(items: Vec<T>, count: usize) -> (Vec<T>, Vec<T>) {
     let mut generator = Stream::new(0, "recordings held out").at(items.len() as u64);
     let mut order: Vec<usize> = (0..items.len()).collect();
@@ -286,7 +286,7 @@ mod tests {
         let divided = parts(&["train/a", "val/b", "test/c"]).unwrap();
         assert_eq!(divided.valid, ["val/b"]);
         let error = parts(&["train/a", "b"]).unwrap_err();
-        assert!(error.to_string().contains("b: lies outside"), "{error}");
+        assert!(error.to_string().contains("b: is not in one of"), "{error}");
 
         let index = folder.path().join("index.csv");
         let refused = |text: &str| {

@@ -1,22 +1,30 @@
-//! Labelled images, and data sets of two splits of them: what the tasks draw their frames from.
+//! Labelled images, and data sets of two splits of them, from which the tasks take their frames.
+
+mod mnist;
+mod omniglot;
+
+pub use self::mnist::Mnist;
+pub use self::omniglot::Omniglot;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
 use sha2::{Digest, Sha256};
 
 use crate::{Error, Split};
 
-/// The environment variable that names the data folder where no argument does.
+/// The environment variable that names the data folder if no argument does.
 pub const DATA_VARIABLE: &str = "MNEMORA_DATA";
 
-/// The images of one split: at least one, [`Images::ROWS`] x [`Images::COLUMNS`] pixels each, every
-/// one with its label.
+/// The images of one split with their labels: at least one, [`Images::ROWS`] x [`Images::COLUMNS`] pixels
+/// each.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Images {
     pixels: Vec<u8>,
     labels: Vec<u16>,
-    /// Position of every image, by label.
+    /// Positions of the images of each label.
     instances: Vec<Vec<usize>>,
 }
 
@@ -49,6 +57,11 @@ impl Images {
         self.labels.len()
     }
 
+    /// The position of an image, uniform over the split.
+    pub(crate) fn draw(&self, generator: &mut ChaCha8Rng) -> usize {
+        generator.random_range(0..self.len())
+    }
+
     /// `[rows, columns]` row-major, 0 (background) to 255 (ink); `None` from [`Images::len`] on.
     pub fn image(&self, index: usize) -> Option<&[u8]> {
         self.pixels
@@ -58,7 +71,7 @@ impl Images {
             .map(<[u8; Images::SIZE]>::as_slice)
     }
 
-    /// The class that an image shows; `None` from [`Images::len`] on.
+    /// The class of an image; `None` from [`Images::len`] on.
     pub fn label(&self, index: usize) -> Option<u16> {
         self.labels.get(index).copied()
     }
@@ -73,7 +86,7 @@ impl Images {
         &self.labels
     }
 
-    /// The images of a class, in ascending order; none for a class that the split does not show.
+    /// The positions of the images of a class, in ascending order; empty for a class that the split lacks.
     pub fn instances(&self, class: u16) -> &[usize] {
         self.instances
             .get(usize::from(class))
@@ -87,12 +100,12 @@ impl fmt::Debug for Images {
     }
 }
 
-/// Where images came from.
+/// The source of the data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// A part of the original images that comes inside the program.
     BundledSubset,
-    /// All images, inside the program.
+    /// The whole data set, inside the program.
     Bundled,
     /// This folder or file.
     Folder(PathBuf),
@@ -125,8 +138,8 @@ impl DataSet {
         self.name
     }
 
-    /// Number of classes that the labels count: 10 digits, or 1623 characters. A split need not
-    /// show all of them.
+    /// Number of classes: 10 digits, or 1623 characters. A split need not contain all of
+    /// them.
     pub fn classes(&self) -> usize {
         self.classes
     }
@@ -141,7 +154,7 @@ impl DataSet {
 
     /// SHA-256 over a prefix, sizes, decoded images and labels of both splits, 64 hexadecimal
     /// characters: equal for equal images and labels, however compressed or named. `data/README.md`
-    /// of this crate says byte by byte what is hashed, `data/fingerprint.py` computes it anew.
+    /// of this crate says byte by byte what is hashed; `data/fingerprint.py` recomputes it.
     pub fn fingerprint(&self) -> &str {
         &self.fingerprint
     }

@@ -1,16 +1,16 @@
 //! Named random streams: draw `i` of a stream depends on the seed, the purpose and `i`, and on
 //! nothing else.
 //!
-//! One seed serves a whole run. Each purpose ("data", "latent noise", ...) has a stream of its own,
-//! so that drawing more for one never shifts another, and a run resumed at step `i` needs no state
-//! but `i`.
+//! One seed serves a whole run. Each purpose ("data", "latent noise", ...) has its own stream, so drawing
+//! more for one purpose never shifts another, and a run resumed at step `i` needs no state
+//! besides `i`.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
 use sha2::{Digest, Sha256};
 
-/// Sets these keys apart from any other use of SHA-256; a new version of the scheme takes a new
+/// Separates these keys from any other use of SHA-256; a new version of the scheme needs a new
 /// tag.
 const DOMAIN: &[u8] = b"mnemora stream 1";
 
@@ -34,7 +34,7 @@ impl Stream {
     /// A generator at the start of draw `index`: ChaCha8 under the stream's key, with `index` as
     /// its nonce.
     ///
-    /// Two indices share no numbers: each has 2^68 words of its own.
+    /// Different indices share no numbers: each has its own 2^68 words.
     pub fn at(&self, index: u64) -> ChaCha8Rng {
         let mut generator = ChaCha8Rng::from_seed(self.key);
         generator.set_stream(index);
@@ -62,8 +62,8 @@ impl Stream {
         self.at(index).random()
     }
 
-    /// `most` of the numbers below `count`, each at most once, in random order; all in their own order
-    /// if there are not more. The same for every call with this `index`.
+    /// `most` different numbers below `count`, in random order; if `count` is not larger than `most`, all of
+    /// them in ascending order. The same for every call with this `index`.
     pub fn choose(&self, index: u64, count: usize, most: usize) -> Vec<usize> {
         let mut numbers: Vec<usize> = (0..count).collect();
         if count > most {

@@ -1,16 +1,16 @@
-//! What a task is: something that turns a random stream into batches of sequences.
+//! The interface of a task, which turns a random stream into batches of sequences.
 
 use std::fmt;
 use std::ops::Range;
 
 use crate::Stream;
 
-/// Which part of a data set sequences are made from.
+/// The part of a data set that sequences are made from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Split {
-    /// Instances that a model may learn from.
+    /// Images for training.
     Train,
-    /// Instances kept for evaluation.
+    /// Images kept for evaluation.
     Test,
 }
 
@@ -41,7 +41,7 @@ impl FrameShape {
     }
 }
 
-/// What a model is told at each step besides the frame: an action, a position.
+/// Conditions: what a model gets at each step besides the frame, such as an action or a position.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conditions {
     /// `[batch, time, width]` row-major.
@@ -61,12 +61,12 @@ pub struct Batch {
     pub time: usize,
     /// The dimensions of each frame.
     pub frame: FrameShape,
-    /// Present exactly where [`Task::condition_width`] is not 0.
+    /// Present if and only if [`Task::condition_width`] is not 0.
     pub conditions: Option<Conditions>,
     /// `[batch, time]`: class of each frame within the task's data set (0 to 9 for digits,
     /// 0 to 1622 for the characters of Omniglot).
     pub labels: Vec<u16>,
-    /// `[batch, time]`: whether the past determines the frame, or what matters of it.
+    /// `[batch, time]`: whether the past determines the frame, or at least its class.
     pub predictable: Vec<bool>,
     /// `[batch, time]`: the time index of the earlier frame that a predictable frame repeats pixel
     /// for pixel; `None` for all others.
@@ -90,41 +90,74 @@ impl Batch {
     }
 }
 
+/// The common properties of all sequences of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// The name that experiments and the command line use, e.g. `perfect-recall`.
+    pub name: &'static str,
+    /// The dimensions of every frame.
+    pub frame: FrameShape,
+    /// Condition values per step, 0 for a task without conditions.
+    pub condition_width: usize,
+    /// Frames shown before a model generates the rest by itself; l in the recall tasks.
+    pub prompt: usize,
+    /// Frames in every sequence.
+    pub time: usize,
+    /// The steps (from 0) at which memory of earlier frames is tested; `None` if they differ from sequence to
+    /// sequence.
+    pub recall_interval: Option<Range<usize>>,
+}
+
 /// A source of sequences to learn from and be tested on.
 ///
 /// Batch `index` is a pure function of the arguments of [`Task::batch`], so batches can be made
 /// ahead, on any thread, and made again after a restart.
 pub trait Task: Send + Sync {
+    /// The common properties of all its sequences.
+    fn layout(&self) -> &Layout;
+
     /// The name that experiments and the command line use, e.g. `perfect-recall`.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &'static str {
+        self.layout().name
+    }
 
     /// Frames in every sequence.
-    fn time(&self) -> usize;
+    fn time(&self) -> usize {
+        self.layout().time
+    }
 
     /// The dimensions of every frame.
-    fn frame(&self) -> FrameShape;
+    fn frame(&self) -> FrameShape {
+        self.layout().frame
+    }
 
     /// Condition values per step, 0 for a task without conditions.
-    fn condition_width(&self) -> usize;
+    fn condition_width(&self) -> usize {
+        self.layout().condition_width
+    }
 
-    /// Frames to show before a model generates the rest by itself; l in the recall tasks.
-    fn prompt(&self) -> usize;
+    /// Frames shown before a model generates the rest by itself.
+    fn prompt(&self) -> usize {
+        self.layout().prompt
+    }
 
-    /// The steps (from 0) at which memory of earlier frames is put to the test, where they are the
-    /// same in every sequence.
-    fn recall_interval(&self) -> Option<Range<usize>>;
+    /// The steps (from 0) at which memory of earlier frames is tested; `None` if they differ from sequence
+    /// to sequence.
+    fn recall_interval(&self) -> Option<Range<usize>> {
+        self.layout().recall_interval.clone()
+    }
 
     /// Batch `index` of `batch` sequences.
     ///
-    /// Row `r` is made from draw [`sequence_number`]`(index, batch, r)` of `stream` alone. It does
-    /// not depend on the other rows, and another batch size cuts the same sequences into other
+    /// Row `r` is made only from draw [`sequence_number`]`(index, batch, r)` of `stream`. It does
+    /// not depend on the other rows: another batch size divides the same sequences into different
     /// batches.
     ///
     /// The batch must fit in memory: `batch * time * frame` values.
     fn batch(&self, split: Split, stream: &Stream, index: u64, batch: usize) -> Batch;
 }
 
-/// Which sequence of the stream is row `row` of batch `index`: `index * batch + row`.
+/// The sequence number of row `row` in batch `index`: `index * batch + row`.
 ///
 /// Past 2^64 sequences the numbers start again.
 pub fn sequence_number(index: u64, batch: usize, row: usize) -> u64 {

@@ -1,4 +1,4 @@
-//! What the tests of the tasks share.
+//! Helpers for the tests of the tasks.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -49,7 +49,7 @@ pub(crate) fn pixels(frame: &[f32]) -> Vec<u8> {
         .collect()
 }
 
-/// Asserts what holds for every batch of every task over a data set.
+/// Asserts properties of every batch of every task over a data set.
 pub(crate) fn assert_sound(task: &dyn Task, data: &DataSet, split: Split, seed: u64, index: u64) {
     let stream = Stream::new(seed, "data");
     let batch = task.batch(split, &stream, index, 2);
@@ -57,7 +57,7 @@ pub(crate) fn assert_sound(task: &dyn Task, data: &DataSet, split: Split, seed: 
     assert_shape(task, &task.batch(split, &stream, index, 0), 0);
     assert_sources(&batch);
 
-    // Labels against pixels is a search through the split: only on small ones.
+    // Comparing labels with pixels searches the whole split, so only do it for small ones.
     if data.split(split).len() <= 1000 {
         let labels = labels_by_image(data.split(split));
         for (row, step) in places(&batch) {
@@ -69,7 +69,7 @@ pub(crate) fn assert_sound(task: &dyn Task, data: &DataSet, split: Split, seed: 
         }
     }
 
-    // A function of seed and index, in which the batch size only groups sequences.
+    // Sequences depend on seed and index only; the batch size only groups them.
     assert_eq!(batch, task.batch(split, &stream, index, 2));
     let singles = [0, 1].map(|row| {
         let number = index.wrapping_mul(2).wrapping_add(row);
@@ -102,7 +102,7 @@ fn places(batch: &Batch) -> impl Iterator<Item = (usize, usize)> {
     (0..batch.batch).flat_map(move |row| (0..time).map(move |step| (row, step)))
 }
 
-/// Dimensions are those that the task states, intensities lie in [0, 1].
+/// Dimensions are those of the task's layout, intensities lie in [0, 1].
 fn assert_shape(task: &dyn Task, batch: &Batch, rows: usize) {
     let steps = rows * task.time();
     assert_eq!((batch.batch, batch.time), (rows, task.time()));

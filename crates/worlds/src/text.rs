@@ -1,8 +1,8 @@
-//! Texts as streams of words, for language models: WikiText, books, a user's own.
+//! Texts as streams of words, for language models: WikiText, books, a user's own texts.
 //!
-//! A [`Text`] keeps four bytes a word, in three parts, under a [`Vocabulary`] made from the training
-//! part. Batches are windows of contiguous streams, so that a model can carry its state from one to
-//! the next.
+//! A [`Text`] stores its words in three parts, with four bytes per word and a [`Vocabulary`] made from the
+//! training part. Batches are windows of contiguous streams, so that a model can carry its state from one
+//! window to the next.
 //!
 //! ```
 //! use mnemora_worlds::{Part, Text, TextSettings};
@@ -33,11 +33,11 @@ pub use self::batches::TextBatch;
 pub use self::vocabulary::{Frequency, Vocabulary};
 use self::words::Interner;
 pub use self::words::WordStyle;
-use crate::corpus::Parts;
 use crate::files::{Files, is_named};
 use crate::folder::{self, unusable};
 use crate::images::{DATA_VARIABLE, check_folder, hexadecimal};
-use crate::sequence::check;
+use crate::recordings::corpus::Parts;
+use crate::settings::check;
 use crate::{Error, Limits, Origin, Part};
 
 /// A text known by name.
@@ -72,7 +72,7 @@ impl TextSet {
         }
     }
 
-    /// Where the set lies within `directory`, if it has a folder of its own there.
+    /// The set's own folder within `directory`, if there is one.
     fn folder_in(self, directory: &Path) -> Option<PathBuf> {
         let inner = [
             directory.join("text").join(self.folder()),
@@ -82,17 +82,17 @@ impl TextSet {
     }
 }
 
-/// Which vocabulary a text is read with.
+/// Settings of the vocabulary that a text is read with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TextSettings {
-    /// Words seen less often in the training part are `<unk>`; the rule of WikiText is 3.
+    /// Words seen less often in the training part are `<unk>`; WikiText uses 3.
     pub least_count: u64,
-    /// At most this many words, the most frequent, `<unk>` and `<eos>` among them.
+    /// Largest number of words, of which the most frequent are kept; includes `<unk>` and `<eos>`.
     pub largest: Option<usize>,
-    /// Fills the vocabulary with words that no text has, up to this size: for a model as large as that
-    /// of a text that is not at hand. Without a training part, all words of the others are taken.
+    /// Fills the vocabulary with placeholder words up to this size, for a model of the size that it would have
+    /// with a text that is not available. Without a training part, all words of the other parts are taken.
     pub placeholders: Option<usize>,
-    /// This vocabulary instead of one of the training part: that of a trained model.
+    /// This vocabulary, such as that of a trained model, instead of one made from the training part.
     pub vocabulary: Option<Vocabulary>,
 }
 
@@ -114,17 +114,17 @@ pub struct Text {
     vocabulary: Vocabulary,
     parts: Parts<Vec<u32>>,
     origin: Origin,
-    /// Parts whose words are placeholders.
+    /// Parts that consist of placeholder words.
     placeholders: Vec<Part>,
 }
 
-/// Fewer files than this are divided by cutting each.
+/// With fewer files than this, each file is cut into parts.
 const MANY_FILES: usize = 10;
 
 impl Text {
     /// Five books of Project Gutenberg inside the program: *Alice's Adventures in Wonderland*, *A Tale
-    /// of Two Cities*, *Dracula*, *Pride and Prejudice*, *The Adventures of Sherlock Holmes*. Of each, the
-    /// last tenth is for validation and the test, half of it each.
+    /// of Two Cities*, *Dracula*, *Pride and Prejudice*, *The Adventures of Sherlock Holmes*. The last tenth of
+    /// each book is for validation and the test, one half for each.
     ///
     /// # Errors
     /// The settings are impossible.
@@ -174,12 +174,12 @@ impl Text {
         }
     }
 
-    /// The text that a user means: that in the folder `data` if given, else that in the folder that
-    /// the environment variable `MNEMORA_DATA` names, else, for books, the bundled ones. In the
-    /// folder that the variable names, books must lie in a folder of their own.
+    /// The text in the folder `data` if given; otherwise the one in the folder that the environment variable
+    /// `MNEMORA_DATA` names; otherwise, for books, the bundled ones. In the folder that the variable
+    /// names, books must be in their own subfolder.
     ///
     /// # Errors
-    /// As [`Text::open_set`], and where a text that is not bundled is nowhere.
+    /// As [`Text::open_set`], or a text that is not bundled is not found.
     pub fn find(
         set: TextSet,
         data: Option<&Path>,
@@ -204,7 +204,7 @@ impl Text {
             .filter(|value| !value.is_empty())
             .map(PathBuf::from);
         match variable {
-            // The folder may be about other data.
+            // The folder may be for other data.
             Some(directory)
                 if bundled && directory.is_dir() && set.folder_in(&directory).is_none() =>
             {
@@ -225,12 +225,12 @@ impl Text {
         }
     }
 
-    /// A user's own text: a file, or a folder of files (`.txt`, `.tokens`, also with `.gz`, also in folders
-    /// within), in natural order.
+    /// A user's own text: a file, or a folder of files (`.txt`, `.tokens`, also with `.gz`, also in
+    /// subfolders), in natural order.
     ///
     /// Files `train.txt`, `valid.txt` and `test.txt`, folders of these names, or a table `index.csv` with
-    /// columns `file` and `split` divide a folder. Otherwise, of ten files and more a tenth is for
-    /// validation and a tenth for the test; of fewer, the last tenth of each is, half of it each.
+    /// columns `file` and `split` divide a folder. Otherwise, if there are ten files or more, a tenth of them is for
+    /// validation and a tenth for the test. If there are fewer, the last tenth of each file is used, one half for each.
     ///
     /// # Errors
     /// A file is missing, unreadable, not UTF-8, or empty; the folder has no files; the files exceed the
@@ -268,12 +268,12 @@ impl Text {
         &self.vocabulary
     }
 
-    /// The words of a part in their order, as numbers of the vocabulary.
+    /// The words of a part in order, as numbers of the vocabulary.
     pub fn words(&self, part: Part) -> &[u32] {
         self.parts.get(part)
     }
 
-    /// Where the text came from.
+    /// The source of the text.
     pub fn origin(&self) -> &Origin {
         &self.origin
     }
@@ -296,7 +296,7 @@ impl Text {
     }
 }
 
-/// A text on its way: words as the interner numbers them.
+/// A text that is being read, with words as numbered by the interner.
 struct Reading {
     files: Files,
     interner: Interner,
@@ -321,8 +321,8 @@ impl Reading {
         }
     }
 
-    /// Cuts a file: of what follows the ends of lines or paragraphs nearest to nine tenths and to
-    /// nineteen twentieths, the first is for validation and the second for the test.
+    /// Cuts a file at the ends of lines or paragraphs nearest to nine tenths and to nineteen twentieths:
+    /// what follows the first cut is for validation, and what follows the second is for the test.
     fn divide(&mut self, mut words: Vec<u32>) {
         let end = self.interner.end();
         let cut_after = |words: &[u32], at: usize| {
@@ -336,7 +336,7 @@ impl Reading {
         self.add(Part::Train, words);
     }
 
-    /// Makes the vocabulary, and numbers all words by it.
+    /// Makes the vocabulary, and converts all words to its numbers.
     fn finish(self, name: &str, origin: Origin, settings: &TextSettings) -> Result<Text, Error> {
         let Reading {
             interner,
@@ -349,7 +349,7 @@ impl Reading {
                 largest,
                 2..=u32::MAX as usize,
                 || {
-                    "a vocabulary holds <unk> and <eos> at least, and at most 2^32 - 1 words"
+                    "a vocabulary holds at least <unk> and <eos>, and at most 2^32 - 1 words"
                         .to_owned()
                 },
             )?;
@@ -433,7 +433,7 @@ fn open_splits(
             if words.is_empty() {
                 return Err(unusable(
                     &file,
-                    "an empty file, at least one word is needed",
+                    "an empty file; at least one word is needed",
                 ));
             }
             read.add(part, words);
@@ -477,7 +477,7 @@ fn open_folder(
     if files.is_empty() {
         return Err(unusable(
             folder,
-            "holds no texts; they must be .txt or .tokens files, also with .gz",
+            "holds no texts; they must be .txt or .tokens files, optionally with .gz",
         ));
     }
     let named: Vec<(String, PathBuf)> = files

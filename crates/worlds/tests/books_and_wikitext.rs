@@ -1,4 +1,4 @@
-//! The bundled books are what they are said to be, and so is WikiText where it is at hand.
+//! The bundled books are as documented, and so is WikiText if it is available.
 
 use std::env;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ fn books_are_bundled_and_their_vocabulary_can_be_saved() {
     let books = Text::bundled(&TextSettings::default()).expect("the bundled books are sound");
     assert_eq!(books.origin(), &Origin::Bundled);
     let vocabulary = books.vocabulary();
-    // Every word of the training part is counted, under its own name or as <unk>.
+    // Every word of the training part is counted, as itself or as <unk>.
     let counts = (0..vocabulary.len() as u32).map(|word| vocabulary.count(word));
     assert_eq!(counts.sum::<u64>(), books.words(Part::Train).len() as u64);
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
@@ -21,7 +21,7 @@ fn books_are_bundled_and_their_vocabulary_can_be_saved() {
     let loaded = Vocabulary::load(&file).expect("what was saved is loaded");
     assert!(loaded.check(&vocabulary.fingerprint()).is_ok());
 
-    // The same words under the saved vocabulary.
+    // The words are the same with the saved vocabulary.
     let settings = TextSettings {
         vocabulary: Some(loaded),
         ..TextSettings::default()

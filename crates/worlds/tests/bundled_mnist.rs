@@ -1,4 +1,4 @@
-//! The bundled digits are what they are said to be: the first of the original set.
+//! The bundled digits are as documented: the first of the original set.
 
 use std::env;
 use std::fs::File;
@@ -47,7 +47,7 @@ fn counts_and_classes_are_as_documented() {
     );
 }
 
-/// Results name the digits they were measured on by this fingerprint.
+/// Results identify their digits by this fingerprint.
 #[test]
 fn fingerprint_is_pinned() {
     assert_eq!(
@@ -56,7 +56,7 @@ fn fingerprint_is_pinned() {
     );
 }
 
-/// `data/README.md` says what is hashed; here it is done from the files, with nothing of the reader's.
+/// `data/README.md` says what is hashed; here it is computed from the files, without the crate's reader.
 #[test]
 fn fingerprint_is_what_the_data_readme_says() {
     let mut hash = Sha256::new();

@@ -1,4 +1,4 @@
-//! The bundled characters are what they are said to be.
+//! The bundled characters are as documented.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -49,7 +49,7 @@ fn counts_and_pixels_are_as_documented() {
     }
 }
 
-/// Results name the drawings they were measured on by this fingerprint, which covers the splits.
+/// Results identify their drawings by this fingerprint, which covers the splits.
 #[test]
 fn fingerprint_is_pinned() {
     assert_eq!(
@@ -58,7 +58,7 @@ fn fingerprint_is_pinned() {
     );
 }
 
-/// The one-shot classification runs published with Omniglot hold 800 of its drawings as PNG.
+/// The one-shot classification runs published with Omniglot contain 800 of its drawings as PNG.
 #[test]
 fn published_png_images_are_found_in_the_bundle() {
     let path = Path::new("../../../shared/data/omniglot/all_runs.zip");
@@ -82,7 +82,7 @@ fn published_png_images_are_found_in_the_bundle() {
         entry
             .read_to_end(&mut content)
             .expect("the archive is sound");
-        // Ten images a character, ten characters an alphabet, four alphabets a part.
+        // Ten images per character, ten characters per alphabet, four alphabets per part.
         let character = copied / 10;
         let part = ["images_background", "images_evaluation"][copied / 400];
         let folder = format!("{part}/{}/{character}", character / 10);

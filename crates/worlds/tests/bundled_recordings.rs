@@ -1,4 +1,4 @@
-//! The bundled recordings are what they are said to be.
+//! The bundled recordings are as documented.
 
 use mnemora_worlds::{Mnist, Omniglot, Origin, Part, PianoRolls, Recording, Speech, Values, Video};
 

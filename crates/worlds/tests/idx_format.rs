@@ -1,4 +1,4 @@
-//! The idx format: what is written is read, and every damaged file is refused.
+//! The idx format: written files are read back, and every damaged file is refused.
 
 use std::io::Write;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Opening a folder of digits: every spelling that is accepted, and every way in which it can be
+//! Opening a folder of digits: every accepted name, and every way in which it can be
 //! wrong.
 
 use std::fs;
@@ -41,7 +41,7 @@ fn labels_idx(labels: &[u8]) -> Vec<u8> {
     encode_labels(labels).expect("few labels fit")
 }
 
-/// A sound set of three training digits and two test digits.
+/// A valid set of three training digits and two test digits.
 fn content(name: &str) -> Vec<u8> {
     match name {
         TRAIN_IMAGES => images_idx(3, 28),
@@ -57,7 +57,7 @@ fn write_sound_set(folder: &Path) {
     }
 }
 
-/// The error for a sound set in which one file has other bytes.
+/// The error for a valid set in which one file has other bytes.
 fn error_with(name: &str, bytes: &[u8]) -> Error {
     let folder = TempDir::new().expect("a temporary folder can be made");
     write_sound_set(folder.path());

@@ -1,4 +1,4 @@
-//! Opening a folder of characters: every layout that is accepted, and every way in which it can be
+//! Opening a folder of characters: every accepted layout, and every way in which it can be
 //! wrong.
 
 use std::fs::{self, File};
@@ -12,10 +12,10 @@ use zip::{CompressionMethod, ZipWriter};
 
 const PARTS: [&str; 2] = ["images_background", "images_evaluation"];
 
-/// A file of a layout, or a folder where the content is `None`.
+/// A file of a layout, or a folder if the content is `None`.
 type Entry = (String, Option<Vec<u8>>);
 
-/// A drawing of one bit a pixel: a filled square, of which side and place depend on `shape`.
+/// A drawing with one bit per pixel: a filled square, whose side and place depend on `shape`.
 fn png(side: u32, shape: usize) -> Vec<u8> {
     let stride = side.div_ceil(8) as usize;
     let mut paper = vec![0xff; stride * side as usize];
@@ -35,8 +35,8 @@ fn png(side: u32, shape: usize) -> Vec<u8> {
     bytes
 }
 
-/// A sound set: two alphabets of four and five characters in the first part, one of four in the
-/// second, two drawings each; with the folders that archives list and files that do not count.
+/// A valid set: two alphabets of four and five characters in the first part, one of four in the
+/// second, two drawings each; with the folders that archives list, and other files to ignore.
 fn sound_set() -> Vec<Entry> {
     let mut entries = Vec::new();
     let mut number = 1;
@@ -113,7 +113,7 @@ fn temporary() -> TempDir {
     TempDir::new().expect("a temporary folder can be made")
 }
 
-/// The errors for a set that differs from a sound one: extracted, then archived.
+/// The errors for a set that differs from a valid one: extracted, then archived.
 fn errors_with(change: impl Fn(&mut Vec<Entry>)) -> [Error; 2] {
     let mut entries = sound_set();
     change(&mut entries);
@@ -133,7 +133,7 @@ fn errors_with(change: impl Fn(&mut Vec<Entry>)) -> [Error; 2] {
     })
 }
 
-/// Replaces the content of the drawing of this name.
+/// Replaces the content of the drawing with this name.
 fn replace(entries: &mut [Entry], drawing: &str, content: Vec<u8>) {
     let entry = entries
         .iter_mut()
@@ -189,7 +189,7 @@ fn every_layout_gives_the_same_drawings() {
 #[test]
 fn a_drawing_is_reduced_with_ink_as_255() {
     let mut entries = sound_set();
-    // Black but for the first row, in eight bits with colour.
+    // Black except the first row, in eight bits with colour.
     let mut bytes = Vec::new();
     let mut encoder = png::Encoder::new(&mut bytes, 105, 105);
     encoder.set_color(png::ColorType::Rgb);
@@ -201,7 +201,7 @@ fn a_drawing_is_reduced_with_ink_as_255() {
         .expect("a vector takes all bytes");
     writer.finish().expect("a vector takes all bytes");
     replace(&mut entries, "0001_01.png", bytes);
-    // White but for the first four rows.
+    // White except the first four rows.
     let mut bytes = Vec::new();
     let mut encoder = png::Encoder::new(&mut bytes, 105, 105);
     encoder.set_color(png::ColorType::Grayscale);
@@ -359,7 +359,7 @@ fn every_image_must_be_whole_and_of_the_right_size() {
         for error in errors {
             assert!(
                 error.to_string().ends_with(&format!(
-                    "0013_01.png: an image of {side} x {side} pixels, Omniglot drawings are 105 x 105"
+                    "0013_01.png: the image has {side} x {side} pixels, but Omniglot drawings have 105 x 105"
                 )),
                 "{error}"
             );
@@ -373,8 +373,8 @@ fn alphabets_and_characters_must_not_be_empty() {
     for error in errors {
         assert!(
             error.to_string().ends_with(
-                "images_background/N_Ko/character02: holds no drawings, at least one CCCC_DD.png is \
-                 needed"
+                "images_background/N_Ko/character02: holds no drawings, but at least one CCCC_DD.png is \
+                needed"
             ),
             "{error}"
         );
@@ -426,8 +426,8 @@ fn names_must_say_what_is_drawn() {
     for error in errors_with(|entries| rename(entries, "/0002_02.png", "/0003_02.png")) {
         assert!(
             error.to_string().ends_with(
-                "character02/0003_02.png: a drawing of another character in a folder with drawings \
-                 of 0002"
+                "character02/0003_02.png: a drawing of another character in the folder of character \
+                0002"
             ),
             "{error}"
         );

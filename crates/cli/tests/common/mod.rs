@@ -1,7 +1,7 @@
-//! What the tests of the command line share: a tiny experiment, the program run to its end, runs
+//! Helpers for the tests of the command line: tiny experiments, running the program to its end, runs
 //! on disk, made-up digits.
 
-// Every test file is a program of its own and uses its own part of this module.
+// Each test file is a separate program and uses only part of this module.
 #![allow(dead_code)]
 
 use flate2::{Compression, write::GzEncoder};
@@ -14,7 +14,7 @@ use std::{
     process::{Command, Output},
 };
 
-/// Settings under which a training of `perfect-recall-small` takes a fraction of a second.
+/// Settings with which a training of `perfect-recall-small` takes a fraction of a second.
 pub const TINY: [&str; 21] = [
     "training.steps=12",
     "training.log_every=1",
@@ -39,7 +39,7 @@ pub const TINY: [&str; 21] = [
     "training.keep=2",
 ];
 
-/// Settings under which a training of `copy` takes a fraction of a second.
+/// Settings with which a training of `copy` takes a fraction of a second.
 pub const TINY_COPY: [&str; 21] = [
     "training.steps=12",
     "training.log_every=1",
@@ -64,11 +64,11 @@ pub const TINY_COPY: [&str; 21] = [
     "training.keep=2",
 ];
 
-/// Frames of a sequence of [`TINY`].
+/// Frames in a sequence of [`TINY`].
 pub const TINY_TIME: usize = 5;
 
-/// The program with these words, whatever data, device and threads the person at this machine has
-/// set. Its memories check ranges.
+/// The program with these arguments, independent of the data, device and threads set in the environment.
+/// Its memories check ranges.
 pub fn mnemora<S: AsRef<OsStr>>(words: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mnemora"));
     command
@@ -80,7 +80,7 @@ pub fn mnemora<S: AsRef<OsStr>>(words: impl IntoIterator<Item = S>) -> Command {
     command
 }
 
-/// A command with `--set` for each of `settings`; the last word on a key counts.
+/// A command with `--set` for each of `settings`; the last setting of a key counts.
 pub fn with_settings(mut command: Command, settings: &[&str]) -> Command {
     for setting in settings {
         command.args(["--set", setting]);
@@ -88,11 +88,11 @@ pub fn with_settings(mut command: Command, settings: &[&str]) -> Command {
     command
 }
 
-/// A command with those of the settings `tiny` that the experiment reads once it has `settings`, and these.
+/// A command with `settings`, after those settings of `tiny` that the experiment then reads.
 pub fn with_tiny(command: Command, experiment: &str, tiny: &[&str], settings: &[&str]) -> Command {
     let all = tiny.iter().chain(settings).map(|s| s.to_string());
     let read = match mnemora_lab::load_experiment(experiment, &all.collect::<Vec<_>>()) {
-        // It is refused anyway.
+        // The command is refused anyway.
         Err(_) => tiny.to_vec(),
         Ok(experiment) => {
             let reads = |setting: &&&str| experiment.refuse_unread(&[setting.to_string()]).is_ok();
@@ -102,14 +102,14 @@ pub fn with_tiny(command: Command, experiment: &str, tiny: &[&str], settings: &[
     with_settings(with_settings(command, &read), settings)
 }
 
-/// A tiny training in the new directory `out`, with `settings` over [`TINY`].
+/// A tiny training in the new directory `out`, with `settings` on top of [`TINY`].
 pub fn train(out: &Path, settings: &[&str]) -> Command {
     let mut command = mnemora(["train", "perfect-recall-small", "--out"]);
     command.arg(out);
     with_tiny(command, "perfect-recall-small", &TINY, settings)
 }
 
-/// A tiny training of the copy task in the new directory `out`, with `settings` over
+/// A tiny training of the copy task in the new directory `out`, with `settings` on top of
 /// [`TINY_COPY`].
 pub fn train_copy(out: &Path, settings: &[&str]) -> Command {
     let mut command = mnemora(["train", "copy", "--out"]);
@@ -124,8 +124,8 @@ pub fn resume(run: &Path, settings: &[&str]) -> Command {
     with_settings(command, settings)
 }
 
-/// A command that ended: its exit status (`None` after a signal that it did not catch) and what
-/// it said.
+/// A command that ended: its exit status (`None` after a signal that it did not catch) and its
+/// output.
 #[derive(Debug)]
 pub struct Ended {
     pub status: Option<i32>,
@@ -144,7 +144,7 @@ impl From<Output> for Ended {
 }
 
 impl Ended {
-    /// The lines of standard error in which the program speaks of something wrong.
+    /// The lines of standard error in which the program reports a problem.
     pub fn complaints(&self) -> Vec<&str> {
         let lines = self.stderr.lines();
         lines.filter(|line| line.starts_with("mnemora: ")).collect()
@@ -172,7 +172,7 @@ pub fn succeed(command: Command) -> Ended {
 }
 
 /// Runs a command that must be refused as bad input: status 2, nothing on standard output and one
-/// line on standard error, which is given without the program's name.
+/// line on standard error, which is returned without the program's name.
 #[track_caller]
 pub fn refuse(command: Command) -> String {
     let words = format!("{command:?}");
@@ -182,7 +182,7 @@ pub fn refuse(command: Command) -> String {
     let line = ended.stderr.strip_suffix('\n').unwrap_or(&ended.stderr);
     assert!(!line.contains('\n'), "more than one line: {line}");
     line.strip_prefix("mnemora: ")
-        .unwrap_or_else(|| panic!("does not say who speaks: {line:?}"))
+        .unwrap_or_else(|| panic!("does not start with the program's name: {line:?}"))
         .to_owned()
 }
 
@@ -197,7 +197,7 @@ pub fn assert_says(message: &str, parts: &[&str]) {
     }
 }
 
-/// Every file below `folder` with its contents, the empty lock file of a run left out.
+/// Every file below `folder` with its contents, without the empty lock file of a run.
 pub fn files_below(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
@@ -215,7 +215,7 @@ pub fn files_below(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     files
 }
 
-/// The same files with the same contents, said by name where not.
+/// Asserts the same files with the same contents; names a file that differs.
 #[track_caller]
 pub fn assert_same_files(before: &BTreeMap<PathBuf, Vec<u8>>, after: &BTreeMap<PathBuf, Vec<u8>>) {
     let names = |files: &BTreeMap<PathBuf, Vec<u8>>| files.keys().cloned().collect::<Vec<_>>();
@@ -254,14 +254,14 @@ pub fn read_json(path: &Path) -> serde_json::Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Whole rows of a run's metrics so far.
+/// Number of complete rows in a run's metrics so far.
 pub fn rows_logged(run: &Path) -> usize {
     let bytes = fs::read(run.join("metrics.jsonl")).unwrap_or_default();
     bytes.iter().filter(|byte| **byte == b'\n').count()
 }
 
-/// Two runs logged the same metrics and ended with the same weights, moments, held-out bounds and
-/// evaluation, bit for bit.
+/// Asserts that two runs logged the same metrics and ended with the same weights, moments, held-out bounds
+/// and evaluation, bit for bit.
 #[track_caller]
 pub fn assert_same_training(one: &Path, other: &Path) {
     let metrics = |run: &Path| fs::read_to_string(run.join("metrics.jsonl")).expect("metrics");
@@ -288,7 +288,7 @@ pub fn held_out_bounds(run: &Path) -> Vec<(u64, f64)> {
     .collect()
 }
 
-/// A PNG from its signature to its last chunk.
+/// Asserts that a file is a PNG, by its signature and its last chunk.
 #[track_caller]
 pub fn assert_png(path: &Path) {
     let bytes = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -297,7 +297,7 @@ pub fn assert_png(path: &Path) {
     assert!(bytes.len() > 500, "{} bytes", bytes.len());
 }
 
-/// An idx file of `count` images of 28 x 28 pixels; `seed` makes them others.
+/// An idx file of `count` images of 28 x 28 pixels; they depend on `seed`.
 pub fn idx_images(count: u32, seed: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     for word in [0x0803, count, 28, 28] {

@@ -16,7 +16,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// So low that a reader which goes beyond meets the bound of its process.
+/// So low that a reader that exceeds them reaches the memory limit of its process.
 const LIMITS: Limits = Limits {
     bytes: 32 << 20,
     unpacked_bytes: 16 << 20,
@@ -132,7 +132,7 @@ fn idx_labels(folder: &Path) -> Target {
     target(seeds, path, move |_| Mnist::open(&folder, LIMITS))
 }
 
-/// A `.npy` file as NumPy writes it.
+/// A `.npy` file, as written by NumPy.
 pub fn array(descr: &str, by_columns: bool, shape: &str, data: &[u8]) -> Vec<u8> {
     let order = if by_columns { "True" } else { "False" };
     let mut header =
@@ -233,7 +233,7 @@ fn csv(folder: &Path) -> Target {
     })
 }
 
-/// The table that divides a folder.
+/// The table that divides a folder into parts.
 fn index_csv(folder: &Path) -> Target {
     for name in ["a.wav", "b/c.wav", "d.wav"] {
         write(&folder.join(name), &Sound::wav_bytes(16_000, &[100; 400]));
@@ -250,7 +250,7 @@ fn index_csv(folder: &Path) -> Target {
 
 // Sound.
 
-/// A WAV file of this format tag, number of channels, rate, bits and data.
+/// A WAV file with this format tag, number of channels, rate, bits and data.
 fn wav_of(format: u16, channels: u16, rate: u32, bits: u16, data: &[u8]) -> Vec<u8> {
     let block = channels * bits / 8;
     let mut bytes = b"RIFF".to_vec();
@@ -274,7 +274,7 @@ fn wav(folder: &Path) -> Target {
         wav_of(1, 2, 8000, 8, &[128; 400]),
         wav_of(1, 1, 44_100, 24, &[1; 3000]),
         wav_of(3, 1, 22_050, 32, &floats(400)),
-        // A rate with which no two samples need the same weights.
+        // A rate for which no two samples need the same weights.
         wav_of(1, 1, 44_101, 8, &[128; 600]),
     ];
     target(seeds.map(plain), folder.join("x.wav"), |path| {
@@ -337,7 +337,7 @@ fn timit(folder: &Path) -> Target {
 fn midi(folder: &Path) -> Target {
     let song: Vec<Vec<i64>> = (0..40).map(|step| vec![60 + step % 5, 67]).collect();
     let roll = Roll::from_midi_notes(&song).expect("the notes are those of a piano");
-    // Two tracks: a tempo, and a note, one of percussion, and a note that is never ended.
+    // Two tracks: a tempo; and a note, one of percussion, and one that never ends.
     let tempo = b"MTrk\0\0\0\x0b\0\xff\x51\x03\x07\xa1\x20\0\xff\x2f\0";
     let notes =
         b"MTrk\0\0\0\x14\0\x90\x3c\x40\x60\x3c\0\0\x99\x23\x40\0\x91\x40\x40\x83\x60\xff\x2f\0";
@@ -363,7 +363,7 @@ fn element(kind: u32, content: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// An array of MATLAB: its class, name and dimensions, and the elements that follow.
+/// A MATLAB array: its class, name and dimensions, and the elements that follow.
 fn matrix(class: u8, name: &str, dimensions: [u32; 2], content: &[Vec<u8>]) -> Vec<u8> {
     let flags = [class, 0, 0, 0, 0, 0, 0, 0];
     let dimensions = dimensions.map(u32::to_le_bytes).concat();
@@ -480,7 +480,7 @@ fn crc(bytes: &[u8]) -> u32 {
     crc.sum()
 }
 
-/// The same chunks with the checksums that belong to them.
+/// The same chunks with matching checksums.
 fn png_mended(bytes: &[u8]) -> Vec<u8> {
     let mut mended = bytes.to_vec();
     let mut at = 8;
@@ -521,7 +521,7 @@ fn png_frames(folder: &Path) -> Target {
     frames(folder, "1.png", seeds.collect())
 }
 
-/// 16 x 16 grey pixels in two scans, first the means of blocks, then the rest, which is nothing.
+/// 16 x 16 grey pixels in two scans: first the means of blocks, then the rest, which is empty.
 fn progressive_jpeg() -> Vec<u8> {
     let table = |kind: u8, symbol: u8| {
         let mut table = vec![0xff, 0xc4, 0, 20, kind, 1];
@@ -631,7 +631,7 @@ fn omniglot_png(folder: &Path) -> Target {
     target(seeds, file, move |_| Omniglot::open(&set, LIMITS))
 }
 
-/// A part of four characters, of which one has this drawing.
+/// A part with four characters, one of which has this drawing.
 fn omniglot_archive(drawing_bytes: &[u8]) -> Vec<u8> {
     let other = drawing();
     let name =

@@ -1,4 +1,4 @@
-//! Runs a reader on changed files in a process of its own, whose memory is bounded, and watches it.
+//! Runs a reader on mutated files in a separate process with limited memory, and watches it.
 
 use crate::mutate::{Draws, mutated};
 use std::{
@@ -11,30 +11,30 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// For how long each reader is tried, in seconds.
+/// How long each reader is tested, in seconds.
 const SECONDS: &str = "MNEMORA_FUZZ_SECONDS";
-/// Which file comes first, to try others than last time.
+/// The number of the first file, to try other files than last time.
 const START: &str = "MNEMORA_FUZZ_START";
-/// The number of the only file to be tried: that of a failure.
+/// The number of a single file to try, from a failure.
 const CASE: &str = "MNEMORA_FUZZ_CASE";
-/// Names the reader, in the process that tries it.
+/// Names the reader, in the process that tests it.
 const READER: &str = "MNEMORA_FUZZ_READER";
 /// The folder of that process.
 const FOLDER: &str = "MNEMORA_FUZZ_FOLDER";
 
-/// Which file is being tried, and a copy of it, in that folder.
+/// The name of the file being tried, and a copy of it, in that folder.
 const LABEL: &str = "label";
 const INPUT: &str = "input";
 
-/// How long a single file may take, also on a machine that is busy with other work.
+/// How long a single file may take, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A file to begin with.
+/// A file to mutate.
 pub enum Seed {
-    /// As it is.
+    /// The whole file is mutated.
     Plain(Vec<u8>),
-    /// What is inside of a file that the function makes, which fits checksums and compression to it: a change
-    /// of the whole file would seldom come through these.
+    /// The content of a file is mutated; the function adds matching checksums and compression, which a mutation of
+    /// the whole file would seldom get through.
     Within(Vec<u8>, fn(&[u8]) -> Vec<u8>),
 }
 
@@ -55,17 +55,17 @@ impl Seed {
 
 type Read = Box<dyn FnMut(&Path) -> Result<(), String>>;
 
-/// A reader ready to be tried.
+/// A reader that is ready to be tested.
 pub struct Target {
     /// Files that it accepts.
     pub seeds: Vec<Seed>,
-    /// Where the file lies that it reads.
+    /// The path of the file that it reads.
     pub file: PathBuf,
-    /// Reads that file. The error is what a user would be told.
+    /// Reads that file. The error is the message for the user.
     pub read: Read,
 }
 
-/// A reader by name, what it may take in memory, and how it is made ready in an empty folder.
+/// The name of a reader, its memory limit, and how to set it up in an empty folder.
 pub struct Reader {
     pub name: &'static str,
     pub megabytes: usize,
@@ -78,7 +78,7 @@ fn number<N: FromStr>(variable: &str) -> Option<N> {
     Some(number.unwrap_or_else(|| panic!("{variable} = {text:?} is not such a number")))
 }
 
-/// The file that `case` stands for.
+/// The file with number `case`.
 fn case_bytes(seeds: &[Seed], case: u64) -> Vec<u8> {
     let mut draws = Draws::new(case);
     let [seed, other] = [(); 2].map(|()| &seeds[draws.below(seeds.len())]);
@@ -90,7 +90,7 @@ fn case_bytes(seeds: &[Seed], case: u64) -> Vec<u8> {
     }
 }
 
-/// Files that were found to fail, or to be worth a try, by the name of their reader.
+/// Files that once failed, or are worth a try, for a reader.
 fn kept(reader: &str) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/fuzz/corpus")
@@ -101,7 +101,7 @@ fn kept(reader: &str) -> Vec<PathBuf> {
     kept
 }
 
-/// In the process of its own: tries one file after the other, and ends badly at the first failure.
+/// Runs in the separate process: tries one file after the other, and fails at the first failure.
 pub fn child(readers: &[Reader]) {
     let Ok(name) = env::var(READER) else {
         return;
@@ -127,7 +127,7 @@ pub fn child(readers: &[Reader]) {
                 "an error of several lines: {problem:?}"
             );
             assert!(!problem.is_empty(), "an empty error");
-            assert!(!must_be_accepted, "a sound file was refused: {problem}");
+            assert!(!must_be_accepted, "a valid file was refused: {problem}");
         }
         result.is_ok()
     };
@@ -152,15 +152,15 @@ pub fn child(readers: &[Reader]) {
     println!("MNEMORA_FUZZ {cases} files, {accepted} of them accepted");
 }
 
-/// Tries a reader in a process of its own.
+/// Tests a reader in a separate process.
 ///
 /// # Panics
-/// The reader panics, aborts, takes more memory than it may, or too long; the file is kept.
+/// The reader panics, aborts, or takes too much memory or time; the file is kept.
 pub fn fuzz(reader: &Reader) {
     if env::var_os(READER).is_some() {
         return;
     }
-    // In memory where there is such a folder: a file is written for each try.
+    // In memory if there is such a folder, since a file is written for each try.
     let memory = tempfile::Builder::new().tempdir_in("/dev/shm");
     let folder = memory.or_else(|_| tempfile::tempdir());
     let folder = folder.expect("a temporary folder is made");
@@ -169,7 +169,7 @@ pub fn fuzz(reader: &Reader) {
         let file = fs::File::create(folder.path().join(name));
         Stdio::from(file.expect("a file is made"))
     };
-    // Where the shell cannot bound the memory, the rest is tested all the same.
+    // If the shell cannot limit the memory, everything else is still tested.
     let bound = format!(
         "ulimit -v {} 2>/dev/null; exec \"$0\" \"$@\"",
         reader.megabytes << 10
@@ -185,7 +185,7 @@ pub fn fuzz(reader: &Reader) {
         .env("RUST_BACKTRACE", "0")
         .stdout(output("stdout"))
         .stderr(output("stderr"))
-        // With what it starts itself, to be ended together.
+        // In a process group with its children, to end them together.
         .process_group(0)
         .spawn()
         .expect("a process is started");

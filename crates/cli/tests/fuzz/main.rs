@@ -1,13 +1,13 @@
-//! Readers of foreign data on changed files: each file is read or refused with one line, in bounded time and
-//! memory. Each reader runs in a process of its own.
+//! Fuzzing of readers with mutated files: each file is read or refused with one line, in bounded time and
+//! memory. Each reader runs in its own process.
 //!
 //! | variable | what it sets |
 //! | --- | --- |
-//! | `MNEMORA_FUZZ_SECONDS` | for how long each reader is tried; half a second without it |
+//! | `MNEMORA_FUZZ_SECONDS` | how long each reader is tested; half a second by default |
 //! | `MNEMORA_FUZZ_START` | a number, to try other files than last time |
-//! | `MNEMORA_FUZZ_CASE` | the number of the only file to be tried, from a failure's message |
+//! | `MNEMORA_FUZZ_CASE` | the number of a single file to try, from the message of a failure |
 //!
-//! A file that failed once belongs into `corpus/<reader>/`, from where it is tried first.
+//! Put a file that failed once into `corpus/<reader>/`; the files there are tried first.
 
 #![cfg(unix)]
 
@@ -22,7 +22,7 @@ fn readers() -> Vec<Reader> {
     data::READERS.into_iter().chain(runs::READERS).collect()
 }
 
-/// What the process of a reader runs; nothing else.
+/// The only test that runs in the process of a reader.
 #[test]
 fn child() {
     harness::child(&readers());

@@ -1,6 +1,6 @@
 //! Changes to the bytes of a file, each a function of a number.
 
-/// Numbers drawn one after the other (SplitMix64, Steele, Lea, Flood 2014).
+/// A sequence of random numbers (SplitMix64, Steele, Lea and Flood 2014).
 pub struct Draws(u64);
 
 impl Draws {
@@ -15,7 +15,7 @@ impl Draws {
         mixed ^ (mixed >> 31)
     }
 
-    /// From 0 on, below `end`; 0 where there is nothing below it.
+    /// A number from 0 up to but not including `end`; 0 if `end` is 0.
     pub fn below(&mut self, end: usize) -> usize {
         (self.next() % end.max(1) as u64) as usize
     }
@@ -38,7 +38,7 @@ impl Draws {
 /// Most bytes of a changed file.
 const LONGEST: usize = 1 << 18;
 
-/// What a number in a text may become.
+/// Replacements for a number in a text.
 const NUMBERS: [&str; 16] = [
     "",
     "0",
@@ -83,7 +83,7 @@ fn change(bytes: &mut Vec<u8>, other: &[u8], draws: &mut Draws) {
             let at = draws.below(length + 1);
             bytes.splice(at..at, inserted);
         }
-        // The same again, up to a thousand times.
+        // Repeats a part up to a thousand times.
         6 => {
             let range = draws.range(length);
             let times = [1, 2, 30, 1000][draws.below(4)];
@@ -105,7 +105,7 @@ fn change(bytes: &mut Vec<u8>, other: &[u8], draws: &mut Draws) {
     }
 }
 
-/// Changes what may be a length: one, two, four or eight bytes in either order.
+/// Changes a possible length field: one, two, four or eight bytes in either byte order.
 fn number_of_bytes(bytes: &mut [u8], draws: &mut Draws) {
     let width = draws.one(&[1, 2, 4, 8]);
     if bytes.len() < width {

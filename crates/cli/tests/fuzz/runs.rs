@@ -1,14 +1,15 @@
-//! Readers of experiments, of what lies in a run's folder, and of what a filter is given.
+//! Readers of experiments, of the files of a run, and of the input of a filter.
 
 use crate::{
     data,
     harness::{Reader, Seed, Target},
 };
 use mnemora_lab::{
-    Device, Experiment, LabError, Surroundings, Which, checkpoint, compare::compare, find_device,
+    Device, Experiment, LabError, RunContext, Which, compare::compare, find_device,
     load_experiment, load_filter_state, open, open_to_filter, read_origin, save_filter_state,
     shipped, train,
 };
+use mnemora_training::checkpoint;
 use sha2::{Digest, Sha256};
 use std::{
     fs::{self, File},
@@ -16,7 +17,7 @@ use std::{
     process::Command,
 };
 
-/// A learner and its run take some hundred megabytes; programs that are started reserve more than they use.
+/// A learner and its run take some hundred megabytes; started programs reserve more than they use.
 const MEGABYTES: usize = 6144;
 
 macro_rules! reader {
@@ -65,7 +66,7 @@ fn plain(bytes: impl Into<Vec<u8>>) -> Seed {
     Seed::Plain(bytes.into())
 }
 
-/// The file itself as what to begin with.
+/// A target whose seed is the file itself.
 fn of_file<T>(file: PathBuf, read: impl FnMut(&Path) -> Result<T, LabError> + 'static) -> Target {
     let bytes = fs::read(&file).expect("the run has the file");
     target([plain(bytes)], file, read)
@@ -105,7 +106,7 @@ fn run_in(folder: &Path) -> PathBuf {
     let experiment = load_experiment("jsb-chorales", &settings.map(String::from));
     let experiment = experiment.expect("the settings are in range");
     let run = folder.join("run");
-    let surroundings = Surroundings {
+    let context = RunContext {
         interrupted: &|| None,
         all_saved: &|_| (),
         quiet: true,
@@ -114,7 +115,7 @@ fn run_in(folder: &Path) -> PathBuf {
         commit: "unknown".into(),
         device: device(),
     };
-    train(experiment, &run, Some(&table), &surroundings).expect("it trains");
+    train(experiment, &run, Some(&table), &context).expect("it trains");
     run
 }
 
@@ -152,7 +153,7 @@ fn overrides(folder: &Path) -> Target {
     })
 }
 
-/// Writes the checkpoint's sums so that they fit its files, else no change of these would be seen.
+/// Updates the checkpoint's checksums, without which every change of its files would be refused.
 fn sum_up(checkpoint: &Path) {
     let mut sums = String::new();
     for name in ["weights.safetensors", "optimizer.safetensors", "state.json"] {
@@ -186,7 +187,7 @@ fn checkpoint_state(folder: &Path) -> Target {
 fn checkpoint_sums(folder: &Path) -> Target {
     let run = run_in(folder);
     let file = checkpoint::directory(&run, STEP).join("SHA256SUMS");
-    of_file(file, move |_| checkpoint::load_latest(&run))
+    of_file(file, move |_| Ok(checkpoint::load_latest(&run)?))
 }
 
 fn compared(folder: &Path, name: &str) -> Target {
@@ -209,7 +210,7 @@ fn evaluation(folder: &Path) -> Target {
 
 fn origin(folder: &Path) -> Target {
     let run = run_in(folder);
-    of_file(run.join("origin.json"), move |_| read_origin(&run))
+    of_file(run.join("origin.json"), move |_| Ok(read_origin(&run)?))
 }
 
 /// Runs `mnemora filter` with the file as its standard input.
@@ -258,7 +259,7 @@ fn filter_array(folder: &Path) -> Target {
     filtered(folder, seeds.map(plain).into())
 }
 
-/// A state as its file has it: a line with the model and the sum of the rest, then the rest.
+/// The content of a state file: a line with the model and the checksum of the rest, then the rest.
 fn state_with_sum(inside: &[u8]) -> Vec<u8> {
     let end = inside
         .iter()
@@ -290,7 +291,7 @@ fn filter_state(folder: &Path) -> Target {
     let seeds = [plain(bytes.clone()), Seed::Within(bytes, state_with_sum)];
     target(seeds, file, move |path| {
         load_filter_state(filter.as_mut(), path)?;
-        // What was taken in must be of use, too.
+        // An accepted state must also be usable.
         filter
             .step(&[0.5, 0.25], None)
             .map_err(LabError::Configuration)

@@ -2,10 +2,10 @@
 
 use crate::number::{grouped, scientific};
 
-/// An axis: which part of the numbers is shown, and where the ticks are.
+/// An axis: the range of values it shows, and its ticks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Axis {
-    /// Ends of the axis; powers of ten if it is logarithmic.
+    /// Ends of the axis; for a logarithmic axis, their logarithms to base ten.
     low: f64,
     high: f64,
     log: bool,
@@ -14,20 +14,20 @@ pub(super) struct Axis {
 /// A tick and its label.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Tick {
-    /// Place on the axis: 0 is its start, 1 its end.
+    /// Position on the axis: 0 is its start, 1 its end.
     pub place: f64,
     pub label: String,
 }
 
 /// Beyond this, sums and differences of values may overflow.
 const LARGEST: f64 = 1e300;
-/// More ticks than anyone asks for; keeps a range at the limit of precision from making endless ones.
+/// More ticks than anyone needs; prevents endless ticks for a range at the limit of precision.
 const MOST_TICKS: usize = 50;
 
 impl Axis {
-    /// An axis that shows all values that can be shown, and `padding` (a share of the range) more at each end.
+    /// An axis that shows all displayable values, extended at each end by `padding`, a fraction of the range.
     ///
-    /// Nothing at all gives 0 to 1; a single value gets some room on both sides.
+    /// Without any values it runs from 0 to 1; a single value gets some room on both sides.
     pub fn fitting(values: impl Iterator<Item = f64>, log: bool, padding: f64) -> Self {
         let places = values.filter_map(|value| transformed(value, log));
         let (low, high) = places.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), place| {
@@ -53,16 +53,16 @@ impl Axis {
         }
     }
 
-    /// An axis from `low` to `high`, if that is a range.
+    /// An axis from `low` to `high`; `None` if that is not a valid range.
     pub fn between(low: f64, high: f64, log: bool) -> Option<Self> {
         let (low, high) = (transformed(low, log)?, transformed(high, log)?);
         (low < high).then_some(Self { low, high, log })
     }
 
-    /// Where a value lies: 0 at the start of the axis, 1 at its end; none if it cannot be shown.
+    /// Position of a value: 0 at the start of the axis, 1 at its end; `None` if the value cannot be shown.
     pub fn place(&self, value: f64) -> Option<f64> {
         let place = (transformed(value, self.log)? - self.low) / (self.high - self.low);
-        // Far outside, a drawing coordinate would overflow.
+        // Far outside, drawing coordinates would overflow.
         place.is_finite().then_some(place.clamp(-1e4, 1e4))
     }
 
@@ -118,7 +118,7 @@ fn transformed(value: f64, log: bool) -> Option<f64> {
     }
 }
 
-/// The next larger of 1, 2, 2.5, 5 times a power of ten; with `whole`, without the fraction of 2.5 itself.
+/// The next larger of 1, 2, 2.5, 5 times a power of ten; with `whole`, 2.5 itself is left out.
 fn nice_step(least: f64, whole: bool) -> f64 {
     if !(least.is_finite() && least > f64::MIN_POSITIVE) {
         return f64::MIN_POSITIVE;
@@ -131,7 +131,7 @@ fn nice_step(least: f64, whole: bool) -> f64 {
         .unwrap_or(10.0 * decade)
 }
 
-/// The value of a tick, with as many decimals as tell it from its neighbours.
+/// The value of a tick, with enough decimals to distinguish it from its neighbours.
 fn tick_label(value: f64, step: f64) -> String {
     if value.abs() < step * 1e-6 {
         return "0".to_owned();
@@ -149,7 +149,7 @@ fn tick_label(value: f64, step: f64) -> String {
     grouped(value, decimals(step))
 }
 
-/// Decimals that a step needs to be written in full, up to nine.
+/// Number of decimals needed to write a step in full, at most nine.
 fn decimals(step: f64) -> usize {
     (0..9)
         .find(|&decimals| {

@@ -1,4 +1,4 @@
-//! Laying out and drawing charts, on whatever surface.
+//! Lays out and draws charts on any surface.
 
 use super::axis::{Axis, Tick};
 use super::path::{clipped, dashes, thinned};
@@ -32,12 +32,12 @@ const LINE_WIDTH: f64 = 1.8;
 const PADDING: f64 = 12.0;
 const LEGEND_ROW: f64 = 19.0;
 const SWATCH: f64 = 22.0;
-/// Installed fonts in a browser may be wider than the embedded one we measure.
+/// Fonts installed for a browser may be wider than the embedded one that is measured.
 const WIDER: f64 = 1.08;
-/// A series of so few points shows them as dots.
+/// A series with at most this many points shows them as dots.
 const DOTTED_POINTS: usize = 40;
 
-/// The colour of the series at this place.
+/// The colour of the series at this position.
 pub(super) fn colour(place: usize) -> Colour {
     PALETTE[place % PALETTE.len()]
 }
@@ -128,7 +128,7 @@ fn draw_chart(surface: &mut impl Surface, chart: &Chart, area: Area) -> Result<(
     };
     plot.left += widest(&y_ticks) + 8.0;
     if plot.right - plot.left < 20.0 || plot.bottom - plot.top < 20.0 {
-        // No room for a chart; a caller who asks for one this small gets its title.
+        // There is no room for a chart this small, so only its title is drawn.
         return Ok(());
     }
     let whole = chart
@@ -176,7 +176,7 @@ fn axes(chart: &Chart) -> (Axis, Axis) {
         .shaded
         .iter()
         .flat_map(|shaded| [shaded.from, shaded.to]);
-    // A point that cannot be shown on one axis claims no room on the other.
+    // A point that cannot be shown on one axis does not affect the range of the other.
     let shown = |value: f64, log: bool| value.is_finite() && (!log || value > 0.0);
     let both =
         move |point: &&(f64, f64)| shown(point.0, chart.x_log) && shown(point.1, chart.y_log);
@@ -201,7 +201,8 @@ fn axes(chart: &Chart) -> (Axis, Axis) {
     (x_axis, y_axis)
 }
 
-/// Draws the legend in as many rows as it needs, between title and plot, where no line can run through it. Returns its height.
+/// Draws the legend in as many rows as it needs, between title and plot, where no line can run through it.
+/// Returns its height.
 fn draw_legend(surface: &mut impl Surface, chart: &Chart, area: Area) -> Result<f64, FigureError> {
     let lines = chart.series.iter().enumerate();
     let lines = lines.map(|(place, series)| (series.label.as_str(), Some(place)));
@@ -235,7 +236,7 @@ fn draw_legend(surface: &mut impl Surface, chart: &Chart, area: Area) -> Result<
     Ok(rows * LEGEND_ROW + if rows > 0.0 { 4.0 } else { 0.0 })
 }
 
-/// The plot area and what its coordinates mean.
+/// The plot area and its coordinate system.
 struct Panel {
     plot: Area,
     x_axis: Axis,
@@ -334,7 +335,7 @@ impl Panel {
         }
     }
 
-    /// Returns how many points or pieces of line there were to draw.
+    /// Returns the number of points or line pieces that were drawn.
     fn draw_series(&self, surface: &mut impl Surface, series: &Series, place: usize) -> usize {
         let points: Vec<_> = series
             .points
@@ -360,7 +361,7 @@ impl Panel {
     }
 }
 
-/// A line of the series at this place: dashed once the palette begins anew.
+/// Draws a line of the series at this position; it is dashed once the palette repeats.
 fn stroke(surface: &mut impl Surface, points: &[Point], place: usize, width: f64) {
     if place < PALETTE.len() {
         surface.line(points, width, colour(place));

@@ -1,8 +1,8 @@
-//! Lines on their way to the surface: cut, thinned, dashed. All in CSS pixels, y downwards.
+//! Prepares lines for drawing: clips, thins and dashes them. Coordinates are CSS pixels, y pointing down.
 
 use super::surface::Point;
 
-/// Length of a dash and of the gap after it.
+/// Length of a dash, and of the gap after it.
 const DASH: (f64, f64) = (7.0, 5.0);
 
 /// The drawn pieces of a dashed line.
@@ -36,7 +36,7 @@ pub(super) fn dashes(points: &[Point]) -> Vec<[Point; 2]> {
     dashes
 }
 
-/// Where points are denser than pixels, keeps the first, lowest, highest and last of each half pixel.
+/// Where points are denser than pixels, keeps the first, lowest, highest and last point of each half pixel.
 pub(super) fn thinned(points: &[Point]) -> Vec<Point> {
     let column = |point: &Point| (point.0 * 2.0).floor();
     let mut kept = Vec::new();
@@ -56,7 +56,7 @@ pub(super) fn thinned(points: &[Point]) -> Vec<Point> {
     kept
 }
 
-/// The pieces of a line that lie between two heights, `top` above `bottom`.
+/// The pieces of a line that lie between two heights; `top` is above `bottom`.
 pub(super) fn clipped(points: &[Point], top: f64, bottom: f64) -> Vec<Vec<Point>> {
     let mut pieces: Vec<Vec<Point>> = Vec::new();
     for pair in points.windows(2) {

@@ -1,4 +1,4 @@
-//! What a chart is drawn on: an SVG text, or pixels.
+//! Surfaces that charts are drawn on: SVG text, or pixels.
 
 use std::fmt::Write;
 
@@ -8,21 +8,21 @@ use crate::picture::{Align, Colour, Image, mask, text_width};
 /// A point in CSS pixels, from the top left.
 pub(super) type Point = (f64, f64);
 
-/// A line of text: where its middle line lies, and how it looks.
+/// A line of text: the position of its vertical centre, and its style.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Label<'a> {
     pub text: &'a str,
     pub at: Point,
-    /// Size of the type, in CSS pixels.
+    /// Font size, in CSS pixels.
     pub size: f64,
     pub colour: Colour,
     pub bold: bool,
     pub align: Align,
-    /// Read from bottom to top.
+    /// Rotated to read from bottom to top.
     pub upright: bool,
 }
 
-/// The four things a chart is made of.
+/// The four drawing operations that a chart needs.
 pub(super) trait Surface {
     fn line(&mut self, points: &[Point], width: f64, colour: Colour);
     fn area(&mut self, outline: &[Point], colour: Colour, opacity: f32);
@@ -30,7 +30,7 @@ pub(super) trait Surface {
     fn label(&mut self, label: Label) -> Result<(), FigureError>;
 }
 
-/// How far the baseline lies below the middle of the digits, in em.
+/// Distance of the baseline below the middle of the digits, in em.
 const BASELINE: f64 = 0.35;
 
 /// SVG elements.
@@ -40,7 +40,7 @@ pub(super) struct Svg {
 }
 
 impl Svg {
-    /// The whole element, with a name for those who hear the page instead of seeing it.
+    /// The whole SVG element, with a name for screen readers.
     pub fn finish(self, (width, height): (u32, u32), name: &str) -> String {
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" \
@@ -120,7 +120,7 @@ impl Surface for Svg {
     }
 }
 
-/// Pixels, several for each CSS pixel; lines are smooth once these are averaged.
+/// Several pixels for each CSS pixel; averaging them gives smooth lines.
 #[derive(Debug)]
 pub(super) struct Raster {
     image: Image,
@@ -146,7 +146,7 @@ impl Raster {
         low.floor().clamp(0.0, last) as usize..(high.ceil() + 1.0).clamp(0.0, last) as usize
     }
 
-    /// Everything within `radius` of the segment from `a` to `b`, in pixels.
+    /// Fills everything within `radius` of the segment from `a` to `b`, in pixels.
     fn stroke(&mut self, a: Point, b: Point, radius: f64, colour: Colour) {
         let (dx, dy) = (b.0 - a.0, b.1 - a.1);
         let squared_length = dx * dx + dy * dy;

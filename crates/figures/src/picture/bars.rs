@@ -4,20 +4,20 @@ use super::sheet::{BACKGROUND, INK, LABEL, MARGIN, NUMBER, TITLE, every_nth};
 use super::{Align, Colour, Image, Text, text_width};
 use crate::FigureError;
 
-/// Values as bars from zero, upwards or downwards, one a step.
+/// Values as bars upwards or downwards from zero, one per step.
 #[derive(Debug, Clone)]
 pub struct Bars<'a> {
-    /// Above the picture.
+    /// Title above the picture.
     pub title: String,
-    /// One a bar; one that is not finite has none.
+    /// One value per bar; values that are not finite get no bar.
     pub values: &'a [f32],
-    /// What the bars are: 'step'.
+    /// Label of the axis, such as 'step'.
     pub axis: String,
-    /// The number of the first bar.
+    /// Number of the first bar.
     pub first_number: usize,
-    /// Where the first bar begins, in pixels from the left.
+    /// Start of the first bar, in pixels from the left.
     pub left: f64,
-    /// From one bar to the next, in pixels.
+    /// Distance from one bar to the next, in pixels.
     pub pitch: f64,
 }
 
@@ -27,7 +27,7 @@ const NUMBERS_HEIGHT: usize = 18;
 const AXIS_HEIGHT: usize = 20;
 const BAR: Colour = [0, 90, 160];
 
-/// Draws bars over numbered steps, with the largest and the smallest value at their right.
+/// Draws bars over numbered steps, with the largest and the smallest value at the right.
 ///
 /// # Errors
 /// [`FigureError::TooLarge`].
@@ -123,7 +123,7 @@ mod tests {
         let top = MARGIN + TITLE_HEIGHT;
         let half = HEIGHT / 2;
         assert_eq!(height_of(0), (Some(top), half));
-        // The line of zero lies over the first of these.
+        // The zero line covers the first of these.
         assert_eq!(height_of(1), (Some(top + half + 1), half - 1));
         assert_eq!(height_of(2), (None, 0));
         assert_eq!(height_of(3).0, Some(top + 27));

@@ -1,7 +1,7 @@
-//! The embedded typeface, rasterised.
+//! Rasterises text in the embedded font.
 //!
-//! One typeface for pictures and charts on any machine, installed fonts or not: Ubuntu Light, thickened a little, because a
-//! light face is too thin at the size of a tick label.
+//! Pictures and charts use the same font on any machine, whatever fonts are installed: Ubuntu Light, slightly
+//! thickened, because a light font is too thin at the size of a tick label.
 
 use std::sync::LazyLock;
 
@@ -9,7 +9,7 @@ use ab_glyph::{Font, FontRef, GlyphId, InvalidFont, PxScale, point};
 
 use crate::FigureError;
 
-/// How much of each pixel the text covers.
+/// The fraction of each pixel that the text covers.
 pub(crate) struct Mask {
     pub width: usize,
     pub height: usize,
@@ -22,15 +22,15 @@ pub(crate) struct Mask {
 static TYPEFACE: LazyLock<Result<FontRef<'static>, InvalidFont>> =
     LazyLock::new(|| FontRef::try_from_slice(epaint_default_fonts::UBUNTU_LIGHT));
 
-/// Stroke weight added to the light face, in em.
+/// Stroke weight added to the light font, in em.
 const REGULAR: f64 = 0.018;
 const BOLD: f64 = 0.06;
-/// Share of the added weight by which letters move apart.
+/// Fraction of the added weight by which letters move apart.
 const SPACING: f64 = 0.6;
 
 /// Width of a line of text, in pixels.
 ///
-/// - `em`: size of the type, in pixels
+/// - `em`: font size, in pixels
 pub fn text_width(text: &str, em: f64, bold: bool) -> f64 {
     TYPEFACE
         .as_ref()
@@ -39,7 +39,7 @@ pub fn text_width(text: &str, em: f64, bold: bool) -> f64 {
 
 /// Rasterises a line of text.
 ///
-/// - `em`: size of the type, in pixels
+/// - `em`: font size, in pixels
 pub(crate) fn mask(text: &str, em: f64, bold: bool) -> Result<Mask, FigureError> {
     let typeface = TYPEFACE.as_ref().map_err(FigureError::draw)?;
     let line = set(typeface, text, bold);
@@ -71,14 +71,15 @@ pub(crate) fn mask(text: &str, em: f64, bold: bool) -> Result<Mask, FigureError>
     Ok(mask)
 }
 
-/// A line of type, in em.
+/// A line of text, measured in em.
 struct Line {
-    /// Each glyph and where its pen starts.
+    /// Each glyph and its starting position.
     glyphs: Vec<(GlyphId, f64)>,
     width: f64,
 }
 
-/// Sets glyphs side by side: advance, kerning, and room for the thickening, of which the typeface knows nothing.
+/// Places glyphs side by side: advance, kerning, and room for the thickening, which the font does not account
+/// for.
 fn set(typeface: &FontRef<'_>, text: &str, bold: bool) -> Line {
     let units = units_per_em(typeface);
     let room = weight(bold) * SPACING;
@@ -100,7 +101,7 @@ fn units_per_em(typeface: &FontRef<'_>) -> f64 {
 }
 
 impl Mask {
-    /// Covers a pixel and the next `thickening` to its right.
+    /// Covers a pixel and the next `thickening` pixels to its right.
     fn cover(&mut self, x: i32, y: i32, alpha: f32, thickening: usize) {
         let (Ok(x), Ok(y)) = (usize::try_from(x), usize::try_from(y)) else {
             return;
@@ -143,7 +144,7 @@ mod tests {
         };
         assert!(inked(mask.baseline - 1));
         assert!((mask.baseline..mask.height).all(|row| !inked(row)));
-        // A capital of this face is 0.69 em high.
+        // A capital letter of this font is 0.69 em high.
         let top = (0..mask.height).find(|&row| inked(row)).unwrap();
         assert!(
             (26..=29).contains(&(mask.baseline - top)),

@@ -1,42 +1,42 @@
-//! A matrix of values as colours: where a memory is read and written over time.
+//! A matrix of values as colours: for example where a memory is read and written over time.
 
 use super::sheet::{BACKGROUND, INK, LABEL, MARGIN, MARK, NUMBER, TITLE, every_nth};
 use super::{Align, Colour, Image, Text, text_width};
 use crate::FigureError;
 
-/// A matrix to be shown, with what its axes mean.
+/// A matrix to draw, with labelled axes.
 ///
-/// Weights `[time, slots]` read best with time from left to right: hand them over transposed, `[slots, time]`, so that they
-/// line up with a sheet of the same sequence.
+/// Weights `[time, slots]` are easiest to read with time from left to right. Pass them transposed, `[slots,
+/// time]`, so that they line up with a sheet of the same sequence.
 #[derive(Debug, Clone)]
 pub struct HeatMap<'a> {
-    /// Above the picture; may be empty.
+    /// Title above the picture; may be empty.
     pub title: String,
-    /// `[rows, columns]`; a value that is not finite is grey.
+    /// `[rows, columns]`; values that are not finite are grey.
     pub values: &'a [f32],
     /// Number of rows, drawn from top to bottom.
     pub rows: usize,
     /// Number of columns, drawn from left to right.
     pub columns: usize,
-    /// What the rows are: 'memory slot'.
+    /// Label of the rows, such as 'memory slot'.
     pub row_axis: String,
-    /// What the columns are: 'time step'.
+    /// Label of the columns, such as 'time step'.
     pub column_axis: String,
-    /// The number of the first column.
+    /// Number of the first column.
     pub first_number: usize,
-    /// The number of the first row, unless `falling` says otherwise.
+    /// Number of the first row, unless `falling` is given.
     pub first_row: usize,
-    /// The number of the first row, from which rows count downwards, as notes do.
+    /// Number of the first row if row numbers decrease downwards, as for notes.
     pub falling: Option<usize>,
-    /// Values of the darkest and the lightest colour; `None` takes the smallest and the largest value.
+    /// Values of the darkest and the lightest colour; with `None`, the smallest and the largest value.
     pub range: Option<(f32, f32)>,
-    /// Width and height of a value, in pixels.
+    /// Width and height of a cell, in pixels.
     pub cell: usize,
-    /// Columns, counted from 0, with a coloured bar above: the recall interval.
+    /// Columns, counted from 0, that get a coloured bar above them: the recall interval.
     pub marked: Vec<usize>,
 }
 
-/// Nine colours of viridis (van der Walt and Smith, 2015), evenly spaced; those between are interpolated.
+/// Nine colours of viridis (van der Walt and Smith, 2015), evenly spaced; colours between them are interpolated.
 const VIRIDIS: [Colour; 9] = [
     [0x44, 0x01, 0x54],
     [0x47, 0x2d, 0x7b],
@@ -57,7 +57,8 @@ const BAR_WIDTH: usize = 12;
 const BAR_GAP: usize = 16;
 const LEAST_HEIGHT: usize = 56;
 
-/// The colour of viridis at `fraction`, from 0 (dark violet) to 1 (yellow); perceptually uniform, and safe for colour-blind eyes.
+/// The colour of viridis at `fraction`, from 0 (dark violet) to 1 (yellow). It is perceptually uniform and safe
+/// for colour-blind readers.
 pub fn viridis(fraction: f32) -> Colour {
     let last = (VIRIDIS.len() - 1) as f32;
     let position = if fraction.is_nan() {
@@ -73,10 +74,10 @@ pub fn viridis(fraction: f32) -> Colour {
     })
 }
 
-/// Draws a matrix with numbered axes and a bar that says which colour is which value.
+/// Draws a matrix with numbered axes and a colour bar.
 ///
 /// # Errors
-/// [`FigureError::Shape`] when the values do not fill `[rows, columns]`, [`FigureError::TooLarge`].
+/// [`FigureError::Shape`] if the values do not fill `[rows, columns]`; [`FigureError::TooLarge`].
 pub fn heat_map(map: &HeatMap) -> Result<Image, FigureError> {
     let expected = map.rows.saturating_mul(map.columns);
     if map.values.len() != expected {
@@ -122,7 +123,7 @@ struct Layout {
 }
 
 impl HeatMap<'_> {
-    /// Where the first column begins, in pixels from the left.
+    /// Start of the first column, in pixels from the left.
     pub fn left(&self) -> usize {
         Layout::of(self).left
     }

@@ -14,7 +14,7 @@ pub struct Image {
     pixels: Vec<u8>,
 }
 
-/// Which point of a line of text a position names.
+/// The point of a line of text that its position refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Align {
     /// Its left end.
@@ -28,21 +28,21 @@ pub enum Align {
 /// How a line of text looks.
 #[derive(Debug, Clone, Copy)]
 pub struct Text {
-    /// Size of the type, in pixels.
+    /// Font size, in pixels.
     pub size: f64,
-    /// Colour of the type.
+    /// Colour of the text.
     pub colour: Colour,
     /// Bold instead of regular.
     pub bold: bool,
-    /// Which point of the text its position names; vertically it is always the middle of the digits.
+    /// The point of the text that its position refers to. Vertically this is always the middle of the digits.
     pub align: Align,
 }
 
-/// Text is rasterised this much larger and averaged: letters then sit at fractions of a pixel.
+/// Text is rasterised this many times larger and averaged, so that letters can sit at fractions of a pixel.
 const OVERSAMPLING: usize = 4;
 /// Half the height of a digit, in em.
 pub(crate) const HALF_DIGIT: f64 = 0.345;
-/// The most pixels a picture may have: 768 MiB of them.
+/// The most pixels a picture may have, which take 768 MiB.
 const MOST_PIXELS: usize = 1 << 28;
 
 impl Image {
@@ -71,12 +71,12 @@ impl Image {
         self.height
     }
 
-    /// Every pixel, `[height, width, 3]`.
+    /// All pixels, `[height, width, 3]`.
     pub fn pixels(&self) -> &[u8] {
         &self.pixels
     }
 
-    /// The colour at `x` from the left and `y` from the top; nothing outside of the picture.
+    /// The colour at `x` from the left and `y` from the top; `None` outside the picture.
     pub fn pixel(&self, x: usize, y: usize) -> Option<Colour> {
         if x >= self.width {
             return None;
@@ -85,7 +85,8 @@ impl Image {
         self.pixels.get(start..)?.first_chunk().copied()
     }
 
-    /// Mixes `colour` into one pixel: `alpha` 0 leaves it, 1 replaces it. Outside of the picture nothing happens.
+    /// Mixes `colour` into a pixel: with `alpha` 0 the pixel stays, with 1 it is replaced. Does nothing outside
+    /// the picture.
     pub fn blend(&mut self, x: usize, y: usize, colour: Colour, alpha: f32) {
         if x >= self.width || y >= self.height {
             return;
@@ -97,7 +98,7 @@ impl Image {
         }
     }
 
-    /// Fills a rectangle, as far as it lies within the picture.
+    /// Fills the part of a rectangle that lies within the picture.
     pub fn fill(&mut self, x: usize, y: usize, width: usize, height: usize, colour: Colour) {
         let left = x.min(self.width);
         let right = x.saturating_add(width).min(self.width);
@@ -110,7 +111,8 @@ impl Image {
         }
     }
 
-    /// Copies another picture into this one, its top left corner at `(x, y)`, as far as it fits.
+    /// Copies another picture into this one, with its top left corner at `(x, y)`. Parts that do not fit are cut
+    /// off.
     pub fn blit(&mut self, other: &Image, x: usize, y: usize) {
         let width = other.width.min(self.width.saturating_sub(x));
         let height = other.height.min(self.height.saturating_sub(y));
@@ -121,7 +123,7 @@ impl Image {
         }
     }
 
-    /// Writes a line of text at `(x, y)`, as far as it fits.
+    /// Writes a line of text at `(x, y)`. Parts that do not fit are cut off.
     ///
     /// # Errors
     /// [`FigureError::Draw`] if the embedded typeface cannot be rasterised.
@@ -161,7 +163,7 @@ impl Image {
         Ok(())
     }
 
-    /// The picture at `1 / factor` of its size: each pixel the average of a `factor` x `factor` square.
+    /// The picture scaled down by `factor`: each pixel is the average of a `factor` x `factor` square.
     pub(crate) fn reduced(&self, factor: usize) -> Result<Self, FigureError> {
         let factor = factor.max(1);
         let mut reduced = Self::new(self.width / factor, self.height / factor, [0; 3])?;
@@ -187,7 +189,7 @@ impl Image {
         Ok(reduced)
     }
 
-    /// Pictures one below the other, `gap` white pixels apart, aligned at the left.
+    /// Pictures stacked vertically, `gap` white pixels apart, aligned at the left.
     ///
     /// # Errors
     /// [`FigureError::TooLarge`].
@@ -207,7 +209,7 @@ impl Image {
     /// The picture as a PNG file.
     ///
     /// # Errors
-    /// [`FigureError::Draw`] for a picture without pixels, which PNG cannot hold.
+    /// [`FigureError::Draw`] for a picture without pixels, which PNG does not allow.
     pub fn png_bytes(&self) -> Result<Vec<u8>, FigureError> {
         let too_large = |_| FigureError::TooLarge {
             width: self.width,

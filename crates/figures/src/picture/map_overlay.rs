@@ -1,7 +1,7 @@
-//! Images on a map, laid over each other at every return: does a model show the same thing at the same place?
+//! Images on a map, overlaid at every return: does a model show the same image at the same place again?
 //!
-//! After Gemici et al. 2017, figure 15. There the second image covers the first; here each of the first three visits to a
-//! cell has a channel of its own, so that a difference shows whichever of the images is the odd one.
+//! After Gemici et al. 2017, figure 15. There the second image covers the first. Here each of the first three
+//! visits to a cell has its own colour channel, so a difference shows whichever of the images deviates.
 
 use std::collections::BTreeMap;
 
@@ -9,26 +9,26 @@ use super::sheet::{BACKGROUND, FAINT, INK, LABEL, MARGIN, NUMBER, TITLE};
 use super::{Align, Colour, Image, Sequence, Text, frame, text_width};
 use crate::FigureError;
 
-/// What one source, the truth or a model, showed along the walk.
+/// The images that one source (the truth or a model) showed along the walk.
 #[derive(Debug, Clone)]
 pub struct MapRow<'a> {
-    /// Written at the left: 'truth', 'dnc'.
+    /// Label at the left, such as 'truth' or 'dnc'.
     pub label: String,
-    /// `[time, height, width]`, in `[0, 1]`: one image for each step of the walk. Values outside are clamped; a cell with a
-    /// value that is not a number is magenta all over, so that it is seen.
+    /// `[time, height, width]`, in `[0, 1]`: one image for each step of the walk. Values outside are clamped. A
+    /// cell that contains NaN is magenta all over, so that it stands out.
     pub frames: &'a [f32],
 }
 
 /// A walk over a grid, and the images shown on the way.
 #[derive(Debug, Clone)]
 pub struct MapOverlay<'a> {
-    /// Above the picture; may be empty.
+    /// Title above the picture; may be empty.
     pub title: String,
-    /// Rows, and columns, of the grid.
+    /// Number of rows, and of columns, of the grid.
     pub grid: usize,
     /// `[time]`: the cell of each step, `row * grid + column`.
     pub cells: &'a [u16],
-    /// From top to bottom, below the walk.
+    /// Rows from top to bottom, below the walk.
     pub rows: Vec<MapRow<'a>>,
     /// Height of an image, in pixels.
     pub height: usize,
@@ -36,30 +36,31 @@ pub struct MapOverlay<'a> {
     pub width: usize,
     /// Screen pixels per pixel of an image, at least 1; 1 or 2 for digits of 28 x 28.
     pub scale: usize,
-    /// Each makes a column, which shows so many first steps of the walk: from 1 to `time`.
+    /// One column for each. It shows this many first steps of the walk, from 1 to `time`.
     pub checkpoints: Vec<usize>,
 }
 
-/// Visits to a cell that are shown: one for each channel.
+/// Number of visits to a cell that are shown, one for each colour channel.
 const VISITS: usize = 3;
-/// Moves drawn as arrows, as in the paper; the legend says how many.
+/// Number of moves drawn as arrows, as in the paper; the legend states it.
 const RECENT_MOVES: usize = 5;
 
 const LINE: Colour = [112; 3];
 const UNVISITED: Colour = [56; 3];
-/// Cells of the walk after 0, 1, 2 and more visits: pale versions of the colours that equal images have on a map.
+/// Colours of the walk's cells after 0, 1, 2 and more visits: pale versions of the colours that equal images get
+/// on a map.
 const TINTS: [Colour; 4] = [[208; 3], [255, 183, 176], [255, 232, 120], [255; 3]];
 /// Blue of the Okabe-Ito palette.
 const WALKER: Colour = [0, 114, 178];
 
-/// How far an arrow lies beside the line between two cells, in cells.
+/// Distance of an arrow from the line between two cells, in cells.
 const ASIDE: f64 = 0.17;
 
 const TITLE_HEIGHT: usize = 30;
 const HEADER_HEIGHT: usize = 20;
 const COLUMN_GAP: usize = 14;
 const ROW_GAP: usize = 10;
-/// From the last row to the legend.
+/// Distance from the last row to the legend.
 const LEGEND_GAP: usize = 8;
 const ICON: usize = 22;
 const ICON_GAP: usize = 7;
@@ -67,14 +68,14 @@ const ITEM_GAP: usize = 22;
 const LEGEND_LINE: usize = 28;
 const WALK_LABEL: &str = "walk";
 
-/// Draws the walk and, below it, the map of each row, as they stand after each checkpoint.
+/// Draws the walk and, below it, the map of each row, as they are after each checkpoint.
 ///
-/// A cell of a map holds the image shown at its first visit in red, at the second in green and at the third in blue: equal
-/// images add up to yellow and then to white. Later visits are left out.
+/// A cell of a map shows the image of its first visit in red, of its second in green and of its third in blue.
+/// Equal images add up to yellow and then to white. Later visits are left out.
 ///
 /// # Errors
-/// [`FigureError::Shape`] for a row without one image per step, [`FigureError::Draw`] for a cell outside of the grid or a
-/// checkpoint outside of the walk, [`FigureError::TooLarge`].
+/// [`FigureError::Shape`] for a row without one image per step; [`FigureError::Draw`] for a cell outside the
+/// grid or a checkpoint outside the walk; [`FigureError::TooLarge`].
 pub fn map_overlay(map: &MapOverlay) -> Result<Image, FigureError> {
     let rows = checked(map)?;
     let legend = [walk_legend()?, map_legend()?];
@@ -103,7 +104,7 @@ pub fn map_overlay(map: &MapOverlay) -> Result<Image, FigureError> {
     Ok(image)
 }
 
-/// The images of every row, `[height, width]` each.
+/// The images of every row, each `[height, width]`.
 fn checked<'a>(map: &MapOverlay<'a>) -> Result<Vec<Vec<&'a [f32]>>, FigureError> {
     let (grid, time) = (map.grid, map.cells.len());
     let count = grid.saturating_mul(grid);
@@ -157,7 +158,7 @@ struct Layout {
     title_height: usize,
     /// Left edge of the first column.
     left: usize,
-    /// From one column to the next.
+    /// Distance from one column to the next.
     pitch: usize,
     grid: usize,
     cell_width: usize,
@@ -241,7 +242,7 @@ impl Layout {
             .saturating_add(MARGIN + self.title_height + HEADER_HEIGHT)
     }
 
-    /// Top left corner of a cell, within a map.
+    /// Top left corner of a cell, relative to its map.
     fn corner(&self, cell: usize) -> (usize, usize) {
         let (row, column) = (cell / self.grid, cell % self.grid);
         (
@@ -250,7 +251,7 @@ impl Layout {
         )
     }
 
-    /// The items of a part of the legend, as many in a line as fit.
+    /// The items of one part of the legend, with as many per line as fit.
     fn lines<'a>(&self, items: &'a [Item]) -> Vec<Vec<&'a Item>> {
         let room = self.width.saturating_sub(self.left + MARGIN);
         let mut lines: Vec<Vec<&Item>> = Vec::new();
@@ -293,7 +294,7 @@ fn draw_map(
     Ok(())
 }
 
-/// The first three of the images shown in a cell, as red, green and blue.
+/// The first three images shown in a cell, as red, green and blue.
 ///
 /// - `shown`: `[visits]` of `[height, width]`
 fn overlay(
@@ -308,7 +309,7 @@ fn overlay(
         channel.copy_from_slice(image);
     }
     if values.iter().any(|value| value.is_nan()) {
-        // One pixel of magenta could as well be red and blue.
+        // A single magenta pixel could also be red and blue.
         values.fill(f32::NAN);
     }
     frame(&values, VISITS, height, width, scale)
@@ -362,7 +363,7 @@ fn draw_grid(
     }
 }
 
-/// A ring, wide enough for the walker to stand inside.
+/// A ring, wide enough for the walker to be drawn inside it.
 fn draw_start(image: &mut Image, at: Point, unit: f64) {
     stroke(image, &[(at, at)], unit * 0.56, INK);
     stroke(image, &[(at, at)], unit * 0.42, BACKGROUND);
@@ -372,7 +373,8 @@ fn draw_walker(image: &mut Image, at: Point, unit: f64) {
     stroke(image, &[(at, at)], unit * 0.34, WALKER);
 }
 
-/// An arrow from one cell to another, to the right of the line between them: the way back has its own place.
+/// An arrow from one cell to another, to the right of the line between them, so that the way back does not cover
+/// it.
 fn draw_arrow(image: &mut Image, from: Point, to: Point, unit: f64) {
     let length = (to.x - from.x).hypot(to.y - from.y);
     if length == 0.0 {
@@ -395,7 +397,8 @@ struct Point {
     y: f64,
 }
 
-/// Draws straight lines with round ends, at least a pixel wide and smooth at their edges; a line without length is a disc.
+/// Draws straight lines with round ends, at least a pixel wide and with smooth edges. A line of length zero is a
+/// disc.
 fn stroke(image: &mut Image, lines: &[(Point, Point)], width: f64, colour: Colour) {
     let half = width.max(1.0) / 2.0;
     for &(from, to) in lines {
@@ -418,7 +421,7 @@ fn pixels(low: f64, high: f64) -> std::ops::Range<usize> {
     low.floor().max(0.0) as usize..high.ceil().max(0.0) as usize
 }
 
-/// From a point to the nearest point of a straight line between two others.
+/// Distance from a point to the nearest point of the segment between two others.
 fn distance(point: Point, from: Point, to: Point) -> f64 {
     let (x, y) = (to.x - from.x, to.y - from.y);
     let squared = x * x + y * y;
@@ -430,7 +433,7 @@ fn distance(point: Point, from: Point, to: Point) -> f64 {
     (point.x - from.x - along * x).hypot(point.y - from.y - along * y)
 }
 
-/// A sign and what it means.
+/// A symbol and its meaning.
 struct Item {
     icon: Image,
     meaning: &'static str,
@@ -481,7 +484,7 @@ fn map_legend() -> Result<Vec<Item>, FigureError> {
         ),
         (
             example(&["3", "7"])?,
-            "different images: their red, green and blue do not coincide",
+            "different images: red, green and blue do not coincide",
         ),
         (swatch(UNVISITED)?, "not visited yet"),
     ];
@@ -542,7 +545,7 @@ fn draw_legend(
 mod tests {
     use super::*;
 
-    /// Of the cells in a test: 2 x 2 values, magnified.
+    /// Magnification of a cell in tests: 2 x 2 values.
     const SCALE: usize = 20;
     const FULL: [f32; 4] = [1.0; 4];
     const LEFT: [f32; 4] = [1.0, 0.0, 1.0, 0.0];
@@ -652,7 +655,7 @@ mod tests {
         assert_eq!(arrows(&[0, 1, 0]), [true, true]);
         assert_eq!(arrows(&[0, 0]), [false, false]);
         let later = [0, 1, 3, 1, 3, 1, 3];
-        assert_eq!(arrows(&later), [false, false], "an older move is no arrow");
+        assert_eq!(arrows(&later), [false, false], "an older move has no arrow");
     }
 
     #[test]
@@ -661,7 +664,7 @@ mod tests {
         let message = |map: &MapOverlay| map_overlay(map).unwrap_err().to_string();
         let short = message(&walk(&[0, 1], &frames[1..], &[1]));
         assert!(
-            short.contains("[2, 1, 2, 2]: 7 values") && short.contains("holds 8"),
+            short.contains("[2, 1, 2, 2] holds 8 values") && short.contains("7 were given"),
             "{short}"
         );
         let outside = message(&walk(&[0, 4], &frames, &[1]));

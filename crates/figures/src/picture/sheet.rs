@@ -1,4 +1,4 @@
-//! Rows of frames with labels and time indices: what a model saw, and what it made of it.
+//! Rows of frames with labels and time indices: what a model saw, and what it generated.
 
 use super::{Align, Colour, Image, Sequence, Text, frame, text_width};
 use crate::FigureError;
@@ -6,37 +6,37 @@ use crate::FigureError;
 /// One labelled row of frames.
 #[derive(Debug, Clone)]
 pub struct Row<'a> {
-    /// Written at the left: 'truth', 'generated'.
+    /// Label at the left, such as 'truth' or 'generated'.
     pub label: String,
     /// The frames.
     pub frames: Sequence<'a>,
-    /// Time index of the row's first frame, counted from 0; a continuation starts where its prompt ended.
+    /// Time index of the row's first frame, counted from 0. A continuation starts where its prompt ended.
     pub first_step: usize,
 }
 
-/// Rows that belong together, one sequence for instance, drawn closely below each other.
+/// Rows that belong together, for instance those of one sequence. They are drawn close to each other.
 #[derive(Debug, Clone)]
 pub struct Group<'a> {
-    /// From top to bottom.
+    /// Rows from top to bottom.
     pub rows: Vec<Row<'a>>,
-    /// Time indices, counted from 0, whose frames get a coloured frame: those that can be recalled.
+    /// Time indices, counted from 0, whose frames get a coloured border: those that can be recalled.
     pub marked: Vec<usize>,
 }
 
 /// A picture of several sequences.
 #[derive(Debug, Clone)]
 pub struct Sheet<'a> {
-    /// Above everything; may be empty.
+    /// Title above everything; may be empty.
     pub title: String,
-    /// From top to bottom.
+    /// Groups from top to bottom.
     pub groups: Vec<Group<'a>>,
-    /// What the marked frames are, for the legend; may be empty.
+    /// Caption of the marked frames in the legend; may be empty.
     pub mark_caption: String,
     /// Screen pixels per pixel of a frame, at least 1; 2 or 3 for digits of 28 x 28.
     pub scale: usize,
-    /// Frames per line: longer sequences continue on a further line. `None` keeps them on one.
+    /// Frames per line; longer sequences continue on the next line. `None` puts each on one line.
     pub wrap: Option<usize>,
-    /// The number written above the first frame; the papers count from 1.
+    /// Number written above the first frame; the papers count from 1.
     pub first_number: usize,
 }
 
@@ -46,7 +46,7 @@ pub(super) const FAINT: Colour = [110, 110, 110];
 /// Vermilion of the Okabe-Ito palette.
 pub(super) const MARK: Colour = [213, 94, 0];
 pub(super) const MARGIN: usize = 16;
-/// Between frames; a marked frame's border is half of it wide.
+/// Gap between frames; the border of a marked frame is half as wide.
 pub(super) const GAP: usize = 4;
 const GROUP_GAP: usize = 14;
 const TITLE_HEIGHT: usize = 30;
@@ -73,8 +73,8 @@ pub(super) const TITLE: Text = Text {
 /// Draws a sheet.
 ///
 /// # Errors
-/// [`FigureError::Shape`] or [`FigureError::Channels`] for a row that is no sequence, [`FigureError::TooLarge`] when
-/// `wrap` or a smaller `scale` is called for.
+/// [`FigureError::Shape`] or [`FigureError::Channels`] for a row with an invalid shape;
+/// [`FigureError::TooLarge`] if the picture needs `wrap` or a smaller `scale`.
 pub fn sheet(sheet: &Sheet) -> Result<Image, FigureError> {
     for row in sheet.groups.iter().flat_map(|group| &group.rows) {
         row.frames.checked()?;
@@ -111,7 +111,7 @@ struct Layout {
     title_height: usize,
     /// Left edge of the first column.
     left: usize,
-    /// From one column to the next.
+    /// Distance from one column to the next.
     pitch: usize,
     /// Frames per line.
     columns: usize,
@@ -163,12 +163,12 @@ impl Layout {
         layout
     }
 
-    /// Lines that a group needs.
+    /// The lines that a group occupies.
     fn bands(&self, group: &Group) -> std::ops::Range<usize> {
         0..steps(group).div_ceil(self.columns)
     }
 
-    /// Whether time indices stand above this group: once at the top, and again where another line or other marks begin.
+    /// Whether time indices are written above this group: at the top, and wherever the line or the marks change.
     fn numbered(&self, sheet: &Sheet, index: usize) -> bool {
         let Some(group) = sheet.groups.get(index) else {
             return false;
@@ -272,7 +272,7 @@ fn draw_numbers(
     Ok(())
 }
 
-/// The smallest of 1, 2, 5, 10, 20 ... such that labels of `width` fit when every so many columns has one.
+/// The smallest of 1, 2, 5, 10, 20 ... for which labels of `width` fit if every n-th column has one.
 pub(super) fn every_nth(width: f64, pitch: f64) -> usize {
     let mut decade = 1_usize;
     while decade < 1_000_000 {

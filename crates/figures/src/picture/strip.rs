@@ -1,10 +1,10 @@
-//! Frames as they are, magnified: one, or one sequence side by side.
+//! Magnified frames without any text: a single one, or a sequence side by side.
 
 use super::sheet::{BACKGROUND, GAP};
 use super::{Colour, Image, Sequence};
 use crate::FigureError;
 
-/// For values that are not numbers.
+/// Colour for NaN.
 const NOT_A_NUMBER: Colour = [255, 0, 255];
 
 /// One frame, magnified `scale` times without smoothing.
@@ -12,7 +12,7 @@ const NOT_A_NUMBER: Colour = [255, 0, 255];
 /// - `values`: `[channels, height, width]` in `[0, 1]`
 ///
 /// # Errors
-/// [`FigureError::Shape`] or [`FigureError::Channels`] when the values are no such frame.
+/// [`FigureError::Shape`] or [`FigureError::Channels`] if the values do not form such a frame.
 pub fn frame(
     values: &[f32],
     channels: usize,
@@ -54,7 +54,7 @@ pub fn frame(
     Ok(image)
 }
 
-/// The frames of one sequence side by side, without any writing.
+/// The frames of one sequence side by side, without any text.
 ///
 /// # Errors
 /// [`FigureError::Shape`], [`FigureError::Channels`] or [`FigureError::TooLarge`].

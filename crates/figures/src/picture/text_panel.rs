@@ -1,4 +1,4 @@
-//! Texts one below the other, a character a cell, some of them marked.
+//! Texts stacked vertically, one cell per character, with some characters marked.
 
 use super::sheet::{BACKGROUND, FAINT, INK, LABEL, MARGIN, MARK};
 use super::{Align, Image, Text, text_width};
@@ -6,22 +6,22 @@ use crate::FigureError;
 
 /// Pixels from one character to the next, and from one line to the next.
 const PITCH: (usize, usize) = (9, 18);
-/// Characters of a line; what is longer goes on below.
+/// Characters per line; longer lines are wrapped.
 const COLUMNS: usize = 96;
 /// Pixels between blocks.
 const BLOCK_GAP: usize = 14;
 
-/// A text with what it is.
+/// A text with its label.
 #[derive(Debug, Clone, Default)]
 pub struct Labelled {
-    /// Beside its first line.
+    /// Label beside its first line.
     pub label: String,
-    /// Characters, and whether each is marked; a line end begins a new line.
+    /// Characters, and whether each is marked; a newline starts a new line.
     pub text: Vec<(char, bool)>,
 }
 
 impl Labelled {
-    /// A text of which no character is marked.
+    /// A text without marked characters.
     pub fn plain(label: &str, text: &str) -> Self {
         Self {
             label: label.into(),

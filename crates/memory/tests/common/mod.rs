@@ -1,22 +1,22 @@
-//! What tests share.
+//! Code shared by tests.
 
 use mnemora_memory::{
     ControllerKind, ConvLstmConfig, CoreConfig, DncConfig, EntNetConfig, GateStyle, HybridConfig,
-    IntrospectionConfig, LruConfig, MemoryConfig, NtmConfig, RmcConfig, StackedLstmConfig,
-    VrnnConfig,
+    IntrospectionConfig, LruConfig, LstmMemoryConfig, MemoryConfig, NtmConfig, RmcConfig,
+    StackedLstmConfig,
 };
 
 pub const LATENT: usize = 4;
 pub const CONDITION: usize = 3;
 const INPUT: usize = LATENT + CONDITION;
 
-/// All memories, small.
+/// All memories, at small sizes.
 pub fn memories(slots: usize) -> Vec<(&'static str, MemoryConfig)> {
     let (latent, condition, hidden, reads, width) = (LATENT, CONDITION, 6, 2, 4);
     vec![
         (
             "vrnn",
-            MemoryConfig::Vrnn(VrnnConfig {
+            MemoryConfig::LstmMemory(LstmMemoryConfig {
                 latent,
                 features: latent,
                 condition,
@@ -82,6 +82,7 @@ pub fn memories(slots: usize) -> Vec<(&'static str, MemoryConfig)> {
                 CoreConfig::Dnc(DncConfig {
                     input: INPUT,
                     controller: ControllerKind::Lstm,
+                    layers: 1,
                     hidden,
                     reads,
                     width,
@@ -95,7 +96,8 @@ pub fn memories(slots: usize) -> Vec<(&'static str, MemoryConfig)> {
             MemoryConfig::Core(
                 CoreConfig::Dnc(DncConfig {
                     input: INPUT,
-                    controller: ControllerKind::StackedLstm(2),
+                    controller: ControllerKind::Lstm,
+                    layers: 2,
                     hidden,
                     reads,
                     width,
@@ -109,7 +111,8 @@ pub fn memories(slots: usize) -> Vec<(&'static str, MemoryConfig)> {
             MemoryConfig::Core(
                 CoreConfig::Dnc(DncConfig {
                     input: INPUT,
-                    controller: ControllerKind::FeedForward(2),
+                    controller: ControllerKind::FeedForward,
+                    layers: 2,
                     hidden,
                     reads,
                     width,

@@ -43,7 +43,7 @@ impl Golden {
         Tensor::from_data(TensorData::new(self.values(name), self.shape(name)), device)
     }
 
-    /// Numbers in all tensors that a gradient is stored for, inputs left out.
+    /// The number of elements in all tensors that have a stored gradient, without inputs.
     #[allow(dead_code)]
     pub fn parameter_count(&self) -> usize {
         let inputs =
@@ -57,7 +57,7 @@ impl Golden {
     }
 }
 
-/// All elements equal to 1e-5 of the larger of 1 and the largest expected element.
+/// Asserts that all elements agree to 1e-5 of the larger of 1 and the largest expected element.
 pub fn assert_close<const D: usize>(name: &str, expected: &[f32], found: Tensor<D>) {
     let found = found.into_data().try_into_vec::<f32>().unwrap();
     assert_eq!(found.len(), expected.len(), "{name}: number of elements");

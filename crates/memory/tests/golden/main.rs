@@ -1,4 +1,4 @@
-//! The memories against the NumPy statements in `reference/`: values and gradients.
+//! The memories against the NumPy implementations in `reference/`: values and gradients.
 
 mod cores;
 mod file;
@@ -12,7 +12,7 @@ use cores::{check_gradients, load};
 use file::{Golden, assert_close};
 use mnemora_memory::{
     ControllerKind, CoreMemory, DncConfig, HybridConfig, Initializer, IntrospectionConfig,
-    LruConfig, Lstm, Memory, MemoryContext, NtmConfig, Previous, VrnnConfig,
+    LruConfig, Lstm, LstmMemoryConfig, Memory, MemoryContext, NtmConfig, Previous,
 };
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
@@ -39,7 +39,7 @@ fn linear(golden: &Golden, name: &str, device: &Device) -> Linear {
     }
 }
 
-/// A `[time, batch, width]` input as leaves, one a step.
+/// A `[time, batch, width]` input as one leaf per step.
 fn leaves(golden: &Golden, name: &str, device: &Device) -> Vec<Tensor<2>> {
     let tensor: Tensor<3> = golden.tensor(name, device);
     let time = tensor.dims()[0];
@@ -50,7 +50,7 @@ fn leaves(golden: &Golden, name: &str, device: &Device) -> Vec<Tensor<2>> {
         .collect()
 }
 
-/// Contexts of all steps, the memory fed with given latents, features and conditions.
+/// Contexts of all steps for given latents, features and conditions.
 fn run<M: Memory>(
     memory: &M,
     latents: &[Tensor<2>],
@@ -59,10 +59,12 @@ fn run<M: Memory>(
     device: &Device,
 ) -> Vec<MemoryContext> {
     let mut state = memory.initial_state(latents[0].dims()[0], device);
+    let prepared = memory.prepare();
     let mut previous = None;
     let mut contexts = Vec::new();
     for (step, latent) in latents.iter().enumerate() {
-        let (context, next) = memory.step(previous, conditions.get(step).cloned(), state);
+        let (context, next) =
+            memory.step(&prepared, previous, conditions.get(step).cloned(), state);
         state = next;
         previous = Some(Previous {
             latent: latent.clone(),
@@ -79,7 +81,7 @@ fn backward(golden: &Golden, contexts: &[MemoryContext], device: &Device) -> Gra
     (psi * golden.tensor::<3>("probe", device)).sum().backward()
 }
 
-/// The gradient of inputs that are leaves, zero for one that no output depends on.
+/// Checks the gradients of inputs that are leaves. It is zero for one that no output depends on.
 fn check_leaves(golden: &Golden, name: &str, leaves: &[Tensor<2>], gradients: &Gradients) {
     let gradient = leaves
         .iter()
@@ -166,7 +168,7 @@ fn vrnn(file: &str) {
     let device = Device::default().autodiff();
     let (latents, conditions) = inputs(&golden, &device);
     let features = leaves(&golden, "features", &device);
-    let config = VrnnConfig {
+    let config = LstmMemoryConfig {
         latent: latents[0].dims()[1],
         features: features[0].dims()[1],
         condition: conditions.first().map_or(0, |c| c.dims()[1]),
@@ -204,7 +206,8 @@ fn inputs(golden: &Golden, device: &Device) -> (Vec<Tensor<2>>, Vec<Tensor<2>>) 
     (latents, conditions)
 }
 
-/// Weights of all steps against `[time, batch, heads, slots]`; slots left out hold nothing.
+/// Compares the weights of all steps with `[time, batch, heads, slots]`; missing slots must be zero in the
+/// reference.
 fn check_attention(golden: &Golden, file: &str, name: &str, contexts: &[MemoryContext]) {
     let shape = golden.shape(file);
     let expected = golden.values(file);
@@ -227,8 +230,8 @@ fn check_attention(golden: &Golden, file: &str, name: &str, contexts: &[MemoryCo
     }
 }
 
-/// Context, gradients of the given sequences and the number of parameters; returns the gradients
-/// for the parameters that a memory has of its own.
+/// Checks contexts, gradients of the given sequences and the number of parameters. Returns the gradients, for
+/// checking the memory's own parameters.
 fn check_run<M: Memory>(
     golden: &Golden,
     memory: &M,
@@ -242,7 +245,10 @@ fn check_run<M: Memory>(
     if !conditions.is_empty() {
         check_leaves(golden, "grad.conditions", conditions, &gradients);
     }
-    assert_eq!(memory.num_params(), golden.parameter_count());
+    assert_eq!(
+        burn::module::Module::num_params(memory),
+        golden.parameter_count()
+    );
     (contexts, gradients)
 }
 
@@ -316,7 +322,7 @@ fn lru_step_with_conditions() {
     lru("lru_conditions");
 }
 
-fn dnc(file: &str, hidden: usize, controller: ControllerKind) {
+fn dnc(file: &str, hidden: usize, (controller, layers): (ControllerKind, usize)) {
     let golden = Golden::open(file);
     let device = Device::default().autodiff();
     let (latents, conditions) = inputs(&golden, &device);
@@ -324,6 +330,7 @@ fn dnc(file: &str, hidden: usize, controller: ControllerKind) {
     let config = DncConfig {
         input: latent + conditions.first().map_or(0, |c| c.dims()[1]),
         controller,
+        layers,
         hidden,
         reads: golden.shape("read_weights")[2],
         width: 4,
@@ -340,22 +347,22 @@ fn dnc(file: &str, hidden: usize, controller: ControllerKind) {
 
 #[test]
 fn dnc_step() {
-    dnc("dnc", 5, ControllerKind::Lstm);
+    dnc("dnc", 5, (ControllerKind::Lstm, 1));
 }
 
 #[test]
 fn dnc_step_with_conditions() {
-    dnc("dnc_conditions", 5, ControllerKind::Lstm);
+    dnc("dnc_conditions", 5, (ControllerKind::Lstm, 1));
 }
 
 #[test]
 fn dnc_step_with_a_controller_of_two_layers() {
-    dnc("dnc_layers", 4, ControllerKind::StackedLstm(2));
+    dnc("dnc_layers", 4, (ControllerKind::Lstm, 2));
 }
 
 #[test]
 fn dnc_step_with_a_feed_forward_controller() {
-    dnc("dnc_feed_forward", 5, ControllerKind::FeedForward(2));
+    dnc("dnc_feed_forward", 5, (ControllerKind::FeedForward, 2));
 }
 
 fn hybrid(file: &str) {

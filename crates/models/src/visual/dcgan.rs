@@ -1,8 +1,8 @@
 //! The DCGAN encoder and decoder of SVG (Radford et al. 2016; Denton and Fergus 2018).
 //!
-//! Each level of the encoder halves the side by a 4x4 convolution, down to 4x4; one more convolution makes
-//! the features. The decoder mirrors it and is given the maps of all levels, the skips: at each level
-//! they stand beside its own. For 64x64 frames and a width of 64:
+//! Each level of the encoder halves the side with a 4x4 convolution, down to 4x4; one more convolution makes
+//! the features. The decoder mirrors the encoder and gets the maps of all of its levels, the skips, which are
+//! concatenated with its own maps. For 64x64 frames and a width of 64:
 //!
 //! ```text
 //! encoder   C@64 -> 64@32 -> 128@16 -> 256@8 -> 512@4 -> features
@@ -10,8 +10,8 @@
 //!           -> [64 + 64] -> outputs@64
 //! ```
 //!
-//! Every convolution but the last has batch norm and a leaky ReLU of slope 0.2 after it, the features'
-//! batch norm and tanh.
+//! Every convolution except the last is followed by batch norm and a leaky ReLU of slope 0.2; the one that
+//! makes the features is followed by batch norm and tanh.
 
 use super::layers::{Block, Convolution, Kernel};
 use burn::{module::Module, tensor::Tensor};
@@ -23,7 +23,7 @@ const HALVING: Kernel = Kernel {
     stride: 2,
     padding: 1,
 };
-/// Between 4x4 and one number a channel.
+/// Between 4x4 and one number per channel.
 const WHOLE: Kernel = Kernel {
     size: 4,
     stride: 1,
@@ -33,25 +33,25 @@ const WHOLE: Kernel = Kernel {
 /// Frames to features and skips.
 #[derive(Module, Debug)]
 pub struct DcganEncoder {
-    /// From the finest maps on.
+    /// From fine to coarse.
     pub levels: Vec<Block>,
-    /// Onto the features.
+    /// To the features.
     pub top: Block,
 }
 
 /// Features and skips to outputs.
 #[derive(Module, Debug)]
 pub struct DcganDecoder {
-    /// From the features onto the coarsest maps.
+    /// From the features to the coarsest maps.
     pub top: Block,
-    /// From the coarsest maps on.
+    /// From coarse to fine.
     pub levels: Vec<Block>,
-    /// Onto the outputs of each pixel.
+    /// To the outputs of each pixel.
     pub output: Convolution,
 }
 
 impl DcganEncoder {
-    /// For frames of `frame` channels; `channels` of each level, from the finest on.
+    /// For frames with `frame` channels; `channels` lists those of each level, from fine to coarse.
     pub fn new(frame: usize, channels: &[usize], features: usize, init: &mut Initializer) -> Self {
         let inputs = std::iter::once(&frame).chain(channels);
         let levels = inputs.zip(channels).map(|(&inputs, &outputs)| {
@@ -67,7 +67,7 @@ impl DcganEncoder {
         }
     }
 
-    /// Numbers that a frame of `side` pixels keeps; skips once more, as they are parted into steps.
+    /// Numbers kept per frame with sides of `side` pixels; skips count twice, because they are split into steps.
     pub fn kept(&self, side: usize) -> Count {
         let levels = self.levels.iter().enumerate();
         let levels = levels.map(|(level, block)| {
@@ -77,8 +77,8 @@ impl DcganEncoder {
         levels.sum::<Count>() + self.top.kept(1) * 2
     }
 
-    /// Frames `[rows, channels, side, side]` to features `[rows, features]`, and the maps of all levels
-    /// from the finest on.
+    /// From frames `[rows, channels, side, side]` to features `[rows, features]` and the maps of all levels,
+    /// from fine to coarse.
     pub fn forward(&self, frames: Tensor<4>) -> (Tensor<2>, Vec<Tensor<4>>) {
         let mut skips = Vec::with_capacity(self.levels.len());
         let mut maps = frames;
@@ -91,7 +91,7 @@ impl DcganEncoder {
 }
 
 impl DcganDecoder {
-    /// Onto `outputs` numbers a pixel; `channels` as the encoder's.
+    /// To `outputs` numbers per pixel; `channels` as for the encoder.
     pub fn new(
         outputs: usize,
         channels: &[usize],
@@ -115,7 +115,8 @@ impl DcganDecoder {
         }
     }
 
-    /// Numbers that a row keeps, `side` pixels wide and high at the end: maps beside skips, and each block's.
+    /// Numbers kept per row, for outputs with sides of `side` pixels: maps concatenated with skips, and those of each
+    /// block.
     pub fn kept(&self, side: usize) -> Count {
         let coarsest = side >> (self.levels.len() + 1);
         let levels = self.levels.iter().enumerate();
@@ -129,7 +130,7 @@ impl DcganDecoder {
         self.top.kept(coarsest) + levels.sum::<Count>() + output
     }
 
-    /// Features `[rows, features]` and skips as the encoder gave them to `[rows, outputs, side, side]`.
+    /// From features `[rows, features]` and the encoder's skips to `[rows, outputs, side, side]`.
     pub fn forward(&self, features: Tensor<2>, mut skips: Vec<Tensor<4>>) -> Tensor<4> {
         let [rows, size] = features.dims();
         let mut maps = self.top.forward(features.reshape([rows, size, 1, 1]));

@@ -1,6 +1,6 @@
 //! Fully connected encoder and decoder, for small experiments.
 
-use super::FrameShape;
+use super::ImageShape;
 use burn::{
     module::Module,
     nn::Linear,
@@ -11,9 +11,9 @@ use mnemora_memory::{Count, Initializer};
 /// Pixels, hidden ReLU units, features.
 #[derive(Module, Debug)]
 pub struct DenseEncoder {
-    /// From pixels.
+    /// From the pixels.
     pub hidden: Linear,
-    /// Onto features.
+    /// To the features.
     pub features: Linear,
 }
 
@@ -22,26 +22,26 @@ pub struct DenseEncoder {
 pub struct DenseDecoder {
     /// From `[z; psi]`.
     pub hidden: Linear,
-    /// Onto the likelihood's parameters of all pixels.
+    /// To the likelihood's parameters of all pixels.
     pub output: Linear,
 }
 
 impl DenseEncoder {
     /// An encoder of `frame`s.
-    pub fn new(frame: FrameShape, hidden: usize, features: usize, init: &mut Initializer) -> Self {
+    pub fn new(frame: ImageShape, hidden: usize, features: usize, init: &mut Initializer) -> Self {
         Self {
             hidden: init.linear(frame.size(), hidden),
             features: init.linear(hidden, features),
         }
     }
 
-    /// Numbers that a frame keeps: itself, and each layer before and behind its nonlinearity.
+    /// Numbers kept per frame: the frame itself, and each layer before and after its nonlinearity.
     pub fn kept(&self) -> Count {
         let [pixels, hidden] = self.hidden.weight.dims();
         Count::from(pixels + 2 * hidden) + 2 * self.features.weight.shape()[1]
     }
 
-    /// Frames `[rows, pixels]` in `[0, 1]` to features `[rows, features]`.
+    /// From frames `[rows, pixels]` in `[0, 1]` to features `[rows, features]`.
     pub fn forward(&self, frames: Tensor<2>) -> Tensor<2> {
         let centred = frames.mul_scalar(2.0).sub_scalar(1.0);
         self.features
@@ -50,7 +50,7 @@ impl DenseEncoder {
 }
 
 impl DenseDecoder {
-    /// A decoder onto so many outputs.
+    /// A decoder with this number of outputs.
     pub fn new(outputs: usize, inputs: usize, hidden: usize, init: &mut Initializer) -> Self {
         Self {
             hidden: init.linear(inputs, hidden),
@@ -58,12 +58,12 @@ impl DenseDecoder {
         }
     }
 
-    /// Numbers that a row keeps between its input and the outputs.
+    /// Numbers kept per row, between its input and the outputs.
     pub fn kept(&self) -> Count {
         Count::from(2 * self.hidden.weight.shape()[1])
     }
 
-    /// `[rows, inputs]` to `[rows, outputs]`.
+    /// From `[rows, inputs]` to `[rows, outputs]`.
     pub fn forward(&self, input: Tensor<2>) -> Tensor<2> {
         self.output
             .forward(activation::relu(self.hidden.forward(input)))

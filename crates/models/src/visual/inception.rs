@@ -1,10 +1,10 @@
 //! The convolutional networks of gtmm, Appendix B.1.
 //!
-//! A 32x32 canvas goes through two blocks, each four parallel convolutions (kernels 1, 3, 5, 7)
+//! A 32x32 canvas goes through two blocks. Each has four parallel convolutions (kernels 1, 3, 5, 7)
 //! and one that halves the size: 32 to 16 to 8. The decoder is the transpose. Batch norm takes
-//! its statistics over all frames of a call, so over batch and time.
+//! its statistics over all frames of a call, that is, over batch and time.
 
-use super::{FrameShape, layers};
+use super::{ImageShape, layers};
 use crate::ModelError;
 use burn::{
     module::Module,
@@ -27,7 +27,7 @@ const BLOCK: usize = STREAM * KERNELS.len();
 /// Channels and side of the last feature maps.
 const TOP: usize = 64;
 const TOP_SIDE: usize = CANVAS / 4;
-/// Running statistics keep 0.99 of their past at each batch.
+/// Each batch keeps 0.99 of the running statistics.
 const MOMENTUM: f64 = 0.01;
 
 /// Four parallel convolutions that keep the size, then batch norm and ReLU.
@@ -52,7 +52,7 @@ pub struct InceptionEncoder {
     pub streams_2: Streams,
     /// 16 to 8, without batch norm or ReLU after it.
     pub halve_2: Conv2d,
-    /// From the flattened maps onto features.
+    /// From the flattened maps to features.
     pub features: Linear,
     height: usize,
     width: usize,
@@ -63,7 +63,7 @@ pub struct InceptionEncoder {
 /// convolution with its kernel flipped, so the streams are convolutions here too.)
 #[derive(Module, Debug)]
 pub struct InceptionDecoder {
-    /// Onto the top maps.
+    /// To the top maps.
     pub top: Linear,
     /// 8 to 16.
     pub double_1: ConvTranspose2d,
@@ -77,7 +77,7 @@ pub struct InceptionDecoder {
     pub norm_2: BatchNorm,
     /// Streams at 32.
     pub streams_2: Streams,
-    /// 1x1, onto the frame's channels.
+    /// 1x1, to the frame's channels.
     pub output: Conv2d,
     height: usize,
     width: usize,
@@ -158,8 +158,8 @@ impl Streams {
     }
 }
 
-fn check_size(frame: FrameShape) -> Result<(), ModelError> {
-    let FrameShape { height, width, .. } = frame;
+fn check_size(frame: ImageShape) -> Result<(), ModelError> {
+    let ImageShape { height, width, .. } = frame;
     if height > CANVAS || width > CANVAS {
         return Err(ModelError::FrameTooLarge { height, width });
     }
@@ -169,7 +169,7 @@ fn check_size(frame: FrameShape) -> Result<(), ModelError> {
 impl InceptionEncoder {
     /// An encoder of `frame`s of at most 32x32 pixels.
     pub fn new(
-        frame: FrameShape,
+        frame: ImageShape,
         features: usize,
         init: &mut Initializer,
     ) -> Result<Self, ModelError> {
@@ -187,7 +187,7 @@ impl InceptionEncoder {
         })
     }
 
-    /// Numbers that a frame keeps: maps before and behind each batch norm.
+    /// Numbers kept per frame: the maps before and after each batch norm.
     pub fn kept(&self) -> Count {
         let maps = |channels: usize, side: usize| Count::product(&[channels, side, side]);
         let (half, features) = (CANVAS / 2, self.features.weight.shape()[1]);
@@ -198,19 +198,19 @@ impl InceptionEncoder {
             + 2 * features
     }
 
-    /// Frames `[rows, pixels]` in `[0, 1]` to features `[rows, features]`.
+    /// From frames `[rows, pixels]` in `[0, 1]` to features `[rows, features]`.
     pub fn forward(&self, frames: Tensor<2>) -> Tensor<2> {
         let maps = self.maps(frames);
         self.features.forward(maps.flatten(1, 3))
     }
 
-    /// Frames to the last feature maps, `[rows, 64, 8, 8]`.
+    /// From frames to the last feature maps, `[rows, 64, 8, 8]`.
     pub fn maps(&self, frames: Tensor<2>) -> Tensor<4> {
         let [rows, _] = frames.dims();
         let (top, left) = margins(self.height, self.width);
         let bottom = CANVAS - self.height - top;
         let right = CANVAS - self.width - left;
-        // Saturation is mapped into (-1, 1); the margin is black.
+        // Intensities are mapped to (-1, 1); the margin is black.
         let canvas = frames
             .mul_scalar(2.0)
             .sub_scalar(1.0)
@@ -223,9 +223,9 @@ impl InceptionEncoder {
 }
 
 impl InceptionDecoder {
-    /// A decoder onto `frame`s of at most 32x32 pixels.
+    /// A decoder of `frame`s of at most 32x32 pixels.
     pub fn new(
-        frame: FrameShape,
+        frame: ImageShape,
         inputs: usize,
         init: &mut Initializer,
     ) -> Result<Self, ModelError> {
@@ -245,8 +245,8 @@ impl InceptionDecoder {
         })
     }
 
-    /// Numbers that a row keeps between its input and the outputs. The finest maps have their gradient beside
-    /// them.
+    /// Numbers kept per row, between its input and the outputs; for the finest maps this includes their
+    /// gradient.
     pub fn kept(&self) -> Count {
         let maps = |channels: usize, side: usize| Count::product(&[channels, side, side]);
         maps(TOP, TOP_SIDE)
@@ -255,7 +255,7 @@ impl InceptionDecoder {
             + maps(self.channels, CANVAS)
     }
 
-    /// `[rows, inputs]` to outputs `[rows, pixels]`.
+    /// From `[rows, inputs]` to outputs `[rows, pixels]`.
     pub fn forward(&self, input: Tensor<2>) -> Tensor<2> {
         let [rows, _] = input.dims();
         let maps = self

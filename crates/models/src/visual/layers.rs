@@ -1,4 +1,4 @@
-//! What convolutional networks share.
+//! Layers shared by the convolutional networks.
 
 use burn::{
     module::{Module, Param},
@@ -11,17 +11,17 @@ use mnemora_kernels::{
 };
 use mnemora_memory::{Count, Initializer};
 
-/// Spread of initial weights of DCGANs (Radford et al. 2016), and of the scales of their batch norms
-/// around 1.
+/// Standard deviation of the initial weights of DCGANs (Radford et al. 2016), and of the initial scales of
+/// their batch norms around 1.
 pub(crate) const WEIGHT_STD: f64 = 0.02;
-/// Slope of the ReLUs below zero.
+/// Slope of the leaky ReLUs below zero.
 const SLOPE: f64 = 0.2;
 
-/// Batch norm and a ReLU with a slope below zero: with the statistics of the batch in training, where the
-/// running ones follow them; with the running ones in a model that is frozen or out of training mode.
+/// Batch norm and a leaky ReLU. In training mode it uses the statistics of the batch and updates the running
+/// ones; a model that is frozen or not in training mode uses the running ones.
 pub(super) fn normalise(norm: &BatchNorm, maps: Tensor<4>, slope: f64) -> Tensor<4> {
     if !(maps.device().is_autodiff() && norm.training.is_enabled()) {
-        // A running value alone is one update behind until somebody asks for the newest, so that numbers
+        // Without this, a running value lags one update behind until the newest is requested, and numbers
         // would depend on when a checkpoint was last written.
         norm.running_mean.value_sync();
         norm.running_var.value_sync();
@@ -39,7 +39,7 @@ pub(super) fn normalise(norm: &BatchNorm, maps: Tensor<4>, slope: f64) -> Tensor
     found.output
 }
 
-/// How a square kernel goes over an image.
+/// Size, stride and padding of a square kernel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kernel {
     pub(super) size: usize,
@@ -47,10 +47,10 @@ pub(super) struct Kernel {
     pub(super) padding: usize,
 }
 
-/// A convolution or a transposed one, with bias.
+/// A convolution or transposed convolution, with bias.
 #[derive(Module, Debug)]
 pub struct Convolution {
-    /// `[outputs, inputs, k, k]`, of a transposed one `[inputs, outputs, k, k]`.
+    /// `[outputs, inputs, k, k]`; if transposed, `[inputs, outputs, k, k]`.
     pub weight: Param<Tensor<4>>,
     /// `[outputs]`
     pub bias: Param<Tensor<1>>,
@@ -85,7 +85,7 @@ impl Convolution {
         }
     }
 
-    /// `[images, inputs, height, width]` to `[images, outputs, ..]`.
+    /// From `[images, inputs, height, width]` to `[images, outputs, ..]`.
     pub fn forward(&self, maps: Tensor<4>) -> Tensor<4> {
         let (weight, bias) = (self.weight.val(), self.bias.val());
         match self.transposed {
@@ -98,7 +98,7 @@ impl Convolution {
 /// A convolution, then batch norm.
 #[derive(Module, Debug)]
 pub struct Block {
-    /// Whose bias batch norm takes away again; the original has one, too.
+    /// Batch norm removes its bias again; the original has one, too.
     pub convolution: Convolution,
     /// Over the images and pixels of a call.
     pub norm: BatchNorm,
@@ -113,7 +113,7 @@ impl Block {
         Self { convolution, norm }
     }
 
-    /// Numbers that an image keeps, `side` pixels wide and high behind the convolution: maps before and behind
+    /// Numbers kept per image, with sides of `side` pixels after the convolution: the maps before and after
     /// batch norm.
     pub(super) fn kept(&self, side: usize) -> Count {
         Count::product(&[2, self.convolution.bias.shape()[0], side, side])

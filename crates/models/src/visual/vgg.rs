@@ -1,17 +1,17 @@
 //! The VGG encoder and decoder of SVG (Simonyan and Zisserman 2015; Denton and Fergus 2018).
 //!
-//! Each level of the encoder has two or three 3x3 convolutions and ends with the larger of each 2x2
-//! pixels, down to 4x4; one 4x4 convolution makes the features. The decoder mirrors it, with each pixel
-//! repeated instead, and is given the maps of all levels before their pooling, the skips: at each level
-//! they stand beside its own. For 64x64 frames and a width of 64:
+//! Each level of the encoder has two or three 3x3 convolutions followed by 2x2 max pooling, down to 4x4; one
+//! 4x4 convolution makes the features. The decoder mirrors the encoder, with each pixel repeated instead of
+//! pooling. It gets the maps of all levels before their pooling, the skips, which are concatenated with its own
+//! maps. For 64x64 frames and a width of 64:
 //!
 //! ```text
 //! encoder   [C 64 64]@64 [128 128]@32 [256 256 256]@16 [512 512 512]@8 -> 512@4 -> features
 //! decoder   features -> 512@4 [1024 512 512 256]@8 [512 256 256 128]@16 [256 128 64]@32 [128 64]@64 -> outputs@64
 //! ```
 //!
-//! Every convolution but the last has batch norm and a leaky ReLU of slope 0.2 after it, the features'
-//! batch norm and tanh.
+//! Every convolution except the last is followed by batch norm and a leaky ReLU of slope 0.2; the one that
+//! makes the features is followed by batch norm and tanh.
 
 use super::layers::{Block, Convolution, Kernel};
 use burn::{
@@ -26,14 +26,14 @@ const SAME: Kernel = Kernel {
     stride: 1,
     padding: 1,
 };
-/// Between 4x4 and one number a channel.
+/// Between 4x4 and one number per channel.
 const WHOLE: Kernel = Kernel {
     size: 4,
     stride: 1,
     padding: 0,
 };
 
-/// Convolutions at one side, one after the other.
+/// Convolutions at the same resolution, one after the other.
 #[derive(Module, Debug)]
 pub struct Level {
     /// In order.
@@ -43,30 +43,30 @@ pub struct Level {
 /// Frames to features and skips.
 #[derive(Module, Debug)]
 pub struct VggEncoder {
-    /// From the finest maps on.
+    /// From fine to coarse.
     pub levels: Vec<Level>,
-    /// Onto the features.
+    /// To the features.
     pub top: Block,
 }
 
 /// Features and skips to outputs.
 #[derive(Module, Debug)]
 pub struct VggDecoder {
-    /// From the features onto the coarsest maps.
+    /// From the features to the coarsest maps.
     pub top: Block,
-    /// From the coarsest maps on.
+    /// From coarse to fine.
     pub levels: Vec<Level>,
-    /// Onto the outputs of each pixel.
+    /// To the outputs of each pixel.
     pub output: Convolution,
 }
 
-/// Convolutions of a level, counted from the finest.
+/// Number of convolutions of a level; level 0 is the finest.
 fn convolutions(level: usize) -> usize {
     if level < 2 { 2 } else { 3 }
 }
 
 impl Level {
-    /// Through so many channels, of which the first are the inputs.
+    /// With these numbers of channels; the first is that of the inputs.
     fn new(channels: &[usize], init: &mut Initializer) -> Self {
         let blocks = channels.windows(2).map(|pair| {
             let convolution = Convolution::new([pair[0], pair[1]], SAME, init);
@@ -77,18 +77,18 @@ impl Level {
         }
     }
 
-    /// Numbers that an image of `side` pixels keeps.
+    /// Numbers kept per image with sides of `side` pixels.
     fn kept(&self, side: usize) -> Count {
         self.blocks.iter().map(|block| block.kept(side)).sum()
     }
 
-    /// Channels that come in.
+    /// Number of input channels.
     fn inputs(&self) -> usize {
         let first = self.blocks.first();
         first.map_or(0, |block| block.convolution.weight.shape()[1])
     }
 
-    /// `[rows, inputs, side, side]` to `[rows, outputs, side, side]`.
+    /// From `[rows, inputs, side, side]` to `[rows, outputs, side, side]`.
     pub fn forward(&self, maps: Tensor<4>) -> Tensor<4> {
         let blocks = self.blocks.iter();
         blocks.fold(maps, |maps, block| block.forward(maps))
@@ -96,7 +96,7 @@ impl Level {
 }
 
 impl VggEncoder {
-    /// For frames of `frame` channels; `channels` of each level, from the finest on.
+    /// For frames with `frame` channels; `channels` lists those of each level, from fine to coarse.
     pub fn new(frame: usize, channels: &[usize], features: usize, init: &mut Initializer) -> Self {
         let inputs = std::iter::once(&frame).chain(channels);
         let levels = inputs.zip(channels).enumerate();
@@ -114,7 +114,7 @@ impl VggEncoder {
         }
     }
 
-    /// Numbers that a frame of `side` pixels keeps; skips once more, as they are parted into steps.
+    /// Numbers kept per frame with sides of `side` pixels; skips count twice, because they are split into steps.
     pub fn kept(&self, side: usize) -> Count {
         let levels = self.levels.iter().enumerate();
         let levels = levels.map(|(level, blocks)| {
@@ -126,8 +126,8 @@ impl VggEncoder {
         levels.sum::<Count>() + self.top.kept(1) * 2
     }
 
-    /// Frames `[rows, channels, side, side]` to features `[rows, features]`, and the maps of all levels
-    /// from the finest on.
+    /// From frames `[rows, channels, side, side]` to features `[rows, features]` and the maps of all levels,
+    /// from fine to coarse.
     pub fn forward(&self, frames: Tensor<4>) -> (Tensor<2>, Vec<Tensor<4>>) {
         let mut skips = Vec::with_capacity(self.levels.len());
         let mut maps = frames;
@@ -141,7 +141,7 @@ impl VggEncoder {
 }
 
 impl VggDecoder {
-    /// Onto `outputs` numbers a pixel; `channels` as the encoder's.
+    /// To `outputs` numbers per pixel; `channels` as for the encoder.
     pub fn new(
         outputs: usize,
         channels: &[usize],
@@ -171,7 +171,8 @@ impl VggDecoder {
         }
     }
 
-    /// Numbers that a row keeps, `side` pixels wide and high at the end: maps beside skips, and each block's.
+    /// Numbers kept per row, for outputs with sides of `side` pixels: maps concatenated with skips, and those of each
+    /// block.
     pub fn kept(&self, side: usize) -> Count {
         let count = self.levels.len();
         let levels = self.levels.iter().enumerate();
@@ -182,7 +183,7 @@ impl VggDecoder {
         self.top.kept(side >> count) + levels.sum::<Count>()
     }
 
-    /// Features `[rows, features]` and skips as the encoder gave them to `[rows, outputs, side, side]`.
+    /// From features `[rows, features]` and the encoder's skips to `[rows, outputs, side, side]`.
     pub fn forward(&self, features: Tensor<2>, mut skips: Vec<Tensor<4>>) -> Tensor<4> {
         let [rows, size] = features.dims();
         let mut maps = self.top.forward(features.reshape([rows, size, 1, 1]));
@@ -197,12 +198,12 @@ impl VggDecoder {
     }
 }
 
-/// The largest of each 2x2 pixels.
+/// 2x2 max pooling.
 fn halve(maps: Tensor<4>) -> Tensor<4> {
     max_pool2d(maps, MaxPoolOptions::new([2, 2]))
 }
 
-/// Each pixel as 2x2 pixels.
+/// Repeats each pixel as 2x2 pixels.
 fn double(maps: Tensor<4>) -> Tensor<4> {
     let [rows, channels, height, width] = maps.dims();
     maps.reshape([rows * channels * height, 1, width, 1])

@@ -1,5 +1,5 @@
-//! A whole filtering pass against the NumPy statement in `reference/`: values and gradients; and
-//! the distributions against closed forms.
+//! A whole filtering pass compared with the NumPy implementation in `reference/`: values and gradients; and
+//! the distributions compared with closed forms.
 
 #[path = "../../../memory/tests/golden/file.rs"]
 mod file;
@@ -10,11 +10,11 @@ use burn::{
 };
 use file::{Golden, assert_close};
 use mnemora_kernels::{bernoulli, gaussian};
-use mnemora_memory::{Initializer, IntrospectionConfig, MemoryConfig, VrnnConfig};
+use mnemora_memory::{Initializer, IntrospectionConfig, LstmMemoryConfig, MemoryConfig};
 use mnemora_models::{
-    FilteringModel, FrameShape, GtmmConfig, IterativeConfig, Likelihood, LikelihoodConfig,
-    SrnnConfig, SvgConfig, SvgNetwork, SvgPrior, SvgSkips, VisualConfig,
-    VrnnConfig as DeepVrnnConfig, filter, inference::Belief,
+    DiagonalGaussian, FilteringModel, GtmmConfig, ImageShape, IterativeConfig, Likelihood,
+    LikelihoodConfig, SrnnConfig, SvgConfig, SvgNetwork, SvgPrior, SvgSkips, VisualConfig,
+    VrnnConfig, filter, inference::Belief,
 };
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
@@ -34,7 +34,7 @@ impl Path {
     }
 }
 
-/// Those of batch norm are no parameters.
+/// Running statistics of batch norm are not parameters.
 fn is_running_statistic(name: &str) -> bool {
     name.ends_with(".running_mean") || name.ends_with(".running_var")
 }
@@ -99,7 +99,7 @@ fn filtering_pass(file: &str) {
     let hidden = golden.shape("memory.lstm.weight_hidden")[0];
     let features = golden.shape("encoder.features.bias")[0];
     let memory = match golden.has("memory.gate.weight") {
-        false => MemoryConfig::Vrnn(VrnnConfig {
+        false => MemoryConfig::LstmMemory(LstmMemoryConfig {
             latent,
             features,
             condition: 0,
@@ -118,12 +118,11 @@ fn filtering_pass(file: &str) {
         }
     };
     let config = GtmmConfig {
-        frame: FrameShape {
+        frame: ImageShape {
             channels: 1,
             height: 1,
             width: pixels,
         },
-        memory,
         visual: VisualConfig::Dense {
             hidden: golden.shape("encoder.hidden.bias")[0],
             features,
@@ -132,17 +131,21 @@ fn filtering_pass(file: &str) {
         posterior_hidden: golden.shape("posterior.features.bias")[0],
         likelihood: LikelihoodConfig::Bernoulli,
     };
-    let model = config.init(&mut initializer(&device)).unwrap();
+    let model = config.init(&memory, &mut initializer(&device)).unwrap();
     check_pass(&golden, model, &device);
 }
 
-/// Values are not looked at: the golden ones take their place.
+/// Its values do not matter: the golden ones replace them.
 fn initializer(device: &Device) -> Initializer {
     Initializer::new(ChaCha8Rng::seed_from_u64(0), device.clone())
 }
 
 /// Filters with the golden parameters; compares all values and gradients.
-fn check_pass<M: FilteringModel + Module>(golden: &Golden, model: M, device: &Device) {
+fn check_pass<M: FilteringModel<Prior = DiagonalGaussian> + Module>(
+    golden: &Golden,
+    model: M,
+    device: &Device,
+) {
     let [time, batch, _] = golden.shape("observations").try_into().unwrap();
     let model = model.map(&mut Load(golden, Path::default()));
     let observations: Tensor<3> = golden.tensor("observations", device);
@@ -228,7 +231,7 @@ fn smoothing_with_the_stochastic_recurrent_network() {
 fn filtering_with_networks_around_a_vrnn() {
     let golden = Golden::open("vrnn_full");
     let device = Device::default().autodiff();
-    let config = DeepVrnnConfig {
+    let config = VrnnConfig {
         observation: golden.shape("observations")[2],
         latent: golden.shape("noise")[2],
         hidden: golden.shape("lstm.weight_hidden")[0],
@@ -268,7 +271,7 @@ fn stochastic_video_generation(file: &str, side: usize) {
             squashed: true,
         },
         ..SvgConfig::original(
-            FrameShape {
+            ImageShape {
                 channels,
                 height: side,
                 width: side,

@@ -1,8 +1,11 @@
-//! Variational filtering on a linear-Gaussian model, where all it should find is known in closed form.
+//! Variational filtering on a linear-Gaussian model, where the right results are known in closed form.
 //!
 //! `z_1 ~ N(0, P1)`, `z_t = A z_{t-1} + N(0, Q)`, `x_t = C z_t + N(0, R)`.
 
+mod mixture_prior;
 mod model;
+mod stochastic_transition;
+mod unscored_steps;
 
 use burn::tensor::{Device, Tensor, TensorData};
 use mnemora_models::{
@@ -15,11 +18,11 @@ use model::{LinearGaussian, inner, normal, tensor, values};
 /// The observations of the example.
 const X: [f32; 5] = [0.5, -0.3, 1.2, 0.4, -0.8];
 const KALMAN: f64 = -6.486_588;
-/// The optimal conditional filter: free energy a step, final mean and variance.
+/// The optimal conditional filter: free energy per step, final mean and variance.
 const FILTER: [f64; 5] = [1.205_004, 1.190_601, 1.742_724, 0.890_557, 1.828_215];
 const FINAL: [f64; 2] = [0.020_747, 0.246_099];
 
-/// So many sequences, all of them the example's in every dimension.
+/// `batch` sequences, all equal to the example in every dimension.
 fn observations(batch: usize, latent: usize, device: &Device) -> Tensor<3> {
     let steps = X.iter().flat_map(|x| std::iter::repeat_n(*x, latent));
     let one: Vec<f32> = steps.collect();
@@ -35,6 +38,26 @@ fn mean(values: &[f32]) -> f64 {
     values.iter().map(|x| f64::from(*x)).sum::<f64>() / values.len() as f64
 }
 
+/// Mean and its standard error.
+fn mean_and_error(values: &[f32]) -> [f64; 2] {
+    let mean = mean(values);
+    let squares = values.iter().map(|x| (f64::from(*x) - mean).powi(2));
+    let count = values.len() as f64;
+    [mean, (squares.sum::<f64>() / (count - 1.0) / count).sqrt()]
+}
+
+/// `log N(x; mean, variance)`
+fn log_normal(x: f64, mean: f64, variance: f64) -> f64 {
+    -0.5 * ((std::f64::consts::TAU * variance).ln() + (x - mean).powi(2) / variance)
+}
+
+/// `log sum_k exp(l_k)`
+fn log_sum_exp(logs: &[f64]) -> f64 {
+    let largest = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let sum: f64 = logs.iter().map(|log| (log - largest).exp()).sum();
+    largest + sum.ln()
+}
+
 #[test]
 fn gradient_steps_reach_the_optimal_filter() {
     let device = Device::default().autodiff();
@@ -42,7 +65,7 @@ fn gradient_steps_reach_the_optimal_filter() {
     let model = LinearGaussian::example(1, &device);
     let noise = InferenceNoise {
         inner: vec![inner(X.len(), batch, 1, &device)],
-        latent: tensor(normal(X.len() * batch, 7), [X.len(), batch, 1], &device),
+        step: tensor(normal(X.len() * batch, 7), [X.len(), batch, 1], &device),
     };
     let found = infer(
         &model,
@@ -53,7 +76,7 @@ fn gradient_steps_reach_the_optimal_filter() {
         1.0,
         None,
     );
-    // Free energies of a step, averaged over the samples that led there.
+    // Free energies of a step, averaged over the samples of the steps before.
     let last = found.energies.last().unwrap();
     for (t, expected) in FILTER.into_iter().enumerate() {
         let energy = mean(&values(last.clone().narrow(0, t, 1)));
@@ -90,7 +113,7 @@ fn every_belief_is_the_exact_posterior_given_the_sample_before() {
     let count = X.len() * batch * latent;
     let noise = InferenceNoise {
         inner: vec![inner(X.len(), batch, latent, &device)],
-        latent: tensor(normal(count, 3), [X.len(), batch, latent], &device),
+        step: tensor(normal(count, 3), [X.len(), batch, latent], &device),
     };
     let found = infer(
         &model,
@@ -105,7 +128,7 @@ fn every_belief_is_the_exact_posterior_given_the_sample_before() {
     let mut state = None;
     for (t, features) in features.into_iter().enumerate() {
         let rows = |of: &Tensor<2>| of.clone().narrow(0, t * batch, batch);
-        let mut context = model.predict(Some(Tensor::zeros([batch, 1], &device)), state);
+        let mut context = model.predict(&(), Some(Tensor::zeros([batch, 1], &device)), None, state);
         let exact = model.posterior(&features, &mut context);
         for (found, exact) in [
             (&found.posteriors.mean, exact.mean),
@@ -119,7 +142,7 @@ fn every_belief_is_the_exact_posterior_given_the_sample_before() {
     }
 }
 
-/// As every later one, whatever the prior: it has the bounds before the first round.
+/// The first belief is within the bounds, like every later one, whatever the prior.
 #[test]
 fn a_first_belief_is_within_its_bounds() {
     let device = Device::default().autodiff();
@@ -128,7 +151,7 @@ fn a_first_belief_is_within_its_bounds() {
     model.variances = [1e-8, 0.5, 3e3];
     let noise = InferenceNoise {
         inner: vec![inner(X.len(), 2, 1, &device)],
-        latent: tensor(normal(X.len() * 2, 7), [X.len(), 2, 1], &device),
+        step: tensor(normal(X.len() * 2, 7), [X.len(), 2, 1], &device),
     };
     let found = infer(
         &model,
@@ -145,7 +168,7 @@ fn a_first_belief_is_within_its_bounds() {
     assert_eq!(values(log_variances), expected);
 }
 
-/// Goes along each axis of the belief in turn and back, and keeps what it is told.
+/// Moves along each axis of the belief in turn and back, and records the gradients.
 struct Probe {
     width: usize,
     gradients: Vec<[Vec<f32>; 2]>,
@@ -156,7 +179,7 @@ const STEP: f64 = 1e-2;
 
 impl Improver for Probe {
     fn rounds(&self) -> usize {
-        // To either side of where it begins, for every number of the belief.
+        // To both sides of the start, for every number of the belief.
         4 * self.width
     }
 
@@ -169,7 +192,7 @@ impl Improver for Probe {
             let of = [&gradient.mean, &gradient.log_variance];
             self.gradients.push(of.map(|part| values(part.clone())));
         }
-        // From where the last round left it: forth, across to the other side, and so on.
+        // Relative to the last round: forward, across to the other side, and so on.
         let axis = |round: usize| {
             (
                 round / 2,
@@ -209,7 +232,7 @@ fn gradients_of_a_belief_are_differences_of_its_free_energy() {
             [2, X.len(), batch, latent],
             &device,
         )],
-        latent: tensor(normal(count, 6), [X.len(), batch, latent], &device),
+        step: tensor(normal(count, 6), [X.len(), batch, latent], &device),
     };
     let mut probe = Probe {
         width: latent,
@@ -277,7 +300,7 @@ fn a_thousand_particles_find_the_likelihood() {
     }
 }
 
-/// One particle is the plain bound.
+/// One particle gives the plain bound.
 #[test]
 fn one_particle_never_beats_many() {
     let device = Device::default();

@@ -1,4 +1,4 @@
-//! A linear-Gaussian model with given parameters, and numbers for its tests.
+//! A linear-Gaussian model with given parameters, and random numbers for its tests.
 
 use burn::tensor::{Device, Tensor, TensorData};
 use mnemora_memory::Attention;
@@ -13,7 +13,7 @@ pub struct LinearGaussian {
     pub emission: f64,
     /// `Q`, `R`, `P1`
     pub variances: [f64; 3],
-    /// Of all tensors.
+    /// Device of all tensors.
     pub device: Device,
 }
 
@@ -33,11 +33,13 @@ impl LinearGaussian {
 impl FilteringModel for LinearGaussian {
     /// `z_{t-1}`
     type State = Option<Tensor<2>>;
+    type Prepared = ();
     /// `x_t`
     type Features = Tensor<2>;
-    /// Prior mean and, twice, the log of its standard deviation.
+    /// Prior mean, and twice the log of its standard deviation.
     type Context = Tensor<2>;
     type Emission = Tensor<2>;
+    type Prior = DiagonalGaussian;
 
     fn latent_size(&self) -> usize {
         self.latent
@@ -53,8 +55,16 @@ impl FilteringModel for LinearGaussian {
         frames.map(|frame| frame.squeeze_dim(1)).collect()
     }
 
-    fn predict(&self, condition: Option<Tensor<2>>, state: Self::State) -> Tensor<2> {
-        // The condition carries nothing but the batch.
+    fn prepare(&self) {}
+
+    fn predict(
+        &self,
+        _: &(),
+        condition: Option<Tensor<2>>,
+        _: Option<Tensor<2>>,
+        state: Self::State,
+    ) -> Tensor<2> {
+        // The condition carries only the batch size.
         let batch = condition.expect("the tests give one").dims()[0];
         let [q, _, p1] = self.variances;
         let (mean, variance) = match state {
@@ -110,7 +120,7 @@ pub fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     tensor.into_data().try_into_vec().unwrap()
 }
 
-/// Standard normal numbers from equidistributed ones, by Box and Muller.
+/// Standard normal numbers from equidistributed ones, by the Box-Muller transform.
 pub fn normal(count: usize, seed: u64) -> Vec<f32> {
     let mut state = seed;
     let mut uniform = || {

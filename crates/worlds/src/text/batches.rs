@@ -1,42 +1,41 @@
-//! Windows of a text: contiguous streams to train on, and one pass over a part to evaluate.
+//! Windows of a text: contiguous streams for training, and one pass over a part for evaluation.
 
 use super::Text;
 use crate::{Error, Part};
 
-/// Windows of `batch` streams of words, side by side.
+/// Windows of `batch` parallel streams of words.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TextBatch {
-    /// `[batch, time]` row-major: the words that a model is shown.
+    /// `[batch, time]` row-major: the words that a model reads.
     pub inputs: Vec<u32>,
-    /// `[batch, time]`: the word that follows each.
+    /// `[batch, time]`: the word that follows each of them.
     pub targets: Vec<u32>,
-    /// `[batch, time]`: 1, or 0 behind the end of a stream.
+    /// `[batch, time]`: 1, or 0 after the end of a stream.
     pub mask: Vec<f32>,
     /// Number of streams.
     pub batch: usize,
-    /// Words of a window.
+    /// Words per window.
     pub time: usize,
-    /// Whether the streams begin here: what a model carries over from window to window must be at its
-    /// start.
+    /// Whether the streams begin here, so that the state carried from window to window must be reset.
     pub begins: bool,
 }
 
 impl Text {
-    /// Windows of `time` words in one pass over `batch` streams; 0 where a stream is shorter.
+    /// Number of windows of `time` words in one pass over `batch` streams; 0 if a stream is shorter.
     pub fn windows(&self, part: Part, batch: usize, time: usize) -> usize {
         let stream = self.words(part).len().checked_div(batch).unwrap_or(0);
         stream.checked_div(time).unwrap_or(0)
     }
 
-    /// Batch `index` to train on. The part is cut into `batch` contiguous streams of equal length, each
-    /// into windows of `time` words; batch `index` has window `index` of every stream, and after the
-    /// last the first again.
+    /// Batch `index` for training. The part is cut into `batch` contiguous streams of equal length, and each
+    /// stream into windows of `time` words. Batch `index` holds window `index` of every stream; after the
+    /// last window comes the first again.
     ///
-    /// The first word of the part is predicted from `<eos>`, every other from the one before it. What
-    /// fills no window at the end of a stream, and no stream at the end of the part, is left out.
+    /// The first word of the part is predicted from `<eos>`, every other from the word before it. Incomplete
+    /// windows at the end of a stream, and an incomplete stream at the end of the part, are left out.
     ///
     /// # Errors
-    /// The part has no words, or a stream has less than `time`.
+    /// The part has no words, or a stream has fewer than `time`.
     pub fn batch(
         &self,
         part: Part,
@@ -53,14 +52,14 @@ impl Text {
         Ok(self.window(part, batch, stream, window * time, time))
     }
 
-    /// All words of a part, each once, in windows of `time` words of `streams` contiguous streams: with
-    /// one stream, the continuous pass over a text that perplexities are stated for. The last window
-    /// may be shorter, the last streams end earlier, as the mask says.
+    /// All words of a part, each once, in windows of `time` words of `streams` contiguous streams. One
+    /// stream gives the continuous pass over a text that is usual for perplexities. The last window
+    /// may be shorter, and the last streams may end earlier; see the mask.
     ///
-    /// To see what a model makes of shorter pasts, start it anew: [`Text::stretches`].
+    /// To evaluate a model with a shorter past, reset its state: see [`Text::stretches`].
     ///
     /// # Errors
-    /// The part has fewer words than streams, `streams` or `time` is 0.
+    /// The part has fewer words than streams, or `streams` or `time` is 0.
     pub fn unroll(
         &self,
         part: Part,
@@ -77,12 +76,12 @@ impl Text {
             .map(move |start| self.window(part, streams, stream, start, time.min(stream - start))))
     }
 
-    /// The first `words` words of a part in stretches of `time` words, `batch` of them side by side, each
-    /// begun anew: what a model makes of pasts of at most `time` words. The last one may be shorter, as
-    /// the mask says. Rows of all batches, one after the other, are the words in their order.
+    /// The first `words` words of a part in stretches of `time` words, `batch` of them in parallel. The state is
+    /// reset at the start of each stretch, so a model sees a past of at most `time` words. The last stretch may be
+    /// shorter; see the mask. The rows of all batches, one after the other, are the words in order.
     ///
     /// # Errors
-    /// The part has fewer words, or no word, no stretch or no time is asked for.
+    /// The part has fewer words, or `words`, `batch` or `time` is 0.
     pub fn stretches(
         &self,
         part: Part,
@@ -126,7 +125,7 @@ impl Text {
         }
     }
 
-    /// The words from `start` on of `batch` streams of `stream` words.
+    /// The words from `start` on in `batch` streams of `stream` words.
     fn window(
         &self,
         part: Part,

@@ -1,22 +1,22 @@
-//! Words that stand for a text that is not at hand: to try out a model of its size.
+//! Placeholder words for a text that is not available, for trying out a model of its size.
 
 use super::{Text, TextSet, TextSettings};
-use crate::corpus::{Part, Parts};
 use crate::images::Origin;
+use crate::recordings::corpus::{Part, Parts};
 use crate::text::vocabulary::Vocabulary;
 use crate::{Error, Stream};
 
-/// Placeholder words of a training part.
+/// Number of placeholder words in a training part.
 const TRAINING_WORDS: usize = 1_000_000;
-/// Placeholder words of a held-out part.
+/// Number of placeholder words in a held-out part.
 const HELD_OUT_WORDS: usize = 2_000;
 
 impl Text {
-    /// A text that is not at hand at all: a vocabulary of placeholders, as many as the settings ask for,
+    /// A text that is not available at all: a vocabulary of as many placeholders as the settings ask for,
     /// and parts without words, for [`Text::with_placeholder_words`] to fill.
     ///
     /// # Errors
-    /// The settings ask for fewer than `<unk>` and `<eos>`.
+    /// The settings ask for fewer than two words, `<unk>` and `<eos>`.
     pub fn missing(set: TextSet, settings: &TextSettings) -> Result<Text, Error> {
         let size = settings.placeholders.unwrap_or(0);
         Ok(Text {
@@ -28,9 +28,9 @@ impl Text {
         })
     }
 
-    /// The text with placeholder words in each part that has none: a million to train on, 2,000 held out,
-    /// drawn from the vocabulary by Zipf's law. Nothing can be learned from them but how often each word
-    /// comes. [`Text::placeholder_parts`] names these parts.
+    /// The text with placeholder words in each part that has no words: a million for training, 2,000 in a held-out
+    /// part, drawn from the vocabulary by Zipf's law. A model can learn only the frequency of words from
+    /// them. [`Text::placeholder_parts`] names these parts.
     pub fn with_placeholder_words(mut self) -> Text {
         let log_range = ((self.vocabulary.len() + 1) as f64).ln();
         let last = self.vocabulary.len() as u32 - 1;
@@ -50,7 +50,7 @@ impl Text {
         self
     }
 
-    /// Parts whose words are placeholders.
+    /// Parts that consist of placeholder words.
     pub fn placeholder_parts(&self) -> &[Part] {
         &self.placeholders
     }
@@ -74,7 +74,7 @@ mod tests {
         let words = text.words(Part::Train);
         assert_eq!(words.len(), TRAINING_WORDS);
         assert!(words.iter().all(|&word| word < 1000));
-        // Zipf: a quarter of the words is among the first five, each of them less common than the last.
+        // Zipf's law: a quarter of all words is among the first five, which become less and less frequent.
         let mut counts = [0_usize; 1000];
         words.iter().for_each(|&word| counts[word as usize] += 1);
         assert!(counts[..5].is_sorted_by(|a, b| a > b), "{:?}", &counts[..5]);
@@ -83,7 +83,7 @@ mod tests {
         assert!((first as f64 / expected - 1.0).abs() < 0.02, "{first}");
         let again = missing.with_placeholder_words();
         assert_eq!(again.fingerprint(), text.fingerprint());
-        // What is at hand stays.
+        // Available parts stay unchanged.
         let books = Text::bundled(&TextSettings::default()).unwrap();
         let same = books.clone().with_placeholder_words();
         assert_eq!(same.fingerprint(), books.fingerprint());

@@ -25,7 +25,7 @@ fn folder(files: &[(&str, &str)]) -> TempDir {
     folder
 }
 
-/// What is wrong, with the folder left out.
+/// The error message without the folder.
 fn refusal(folder: &TempDir, opened: Result<Text, Error>) -> String {
     let text = opened.unwrap_err().to_string();
     assert!(!text.contains('\n'), "{text}");
@@ -109,7 +109,7 @@ fn sets_are_found_in_folders_of_their_names() {
         let found =
             Text::find_with(set, None, variable.clone(), &all_words(), Limits::default()).unwrap();
         assert_eq!(found.origin(), &Origin::Folder(files.path().join(inner)));
-        // The folder is about another text.
+        // The folder holds another text.
         let books = Text::find_with(
             TextSet::Books,
             None,
@@ -242,14 +242,14 @@ fn texts_that_cannot_be_used_are_refused() {
     let none = folder(&[("a.md", "x")]);
     assert_eq!(
         refusal(&none, open(&none)),
-        "FOLDER: holds no texts; they must be .txt or .tokens files, also with .gz"
+        "FOLDER: holds no texts; they must be .txt or .tokens files, optionally with .gz"
     );
     let empty = folder(&[("a.txt", "")]);
     assert!(refusal(&empty, open(&empty)).ends_with("the train part holds no words"));
     let empty = folder(&[("train.txt", ""), ("valid.txt", "a"), ("test.txt", "a")]);
     assert_eq!(
         refusal(&empty, open(&empty)),
-        "FOLDER/train.txt: an empty file, at least one word is needed"
+        "FOLDER/train.txt: an empty file; at least one word is needed"
     );
     fs::write(empty.path().join("train.txt"), b"ab\ncd \xe9\n").unwrap();
     assert_eq!(
@@ -278,7 +278,7 @@ fn texts_that_cannot_be_used_are_refused() {
         Text::bundled(&one)
             .unwrap_err()
             .to_string()
-            .starts_with("language.vocabulary = 1: a vocabulary holds <unk> and <eos> at least")
+            .starts_with("language.vocabulary = 1: a vocabulary holds at least <unk> and <eos>")
     );
 }
 

@@ -1,4 +1,4 @@
-//! The words that a model knows, and how often its training text has them.
+//! The words that a model knows, with their counts in the training text.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,22 +11,22 @@ use crate::files::read_regular;
 use crate::folder::{self, refused, unusable};
 use crate::images::hexadecimal;
 
-/// Bytes that a file with a vocabulary may have.
+/// Most bytes of a file with a vocabulary.
 const LARGEST: u64 = 1 << 30;
 
-/// What stands for a word that is not in the vocabulary.
+/// Replaces a word that is not in the vocabulary.
 pub(super) const UNKNOWN: &str = "<unk>";
-/// What stands at the end of a line, or of a paragraph.
+/// Marks the end of a line, or of a paragraph.
 pub(super) const END: &str = "<eos>";
 
-/// How often the training text has a word: the buckets of Santoro et al. 2018, table 3.
+/// The frequency of a word in the training text, in the buckets of Santoro et al. 2018, table 3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Frequency {
     /// More than 10,000 times.
     Above10000,
     /// From 1,000 to 10,000 times.
     From1000,
-    /// Less than 1,000 times.
+    /// Fewer than 1,000 times.
     Below1000,
 }
 
@@ -38,7 +38,7 @@ impl Frequency {
         Frequency::Below1000,
     ];
 
-    /// The bucket of a word that the training text has `count` times.
+    /// The bucket of a word that occurs `count` times in the training text.
     pub fn of(count: u64) -> Frequency {
         match count {
             0..1000 => Frequency::Below1000,
@@ -58,7 +58,7 @@ impl fmt::Display for Frequency {
     }
 }
 
-/// Words with numbers from 0, the most frequent first, `<unk>` and `<eos>` among them.
+/// Words with numbers from 0, the most frequent first, including `<unk>` and `<eos>`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Vocabulary {
     words: Vec<String>,
@@ -75,8 +75,8 @@ impl fmt::Debug for Vocabulary {
 }
 
 impl Vocabulary {
-    /// Of the words counted, those seen at least `least_count` times, and of these the most frequent,
-    /// so that with `<unk>` and `<eos>` there are at most `largest`. What is left out counts as
+    /// Keeps the words seen at least `least_count` times; of these, the most frequent, so that with
+    /// `<unk>` and `<eos>` there are at most `largest` words. Other words count as
     /// `<unk>`; equally frequent words are in the order of their bytes.
     pub(super) fn of_counts(
         counted: Vec<(String, u64)>,
@@ -134,8 +134,8 @@ impl Vocabulary {
         })
     }
 
-    /// The same with placeholders, which no text has, up to `size` words: for a model of the size that
-    /// it has with a training text that is not at hand.
+    /// The same, filled with placeholders up to `size` words: for a model of the size that it would have with a
+    /// training text that is not available.
     pub(super) fn filled(self, size: usize) -> Result<Vocabulary, Error> {
         let found = self.words.len();
         if found > size {
@@ -149,7 +149,7 @@ impl Vocabulary {
         Vocabulary::new(counted).map_err(|problem| unusable(Path::new("vocabulary"), problem))
     }
 
-    /// Number of words, `<unk>` and `<eos>` among them; at least 2.
+    /// Number of words, including `<unk>` and `<eos>`; at least 2.
     #[expect(clippy::len_without_is_empty, reason = "a vocabulary is never empty")]
     pub fn len(&self) -> usize {
         self.words.len()
@@ -165,7 +165,7 @@ impl Vocabulary {
         self.end
     }
 
-    /// The number of a word; that of `<unk>` for a word that is not here.
+    /// The number of a word; that of `<unk>` for a word that is not in the vocabulary.
     pub fn number(&self, word: &str) -> u32 {
         self.numbers.get(word).copied().unwrap_or(self.unknown)
     }
@@ -175,8 +175,8 @@ impl Vocabulary {
         self.words.get(number as usize).map(String::as_str)
     }
 
-    /// How often the text that the vocabulary was made from has a word, what it left out counting as
-    /// `<unk>`; 0 from [`Vocabulary::len`] on.
+    /// The count of a word in the text that the vocabulary was made from; words left out count as
+    /// `<unk>`. 0 from [`Vocabulary::len`] on.
     pub fn count(&self, number: u32) -> u64 {
         self.counts.get(number as usize).copied().unwrap_or(0)
     }
@@ -201,7 +201,7 @@ impl Vocabulary {
     /// Whether this is the vocabulary that a model was trained with.
     ///
     /// # Errors
-    /// The fingerprint is another.
+    /// The fingerprints differ.
     pub fn check(&self, fingerprint: &str) -> Result<(), Error> {
         let found = self.fingerprint();
         if found == fingerprint {

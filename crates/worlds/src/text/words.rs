@@ -10,37 +10,39 @@ use super::vocabulary::END;
 use crate::Error;
 use crate::files::{Files, Room, beyond};
 use crate::folder::unusable;
+use serde::{Deserialize, Serialize};
 
-/// How a text is cut into words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// How a text is divided into words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum WordStyle {
-    /// Words are what lies between spaces, each line ends with `<eos>`: texts that were cut before, as
-    /// those of WikiText.
+    /// Words are separated by spaces, and each line ends with `<eos>`: for tokenised texts such as
+    /// WikiText.
     Spaced,
-    /// Words are runs of letters and digits, with apostrophes between letters and points and commas
-    /// between digits; every run of one other character is a word, but underscores, which mark
-    /// emphasis, are left out. Each paragraph ends with `<eos>`: running text. What the lines
-    /// `*** START OF` and `*** END OF` of Project Gutenberg leave outside is skipped.
+    /// Running text. Words are runs of letters and digits, with apostrophes between letters, and points and commas
+    /// between digits. Every run of one other character is a word; underscores, which mark
+    /// emphasis, are left out. Each paragraph ends with `<eos>`. Text outside the lines
+    /// `*** START OF` and `*** END OF` of Project Gutenberg is skipped.
     Running,
 }
 
-/// Bytes read at once.
+/// Number of bytes read at a time.
 const BUFFER: usize = 1 << 18;
-/// Bytes that a different word takes in tables and vocabulary, about.
+/// Approximate bytes per different word in tables and vocabulary.
 const WORD: usize = 200;
 
 /// Numbers of words in the order in which they were first read.
 ///
-/// A text is read at the speed of this table, so words lie side by side in the order of their numbers,
-/// where frequent ones, met early, share a few pages.
+/// The speed of reading depends on this table, so words are stored in the order of their numbers: frequent words,
+/// which occur early, share a few pages.
 #[derive(Default)]
 pub(super) struct Interner {
     /// All words, one after the other.
     letters: String,
-    /// `[number]`: the hash of a word, and where in `letters` it ends.
+    /// `[number]`: the hash of a word, and its end in `letters`.
     words: Vec<(u64, usize)>,
-    /// Numbers, each at the first free place from its hash on; a power of two of places, at most half
-    /// of them taken.
+    /// Numbers, each at the first free place from its hash on. The number of places is a power of two, and at most
+    /// half of them are taken.
     places: Vec<Option<NonZeroU32>>,
 }
 
@@ -51,7 +53,7 @@ impl Interner {
         }
         let hash = hash(word.as_bytes());
         let mut place = self.home(hash);
-        // A free place is always met, since half of them are.
+        // There is always a free place, since half of them are free.
         while let Some(above) = self.places[place] {
             let number = above.get() - 1;
             if self.words[number as usize].0 == hash && self.word(number) == word {
@@ -67,7 +69,7 @@ impl Interner {
         above - 1
     }
 
-    /// The place from which a hash is looked for.
+    /// The place where the search for a hash starts.
     fn home(&self, hash: u64) -> usize {
         hash as usize & (self.places.len() - 1)
     }
@@ -102,7 +104,7 @@ impl Interner {
         numbers.map(|number| self.word(number).to_owned()).collect()
     }
 
-    /// The words of a file, also one compressed by gzip.
+    /// The words of a file, which may be compressed with gzip.
     pub(super) fn read_file(
         &mut self,
         file: &Path,
@@ -156,7 +158,7 @@ impl Interner {
         let mut words = Vec::new();
         let mut bytes = Vec::new();
         let mut offset = 0;
-        // Whether a paragraph has begun and not ended.
+        // Whether a paragraph has begun but not ended.
         let mut paragraph = false;
         loop {
             bytes.clear();
@@ -226,7 +228,7 @@ fn running_words<'a>(line: &'a str, mut take: impl FnMut(&'a str)) {
     }
 }
 
-/// Bytes of the letters and digits with which a text begins, and of what joins them.
+/// Length in bytes of the leading word of a text: letters, digits, and the marks that join them.
 fn word_length(text: &str) -> usize {
     let mut before = None;
     let mut characters = text.char_indices().peekable();
@@ -246,8 +248,8 @@ fn word_length(text: &str) -> usize {
     text.len()
 }
 
-/// A quick hash of a short text: eight bytes at a time are multiplied in. Whoever chose the words so that
-/// they collide would only slow down the reading of their own text.
+/// A fast hash of a short text: eight bytes at a time are multiplied in. Users who choose words that collide
+/// only slow down the reading of their own text.
 fn hash(bytes: &[u8]) -> u64 {
     /// 2^64 divided by the golden ratio.
     const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -343,11 +345,11 @@ mod tests {
                 .map_err(|error| error.to_string())
         };
         assert_eq!(read(b"one two three\n", 4000), Ok(16_000));
-        // One line without end, and many short words, which take more memory than their letters.
+        // An endless line, and many short words, which take more memory than their letters.
         for (line, times) in [(&b"a"[..], 70_000), (b"a b c d e\n", 5000)] {
             let error = read(line, times).unwrap_err();
             assert!(
-                error.starts_with("FILE: unpacks to over 65536 bytes"),
+                error.starts_with("FILE: unpacks to more than 65536 bytes"),
                 "{error}"
             );
         }

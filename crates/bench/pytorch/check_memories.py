@@ -1,0 +1,185 @@
+"""Compares the peer's memories, stochastic recurrent networks and inference network with `reference/`: the same
+parameters (and noise) must give the same contexts, bounds and beliefs. Needs PyTorch and NumPy."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import pytorch_sequences as sequences
+from pytorch_gtmm import Dnc, Introspection, Lstm, Vrnn
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "reference"))
+
+import avf
+import dnc
+import introspection
+import srnn
+import vrnn
+import vrnn_full
+
+STEPS, BATCH, LATENT, FEATURES, HEADS, SLOTS, HIDDEN = 9, 3, 4, 6, 2, 7, 10
+
+
+def parameters(shapes: dict[str, tuple[int, ...]], generator: np.random.Generator) -> dict[str, np.ndarray]:
+    return {name: 0.7 * generator.standard_normal(shape) for name, shape in shapes.items()}
+
+
+def set_lstm(cell: Lstm, given: dict[str, np.ndarray], features: torch.nn.Linear | None = None) -> None:
+    """Reorders the reference's gates, i, f, g, o, to the peer's, i, f, o, g. `features` takes the first rows of the input weights."""
+
+    def reorder(array: np.ndarray) -> torch.Tensor:
+        i, f, g, o = np.split(array, 4, axis=-1)
+        return torch.tensor(np.concatenate([i, f, o, g], axis=-1), dtype=torch.float32)
+
+    inputs, bias = reorder(given["lstm.weight_input"]), reorder(given["lstm.bias"])
+    first = features.in_features if features is not None else 0
+    if features is not None:
+        features.weight.data = inputs[:first].T.contiguous()
+        features.bias.data = bias
+    else:
+        cell.gates.bias.data = bias
+    cell.gates.weight.data = torch.cat([inputs[first:], reorder(given["lstm.weight_hidden"])]).T.contiguous()
+
+
+def set_linear(layer: torch.nn.Linear, weight: np.ndarray, bias: np.ndarray) -> None:
+    layer.weight.data = torch.tensor(weight.T, dtype=torch.float32).contiguous()
+    layer.bias.data = torch.tensor(bias, dtype=torch.float32)
+
+
+def contexts(memory: torch.nn.Module, latents: np.ndarray, features: np.ndarray) -> np.ndarray:
+    latents, features = (torch.tensor(array, dtype=torch.float32) for array in (latents, features))
+    seen = memory.before_the_loop(features)
+    state, psis = memory.initial_state(BATCH), []
+    for t in range(STEPS):
+        psi, state = memory(latents[t - 1] if t else None, seen[t - 1] if t else None, state)
+        psis.append(psi)
+    return torch.stack(psis).detach().numpy()
+
+
+def check(name: str, found: np.ndarray, expected: np.ndarray) -> None:
+    error = float(np.abs(found - expected).max())
+    assert error < 1e-4, f"{name}: a context differs by {error} from the reference"
+    print(f"{name}: contexts of {STEPS} steps differ by at most {error:.1e}")
+
+
+def set_mlp(mlp: sequences.Mlp, given: dict[str, np.ndarray], name: str) -> None:
+    hidden = name if mlp.output is None else f"{name}.hidden"
+    for index, layer in enumerate(mlp.layers):
+        set_linear(layer, given[f"{hidden}.layers.{index}.weight"], given[f"{hidden}.layers.{index}.bias"])
+    if mlp.output is not None:
+        set_linear(mlp.output, given[f"{name}.output.weight"], given[f"{name}.output.bias"])
+
+
+def set_gates(gates: torch.nn.Linear, given: dict[str, np.ndarray], order: list[int]) -> None:
+    """Puts the reference's gates i, f, g, o into another order."""
+    weight = np.concatenate([given["lstm.weight_input"], given["lstm.weight_hidden"]])
+    weight, bias = (np.concatenate([np.split(a, 4, axis=-1)[i] for i in order], axis=-1) for a in (weight, given["lstm.bias"]))
+    set_linear(gates, weight, bias)
+
+
+def check_terms(name: str, model: torch.nn.Module, expected: dict[str, np.ndarray], x: np.ndarray, noise: np.ndarray) -> None:
+    reconstruction, kl = model(*(torch.tensor(array, dtype=torch.float32) for array in (x, noise)))
+    for what, found in ("reconstruction", reconstruction), ("kl", kl):
+        error = np.abs(found.detach().numpy() - expected[what]) / np.maximum(1.0, np.abs(expected[what]))
+        assert error.max() < 1e-4, f"{name}: {what} differs by {error.max()} from the reference"
+    print(f"{name}: reconstruction and KL of {STEPS} steps agree with the reference")
+
+
+def check_sequences(generator: np.random.Generator) -> None:
+    """Checks the stochastic recurrent networks in all their forms, and the inference network."""
+    observation, wide, units = 5, 8, 7
+    in_order, joined = [0, 1, 2, 3], [0, 1, 3, 2]
+    noise = generator.standard_normal((STEPS, BATCH, LATENT))
+
+    given = parameters(vrnn_full.parameter_shapes(observation, LATENT, HIDDEN, wide, units), generator)
+    x = generator.standard_normal((STEPS, BATCH, observation))
+    expected = vrnn_full.filter_sequence(given, x, noise)
+    for cell, order in ("joined product", joined), ("torch.lstm_cell", in_order):
+        model = sequences.Vrnn(observation, LATENT, HIDDEN, 2, wide, units, score=sequences.log_normal, cell=cell)
+        for name in "observations", "latents", "prior", "posterior", "decoder":
+            set_mlp(getattr(model, name), given, name)
+        set_gates(model.lstm.gates, given, order)
+        model.first_state.data = torch.tensor(given["first_state"], dtype=torch.float32)
+        check_terms(f"VRNN, {cell}", model, expected, x, noise)
+
+    given = parameters(srnn.parameter_shapes(observation, LATENT, HIDDEN, units), generator)
+    x = (x > 0.5).astype(float)
+    expected = srnn.filter_sequence(given, x, noise)
+    sizes = {"observation": observation, "latent": LATENT, "hidden": HIDDEN, "units": units, "layers": 1}
+    for form in *sequences.LSTMS, "step by step":
+        model = sequences.LoopedSrnn(**sizes) if form == "step by step" else sequences.Srnn(**sizes, lstm=form)
+        for name in "prior", "posterior", "decoder":
+            set_mlp(getattr(model, name), given, name)
+        if form == "nn.LSTM":
+            for own, name in ("weight_ih_l0", "weight_input"), ("weight_hh_l0", "weight_hidden"), ("bias_ih_l0", "bias"):
+                getattr(model.lstm, own).data = torch.tensor(given[f"lstm.{name}"].T, dtype=torch.float32).contiguous()
+        else:
+            set_gates(model.lstm.gates, given, in_order if form == "torch.lstm_cell" else joined)
+        model.first_latent.data = torch.tensor(given["first_latent"], dtype=torch.float32)
+        check_terms(f"SRNN, {form}", model, expected, x, noise)
+
+    given = parameters(avf.parameter_shapes(LATENT, 0, HIDDEN), generator)
+    belief, gradient = (avf.Belief(*generator.standard_normal((2, BATCH, LATENT))) for _ in range(2))
+    expected = avf.iterate(given, belief, gradient, None, False)
+    net = sequences.InferenceNet(LATENT, HIDDEN)
+    for name in "first", "second", "heads":
+        set_linear(getattr(net, name), given[f"{name}.weight"], given[f"{name}.bias"])
+    tensors = (tuple(torch.tensor(array, dtype=torch.float32) for array in pair) for pair in (belief, gradient))
+    for found, part in zip(net(*tensors), expected):
+        error = float(np.abs(found.detach().numpy() - part).max())
+        assert error < 1e-4, f"inference network: a belief differs by {error} from the reference"
+    print("inference network: beliefs agree with the reference")
+
+    # Compares the log probabilities of bins with their definition in double precision.
+    log_std = torch.tensor([-4.9, -4.0, -3.0, 0.0, 1.0], dtype=torch.float64)
+    for offset in 0.0, 0.001, 0.02, -0.3, 1.0:
+        low, high = ((offset + side * sequences.BIN / 2) * (-log_std).exp() for side in (-1, 1))
+        near, far = (torch.special.log_ndtr(-u) for u in ((low, high) if offset >= 0 else (-high, -low)))
+        expected = near + (-(far - near).exp()).log1p()
+        output = torch.cat([torch.zeros(5, 1), log_std.float().unsqueeze(1)], dim=1)
+        found = sequences.log_bins(torch.full((5, 1), offset), output)
+        one_by_one = torch.cat([sequences.log_bins(torch.full((1, 1), offset), row.unsqueeze(0)) for row in output])
+        for one in found, one_by_one:
+            error = ((one - expected).abs() / expected.abs().clamp(min=1.0)).max()
+            assert error < 1e-4, f"bins: {offset} has {one}, by definition {expected}"
+    print("bins: log probabilities agree with the definition")
+
+
+def main() -> int:
+    generator = np.random.default_rng(1)
+    latents = generator.standard_normal((STEPS, BATCH, LATENT))
+    features = generator.standard_normal((STEPS, BATCH, FEATURES))
+
+    given = parameters(introspection.parameter_shapes(LATENT, 0, HIDDEN, 8, HEADS, SLOTS), generator)
+    memory = Introspection(LATENT, FEATURES, SLOTS, heads=HEADS, hidden=HIDDEN, attention_hidden=8)
+    set_lstm(memory.lstm, given)
+    weight = np.concatenate([given["attention_hidden.weight"], given["gate.weight"]], axis=1)
+    set_linear(memory.attention_hidden_and_gate, weight, np.concatenate([given["attention_hidden.bias"], given["gate.bias"]]))
+    set_linear(memory.attention_output, given["attention_output.weight"], given["attention_output.bias"])
+    check("introspection", contexts(memory, latents, features), introspection.run(given, latents, None)[0])
+
+    width = 5
+    sizes = dnc.Sizes(HEADS, width, SLOTS)
+    given = parameters(dnc.parameter_shapes(sizes, LATENT, 0, HIDDEN), generator)
+    memory = Dnc(LATENT, FEATURES, SLOTS, heads=HEADS, width=width, hidden=HIDDEN)
+    set_lstm(memory.lstm, given)
+    # Order in the reference: read keys, read strengths, write key, write strength, erase, write, free, allocation and write gate, modes.
+    ends = np.cumsum([HEADS * width, HEADS, width, 1, width, width, HEADS + 2])
+    keys, strengths, key, strength, erase, write, gates, modes = np.split(np.arange(given["interface.bias"].size), ends)
+    order = np.concatenate([keys, key, strengths, strength, erase, gates, write, modes])
+    set_linear(memory.interface, given["interface.weight"][:, order], given["interface.bias"][order])
+    check("dnc", contexts(memory, latents, features), dnc.run(given, sizes, latents, None)["psi"])
+
+    given = parameters(vrnn.parameter_shapes(FEATURES, LATENT, 0, HIDDEN), generator)
+    memory = Vrnn(LATENT, FEATURES, SLOTS, hidden=HIDDEN)
+    set_lstm(memory.lstm, given, memory.features)
+    check("vrnn", contexts(memory, latents, features), vrnn.run(given, features, latents, None))
+
+    check_sequences(generator)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

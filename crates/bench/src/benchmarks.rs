@@ -1,0 +1,123 @@
+//! All benchmarks, in the order of the table.
+
+use crate::training::FixedBatchTraining;
+use crate::{
+    benchmark::{Benchmark, Prepared},
+    count, kernels, language, relational, sequences,
+};
+use burn::tensor::{Device, Tensor, TensorData};
+use mnemora_kernels::split::split_rows;
+use mnemora_lab::load_experiment;
+use mnemora_memory::{Initializer, Lstm, RecurrentCore};
+use mnemora_models::{ImageShape, visual::InceptionEncoder};
+use mnemora_worlds::Stream;
+
+/// The benchmarks for which the project promises a ratio to PyTorch.
+pub const MUST_SHOW: [&str; 6] = [
+    "conv-blocks/gtmm-b1",
+    "lstm-step/512",
+    "lstm-step/128",
+    "train-step/introspection-paper",
+    "train-step/dnc-paper",
+    "train-step/vrnn-paper",
+];
+
+/// All benchmarks except those that measure the limits of the machine.
+pub fn benchmarks() -> Vec<Benchmark> {
+    let mut benchmarks = vec![
+        convolution_blocks(),
+        lstm("lstm-step", 512),
+        lstm("lstm-step", 128),
+    ];
+    benchmarks.extend(["introspection", "dnc", "vrnn", "ntm", "lru", "hybrid"].map(training_step));
+    benchmarks.extend(sequences::benchmarks());
+    benchmarks.extend(relational::benchmarks());
+    benchmarks.push(language::benchmark());
+    benchmarks.push(lstm("lstm-sequence", 512));
+    benchmarks.push(lstm("lstm-sequence", 128));
+    benchmarks.extend(kernels::benchmarks().into_iter().map(kernel));
+    benchmarks
+}
+
+fn numbers<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
+    let values = Stream::new(1, "benchmark").standard_normal(0, shape.iter().product());
+    Tensor::from_data(TensorData::new(values, shape), device)
+}
+
+fn initializer(device: &Device) -> Initializer {
+    Initializer::new(Stream::new(1, "parameters").at(0), device.clone())
+}
+
+/// The encoder of gtmm, B.1, without its last linear map, on 250 frames.
+fn convolution_blocks() -> Benchmark {
+    const FRAMES: usize = 250;
+    let frame = ImageShape {
+        channels: 1,
+        height: 28,
+        width: 28,
+    };
+    Benchmark {
+        name: "conv-blocks/gtmm-b1".into(),
+        prepare: Box::new(move |device| {
+            let encoder = InceptionEncoder::new(frame, 64, &mut initializer(device))?;
+            let frames = numbers([FRAMES, frame.size()], device).clamp(0.0, 1.0);
+            Ok(Prepared::new(
+                count::convolution_blocks(FRAMES),
+                move || {
+                    encoder.maps(frames.clone()).backward();
+                },
+            ))
+        }),
+    }
+}
+
+/// An LSTM over 25 steps of ten sequences, one step at a time, with the gradients of weights and inputs.
+fn lstm(name: &str, hidden: usize) -> Benchmark {
+    const TIME: usize = 25;
+    const BATCH: usize = 10;
+    const INPUTS: usize = 32;
+    Benchmark {
+        name: format!("{name}/{hidden}"),
+        prepare: Box::new(move |device| {
+            let lstm = Lstm::new(INPUTS, hidden, &mut initializer(device));
+            let inputs = numbers([TIME * BATCH, INPUTS], device).require_grad();
+            let device = device.clone();
+            let cost = count::lstm([TIME, BATCH, INPUTS, hidden]);
+            Ok(Prepared::new(cost, move || {
+                let prepared = lstm.prepare();
+                let mut state = lstm.initial_state(BATCH, &device);
+                let mut outputs = Vec::with_capacity(TIME);
+                for input in split_rows(inputs.clone(), TIME) {
+                    state = lstm.step(&prepared, input, state).1;
+                    outputs.push(state.hidden.clone());
+                }
+                Tensor::cat(outputs, 0).backward();
+            }))
+        }),
+    }
+}
+
+/// A training step (forward, backward, clipping, Adam) at paper size on perfect recall, l = 15,
+/// k = 5, batch 10.
+fn training_step(memory: &'static str) -> Benchmark {
+    Benchmark {
+        name: format!("train-step/{memory}-paper"),
+        prepare: Box::new(move |device| {
+            let overrides = [format!("model.memory={memory}")];
+            let experiment = load_experiment("perfect-recall", &overrides)?;
+            let mut training = FixedBatchTraining::new(experiment, 1, device)?;
+            let sizes = training.sizes();
+            let cost = count::training_step(&sizes, training.frames());
+            Ok(Prepared::of_model(cost, sizes.model, move || {
+                Ok(training.update()?)
+            }))
+        }),
+    }
+}
+
+fn kernel(kernel: kernels::KernelBenchmark) -> Benchmark {
+    Benchmark {
+        name: format!("kernel/{}", kernel.name),
+        prepare: Box::new(move |device| Ok(Prepared::new(kernel.cost, (kernel.prepare)(device)))),
+    }
+}

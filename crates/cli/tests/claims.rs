@@ -1,0 +1,222 @@
+//! `mnemora compare --claims`: the numbers of runs as rows of an evidence file.
+
+mod common;
+
+use common::{assert_says, mnemora, refuse, succeed};
+use serde_json::Value;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+use tempfile::{TempDir, tempdir};
+
+/// A finished run of an earlier version, copied into `runs` under another name, with the given seed and bound.
+fn finished(runs: &TempDir, fixture: &str, name: &str, seed: u64, bound: f64) -> PathBuf {
+    let stored = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures/runs")
+        .join(fixture);
+    let run = runs.path().join(name);
+    let checkpoint = run.join("checkpoints/step-4");
+    fs::create_dir_all(&checkpoint).expect("folders are made");
+    let read = |file: &str| fs::read_to_string(stored.join(file)).expect(file);
+    let write = |file: &str, text: String| fs::write(run.join(file), text).expect(file);
+    let experiment = read("experiment.toml");
+    let lines = experiment
+        .lines()
+        .map(|line| match line.starts_with("seed = ") {
+            true => format!("seed = {seed}\n"),
+            false => format!("{line}\n"),
+        });
+    write("experiment.toml", lines.collect());
+    let mut evaluation: Value = serde_json::from_str(&read("evaluation.json")).expect("JSON");
+    evaluation["bound"] = bound.into();
+    write("evaluation.json", evaluation.to_string());
+    write("origin.json", read("origin.json"));
+    write("checkpoints/step-4/state.json", read("state.json"));
+    run
+}
+
+fn claim(target: &Path, runs: &[&Path]) -> std::process::Command {
+    let mut words = mnemora(["compare", "--claims"]);
+    words.arg(target).args(runs);
+    words
+}
+
+fn rows(target: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(target).expect("rows");
+    let lines = text.lines();
+    lines
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect()
+}
+
+fn row<'a>(rows: &'a [Value], model: &str, claim: &str) -> &'a Value {
+    let mut rows = rows.iter();
+    let found = rows.find(|row| row["model"] == model && row["claim"] == claim);
+    found.unwrap_or_else(|| panic!("no {claim} of {model}"))
+}
+
+#[test]
+fn replicas_are_one_row_and_other_rows_stay() {
+    let runs = tempdir().expect("a temporary folder is made");
+    let one = finished(&runs, "frames-dnc", "one", 1, -100.0);
+    let two = finished(&runs, "frames-dnc", "two", 2, -104.0);
+    let unfinished = finished(&runs, "frames-dnc", "three", 3, -1.0);
+    fs::remove_file(unfinished.join("evaluation.json")).expect("the evaluation is removed");
+    let target = runs.path().join("gtmm.jsonl");
+    let old =
+        "{\"claim\": \"bound\", \"setting\": \"older\",  \"model\": \"dnc\", \"value\": 1.50}";
+    fs::write(&target, format!("{old}\n")).expect("a row is written");
+
+    let said = succeed(claim(&target, &[&two, &one, &unfinished]));
+    assert_says(&said.stderr, &["three", "not evaluated yet"]);
+    assert_says(
+        &said.stdout,
+        &[
+            "### perfect-recall-small",
+            "| dnc |",
+            "1, 2",
+            "-102.0 ± 2.0",
+        ],
+    );
+    let text = fs::read_to_string(&target).expect("rows");
+    assert_eq!(text.lines().next(), Some(old), "an old row is unchanged");
+    let found = rows(&target);
+    let bound = row(&found[1..], "dnc", "bound");
+    assert_eq!(bound["value"], -102.0);
+    assert_eq!(bound["stderr"], 2.0);
+    assert_eq!(bound["replicas"], serde_json::json!([-100.0, -104.0]));
+    assert_eq!(bound["seeds"], serde_json::json!([1, 2]));
+    assert_eq!(bound["unit"], "nats per sequence");
+    let command = bound["command"].as_str().expect("a command");
+    assert!(command.ends_with(", seeds [1, 2]"), "{command}");
+    assert!(!command.contains("--out"), "{command}");
+    for (key, is_there) in [
+        ("commit", bound["commit"].is_string()),
+        ("machine", bound["machine"].is_string()),
+        ("parameters", bound["parameters"].is_u64()),
+        (
+            "data",
+            bound["data"]
+                .as_str()
+                .is_some_and(|data| data.contains("sha256 20523a6a7b8d")),
+        ),
+        ("steps", bound["budget"]["steps"] == 4),
+        (
+            "seconds",
+            bound["budget"]["seconds"]
+                .as_array()
+                .is_some_and(|all| all.len() == 2),
+        ),
+        ("threads", bound["budget"]["threads"] == 1),
+        ("sequences", bound["budget"]["held_out_sequences"] == 4),
+    ] {
+        assert!(is_there, "{key}: {bound}");
+    }
+    // Keys stand in one order, with a space after each colon and comma.
+    let line = text.lines().nth(1).expect("a row");
+    assert!(
+        line.starts_with(
+            "{\"claim\": \"bound\", \"setting\": \"perfect-recall-small\", \"model\": "
+        ),
+        "{line}"
+    );
+
+    // A second measurement replaces the rows instead of duplicating them.
+    let before = text.lines().count();
+    succeed(claim(&target, &[&one]));
+    let found = rows(&target);
+    assert_eq!(found.len(), before);
+    let bound = row(&found[1..], "dnc", "bound");
+    assert_eq!(
+        (bound["value"].as_f64(), &bound["stderr"]),
+        (Some(-100.0), &Value::Null)
+    );
+}
+
+#[test]
+fn models_and_settings_have_names_of_their_own() {
+    let runs = tempdir().expect("a temporary folder is made");
+    let fixtures = [
+        "frames-introspection",
+        "music-srnn",
+        "programs-rmc",
+        "copy-lstm",
+        "words-lstm",
+    ];
+    let found = fixtures.map(|fixture| finished(&runs, fixture, fixture, 1, -1.0));
+    let target = runs.path().join("all.jsonl");
+    let paths: Vec<&Path> = found.iter().map(PathBuf::as_path).collect();
+    succeed(claim(&target, &paths));
+    let rows = rows(&target);
+    let of = |setting: &str, model: &str, claim: &str| {
+        rows.iter()
+            .any(|row| row["setting"] == setting && row["model"] == model && row["claim"] == claim)
+    };
+    for (setting, model, claim) in [
+        (
+            "perfect-recall-small",
+            "introspection-avf1-units-3",
+            "KL ratio",
+        ),
+        (
+            "perfect-recall-small",
+            "introspection-avf1-units-3",
+            "at the prior",
+        ),
+        (
+            "jsb-chorales-small",
+            "srnn-avf1-observe-units-4",
+            "free energy",
+        ),
+        (
+            "jsb-chorales-small",
+            "srnn-avf1-observe-units-4",
+            "particle filter",
+        ),
+        (
+            "learning-to-execute-small, addition, nesting 1",
+            "rmc-rate-0.05-head-3",
+            "accuracy",
+        ),
+        ("copy", "lstm", "bit error"),
+        ("books-small", "lstm", "perplexity"),
+    ] {
+        let all: Vec<String> = rows
+            .iter()
+            .map(|row| format!("{} {} {}", row["setting"], row["model"], row["claim"]))
+            .collect();
+        assert!(
+            of(setting, model, claim),
+            "{setting} {model} {claim} is not in {all:#?}"
+        );
+    }
+}
+
+#[test]
+fn numbers_of_other_data_are_refused() {
+    let runs = tempdir().expect("a temporary folder is made");
+    let run = finished(&runs, "frames-dnc", "one", 1, -100.0);
+    let target = runs.path().join("gtmm.jsonl");
+    let other = "{\"setting\": \"perfect-recall-small\", \"data\": \"mnist: images, sha256 123456789abc\"}\n";
+    fs::write(runs.path().join("other.jsonl"), other).expect("a row is written");
+    let message = refuse(claim(&target, &[&run]));
+    assert_says(
+        &message,
+        &[
+            "perfect-recall-small",
+            "different data",
+            "123456789abc",
+            "nothing was written",
+        ],
+    );
+    assert!(!target.exists());
+    let message = refuse(claim(
+        &runs.path().join("other.jsonl"),
+        &[&runs.path().join("nowhere")],
+    ));
+    assert_says(&message, &["nowhere"]);
+    fs::write(runs.path().join("other.jsonl"), "no row\n").expect("a line is written");
+    let message = refuse(claim(&target, &[&run]));
+    assert_says(&message, &["other.jsonl", "line 1"]);
+}

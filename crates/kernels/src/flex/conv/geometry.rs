@@ -1,0 +1,195 @@
+//! The shape of a convolution between a fine and a coarse image.
+
+use super::{
+    field::{Field, Positions},
+    spectral::{Spectral, Table},
+};
+use std::ops::Range;
+
+/// One of the kernels of a bank.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Kernel {
+    /// Coarse channels of this kernel.
+    pub(crate) channels: usize,
+    /// Rows and columns.
+    pub(crate) size: [usize; 2],
+    pub(crate) padding: usize,
+}
+
+impl Kernel {
+    pub(crate) fn taps(&self) -> usize {
+        self.size[0] * self.size[1]
+    }
+}
+
+/// Shape of a convolution between a fine and a coarse image.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Geometry {
+    pub(crate) images: usize,
+    pub(crate) fine: [usize; 3],
+    pub(crate) coarse: [usize; 3],
+    pub(crate) kernels: Vec<Kernel>,
+    pub(crate) stride: usize,
+}
+
+/// A kernel in its bank: its coarse channels, and the index of its first weight.
+pub(crate) type Placed<'a> = (&'a Kernel, Range<usize>, usize);
+
+/// Which of `count` places, `step` apart and starting at `first`, are within `0..size`; and the first of those
+/// places.
+pub(crate) fn inside(
+    count: usize,
+    step: usize,
+    first: isize,
+    size: usize,
+) -> (Range<usize>, usize) {
+    let behind = |place: isize| {
+        let steps = (place - first).max(0) as usize;
+        steps.div_ceil(step).min(count)
+    };
+    let range = behind(0)..behind(size as isize);
+    let place = first + (range.start * step) as isize;
+    (range, place.max(0) as usize)
+}
+
+impl Geometry {
+    pub(crate) fn fine_size(&self) -> usize {
+        self.fine.iter().product()
+    }
+
+    pub(crate) fn coarse_size(&self) -> usize {
+        self.coarse.iter().product()
+    }
+
+    pub(crate) fn placed(&self) -> impl Iterator<Item = Placed<'_>> {
+        self.kernels
+            .iter()
+            .scan((0, 0), |(channel, weight), kernel| {
+                let placed = (kernel, *channel..*channel + kernel.channels, *weight);
+                *channel += kernel.channels;
+                *weight += kernel.channels * self.fine[0] * kernel.taps();
+                Some(placed)
+            })
+    }
+
+    pub(crate) fn padding(&self) -> usize {
+        self.kernels.iter().map(|k| k.padding).max().unwrap_or(0)
+    }
+
+    /// The field of the fine image, padded and split into phases.
+    pub(crate) fn field(&self) -> Field {
+        let (s, padding) = (self.stride, self.padding());
+        // The last row that a tap reads, within its phase, plus one.
+        let reach = |axis: usize| {
+            let beyond = |kernel: &Kernel| (kernel.size[axis] - 1 + padding - kernel.padding) / s;
+            self.coarse[axis + 1] + self.kernels.iter().map(beyond).max().unwrap_or(0)
+        };
+        Field {
+            channels: self.fine[0],
+            rows: reach(0),
+            columns: reach(1),
+            stride: s,
+            padding: [padding; 2],
+        }
+    }
+
+    /// Offsets in the field that the weights of a kernel read: its taps in every channel.
+    pub(crate) fn offsets(&self, kernel: &Kernel, field: &Field) -> Vec<usize> {
+        let before = self.padding() - kernel.padding;
+        let [rows, columns] = kernel.size;
+        let taps: Vec<usize> = (0..rows * columns)
+            .map(|tap| field.offset(before + tap / columns, before + tap % columns))
+            .collect();
+        (0..self.fine[0])
+            .flat_map(|channel| taps.iter().map(move |tap| channel * field.channel() + tap))
+            .collect()
+    }
+
+    /// The same convolution by Fourier transforms, if that is much less work: from fine to coarse, or with
+    /// `back` from coarse to fine.
+    pub(crate) fn spectral(&self, back: bool) -> Option<Spectral> {
+        if self.stride != 1 {
+            return None;
+        }
+        // Coarse pixel `i` reads the fine pixels `i - s`.
+        let shifts = [0, 1].map(|axis| {
+            let first = |kernel: &Kernel| kernel.padding as isize + 1 - kernel.size[axis] as isize;
+            let least = self.kernels.iter().map(first).min().unwrap_or(0);
+            let most = self.padding() as isize;
+            if back {
+                -most..1 - least
+            } else {
+                least..most + 1
+            }
+        });
+        let spectral = match back {
+            false => Spectral::new(self.fine, self.coarse, shifts)?,
+            true => Spectral::new(self.coarse, self.fine, shifts)?,
+        };
+        let taps: usize = self.kernels.iter().map(|k| k.channels * k.taps()).sum();
+        let direct = self.images * self.fine[0] * taps * self.coarse[1] * self.coarse[2];
+        (2 * spectral.cost(self.images) < direct).then_some(spectral)
+    }
+
+    /// The places of all weights in the table of [`Geometry::spectral`], in order.
+    pub(crate) fn places(&self, spectral: &Spectral, back: bool) -> Vec<usize> {
+        let mut places = Vec::new();
+        for (kernel, outputs, _) in self.placed() {
+            for (output, channel) in
+                outputs.flat_map(|o| (0..self.fine[0]).map(move |channel| (o, channel)))
+            {
+                places.extend((0..kernel.taps()).map(|tap| {
+                    let tap = [tap / kernel.size[1], tap % kernel.size[1]];
+                    let shift = tap.map(|tap| kernel.padding as isize - tap as isize);
+                    match back {
+                        false => spectral.place(shift, channel, output),
+                        true => spectral.place(shift.map(|s| -s), output, channel),
+                    }
+                }));
+            }
+        }
+        places
+    }
+
+    /// The table of weights.
+    pub(crate) fn table(&self, spectral: &Spectral, weights: &[f32], back: bool) -> Table {
+        let mut table = spectral.table();
+        for (place, weight) in self.places(spectral, back).into_iter().zip(weights) {
+            table.values_mut()[place] = *weight;
+        }
+        table
+    }
+
+    /// Positions of the coarse image in the field.
+    pub(crate) fn positions(&self, field: &Field) -> Positions {
+        Positions {
+            rows: self.coarse[1],
+            width: self.coarse[2],
+            columns: field.columns,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::inside;
+
+    #[test]
+    fn places_are_within_the_image() {
+        for (count, step) in (1..7).flat_map(|count| (1..5).map(move |step| (count, step))) {
+            for (first, size) in (-9..10).flat_map(|first| (1..10).map(move |size| (first, size))) {
+                let place = |q: usize| first + (q * step) as isize;
+                let within: Vec<usize> = (0..count)
+                    .filter(|q| (0..size as isize).contains(&place(*q)))
+                    .collect();
+                let (found, start) = inside(count, step, first, size);
+                assert_eq!(found.clone().collect::<Vec<_>>(), within);
+                // An empty range must also lie within the row.
+                assert!(found.end <= count);
+                if !found.is_empty() {
+                    assert_eq!(start as isize, place(found.start));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Convolutions and transposed convolutions with all their gradients.
+//!
+//! Both connect a fine image (the input of a convolution, the output of a transposed one) with a coarse one by
+//! weights `[coarse channels, fine channels, rows, columns]`:
+//!
+//! - [`gather`]: fine to coarse: a convolution, or the gradient of a transposed convolution with respect to its
+//!   input;
+//! - [`spread`]: coarse to fine: a transposed convolution, or the gradient of a convolution with respect to its
+//!   input;
+//! - [`weight_gradient`]: the gradient of the weights, for both.
+//!
+//! A bank of convolutions reads one fine image with kernels of several sizes and writes their coarse channels
+//! one after the other.
+
+pub(crate) mod batch_norm;
+mod correlate;
+mod direct;
+mod field;
+mod fourier;
+mod geometry;
+mod lowered;
+mod spectral;
+mod winograd;
+
+pub(crate) use geometry::Kernel;
+
+use crate::flex::{Raw, contiguous, graph::fused::Fused, raw, simd::run_vectors, slice};
+use geometry::Geometry;
+use lowered::Lowered;
+use pulp::{Simd, WithSimd};
+use rayon::prelude::*;
+use winograd::Winograd;
+
+/// Computes coarse images from fine ones: `[images, fine]` to `[images, coarse]`.
+fn gather(shape: &Geometry, fine: &[f32], weights: &[f32], bias: Option<&[f32]>) -> Vec<f32> {
+    if let Some(spectral) = shape.spectral(false) {
+        let spectra = spectral.spectra(&shape.table(&spectral, weights, false));
+        return spectral.outputs(&spectra, fine, bias);
+    }
+    if let Some(winograd) = Winograd::new(shape) {
+        return winograd.gather(fine, weights, bias);
+    }
+    if let Some(lowered) = Lowered::new(shape) {
+        return lowered.gather(fine, weights, bias);
+    }
+    direct::gather(shape, fine, weights, bias)
+}
+
+/// Computes fine images from coarse ones: `[images, coarse]` to `[images, fine]`.
+fn spread(shape: &Geometry, coarse: &[f32], weights: &[f32], bias: Option<&[f32]>) -> Vec<f32> {
+    if let Some(spectral) = shape.spectral(true) {
+        let spectra = spectral.spectra(&shape.table(&spectral, weights, true));
+        return spectral.outputs(&spectra, coarse, bias);
+    }
+    if let Some(winograd) = Winograd::new(shape) {
+        return winograd.spread(coarse, weights, bias);
+    }
+    if let Some(lowered) = Lowered::new(shape) {
+        return lowered.spread(coarse, weights, bias);
+    }
+    direct::spread(shape, coarse, weights, bias)
+}
+
+/// Gradients of the weights and, for a convolution, of the bias.
+fn weight_gradient(shape: &Geometry, fine: &[f32], coarse: &[f32]) -> [Vec<f32>; 2] {
+    if let Some(spectral) = shape.spectral(false) {
+        let table = spectral.gradient(fine, coarse);
+        let places = shape.places(&spectral, false).into_iter();
+        let weights = places.map(|place| table.values()[place]).collect();
+        let [channels, height, width] = shape.coarse;
+        return [weights, bias_gradient(coarse, channels, height * width)];
+    }
+    let products = match (Winograd::new(shape), Lowered::new(shape)) {
+        (Some(winograd), _) => Some(winograd.weight_gradient(fine, coarse)),
+        (_, Some(lowered)) => Some(lowered.weight_gradient(fine, coarse)),
+        _ => None,
+    };
+    if let Some(weights) = products {
+        let [channels, height, width] = shape.coarse;
+        return [weights, bias_gradient(coarse, channels, height * width)];
+    }
+    direct::weight_gradient(shape, fine, coarse)
+}
+
+/// Sums over all images and pixels for each channel, image by image.
+fn bias_gradient(gradient: &[f32], channels: usize, pixels: usize) -> Vec<f32> {
+    let images: Vec<Vec<f32>> = gradient
+        .par_chunks_exact(channels * pixels)
+        .map(|image| {
+            let planes = image.chunks_exact(pixels);
+            planes.map(|plane| run_vectors(PlaneSum(plane))).collect()
+        })
+        .collect();
+    let mut sums = vec![0.0; channels];
+    for image in images {
+        for (sum, plane) in sums.iter_mut().zip(image) {
+            *sum += plane;
+        }
+    }
+    sums
+}
+
+struct PlaneSum<'a>(&'a [f32]);
+
+impl WithSimd for PlaneSum<'_> {
+    type Output = f32;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> f32 {
+        let (vectors, rest) = S::as_simd_f32s(self.0);
+        // Four sums, so that additions need not wait for each other.
+        let mut sums = [simd.splat_f32s(0.0); 4];
+        for chunk in vectors.chunks(sums.len()) {
+            for (sum, vector) in sums.iter_mut().zip(chunk) {
+                *sum = simd.add_f32s(*sum, *vector);
+            }
+        }
+        let vectors = sums.map(|sum| simd.reduce_sum_f32s(sum));
+        vectors.iter().chain(rest).sum()
+    }
+}
+
+/// Kernels, stride, padding and, for a transposed convolution, rows and columns added at the end.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Options {
+    /// If there are several, the stride is 1 and the convolution is not transposed.
+    pub(crate) kernels: Vec<Kernel>,
+    pub(crate) stride: usize,
+    /// Rows and columns added at the end of a transposed convolution; `None` for a convolution.
+    pub(crate) transposed: Option<usize>,
+}
+
+impl Options {
+    fn geometry(&self, input: &Raw, weight: &Raw) -> Geometry {
+        let [images, channels, height, width] = input.layout().shape().dims();
+        let [weights] = weight.layout().shape().dims();
+        let stride = self.stride;
+        let coarse: usize = self.kernels.iter().map(|k| k.channels).sum();
+        let per_channel: usize = self.kernels.iter().map(|k| k.channels * k.taps()).sum();
+        let fine = weights / per_channel;
+        assert_eq!(
+            weights,
+            fine * per_channel,
+            "number of weights of the kernels"
+        );
+        let (fine, coarse) = match self.transposed {
+            None => {
+                assert_eq!(channels, fine, "channels of image and weight");
+                let out = |axis: usize, size: usize| {
+                    let out = |kernel: &Kernel| {
+                        let (padded, kernel) = (size + 2 * kernel.padding, kernel.size[axis]);
+                        assert!(padded >= kernel, "the kernel is larger than the image");
+                        (padded - kernel) / stride + 1
+                    };
+                    let first = out(&self.kernels[0]);
+                    let mut others = self.kernels.iter().map(out);
+                    assert!(
+                        others.all(|out| out == first),
+                        "all kernels must give outputs of one size"
+                    );
+                    first
+                };
+                let coarse = [coarse, out(0, height), out(1, width)];
+                ([fine, height, width], coarse)
+            }
+            Some(added) => {
+                assert_eq!(channels, coarse, "channels of image and weight");
+                let kernel = &self.kernels[0];
+                let out = |axis: usize, size: usize| {
+                    (size - 1) * stride + kernel.size[axis] + added - 2 * kernel.padding
+                };
+                let fine = [fine, out(0, height), out(1, width)];
+                (fine, [coarse, height, width])
+            }
+        };
+        Geometry {
+            images,
+            fine,
+            coarse,
+            kernels: self.kernels.clone(),
+            stride,
+        }
+    }
+}
+
+/// See [`crate::conv`]. Inputs: image, the weights of all kernels one after the other, bias.
+impl Fused<3> for Options {
+    type Outputs = Raw;
+    /// Image, weights and the options.
+    type Saved = (Raw, Raw, Options);
+
+    fn forward(self, inputs: [Raw; 3]) -> (Raw, Self::Saved) {
+        let [input, weight, bias] = inputs.each_ref().map(contiguous);
+        let shape = self.geometry(&input, &weight);
+        let (image, weights, bias) = (slice(&input), slice(&weight), Some(slice(&bias)));
+        let (values, [channels, height, width]) = match self.transposed {
+            None => (gather(&shape, image, weights, bias), shape.coarse),
+            Some(_) => (spread(&shape, image, weights, bias), shape.fine),
+        };
+        let output = raw(values, [shape.images, channels, height, width]);
+        (output, (input, weight, self))
+    }
+
+    fn backward(
+        (input, weight, options): Self::Saved,
+        outer: Raw,
+        wanted: [bool; 3],
+    ) -> [Option<Raw>; 3] {
+        let outer = contiguous(&outer);
+        let shape = options.geometry(&input, &weight);
+        let input_shape: [usize; 4] = input.layout().shape().dims();
+        let [_, channels, height, width] = outer.layout().shape().dims();
+        let (input, weight, outer) = (slice(&input), slice(&weight), slice(&outer));
+        let [to_input, to_weight, to_bias] = wanted;
+        let to_input = to_input.then(|| {
+            let gradient = match options.transposed {
+                None => spread(&shape, outer, weight, None),
+                Some(_) => gather(&shape, outer, weight, None),
+            };
+            raw(gradient, input_shape)
+        });
+        if !to_weight && !to_bias {
+            return [to_input, None, None];
+        }
+        let [to_weight, to_bias] = match options.transposed {
+            None => weight_gradient(&shape, input, outer),
+            Some(_) => {
+                let [weights, _] = weight_gradient(&shape, outer, input);
+                [weights, bias_gradient(outer, channels, height * width)]
+            }
+        };
+        let count = to_weight.len();
+        [
+            to_input,
+            Some(raw(to_weight, [count])),
+            Some(raw(to_bias, [channels])),
+        ]
+    }
+}

@@ -1,0 +1,438 @@
+//! Convolutions of stride 1 by Fourier transforms.
+//!
+//! The sum `y[o, i, j] = b[o] + sum_{c, s, t} w[o, c, s, t] x[c, i - s, j - t]` over a small range of shifts
+//! becomes `Y[o, f] = sum_c W[o, c, f] X[c, f]` for each two-dimensional frequency `f`, if images are padded
+//! with enough zeros to keep them from wrapping around. All kernels of a bank share the spectra of their images,
+//! and the cost per frequency does not depend on the sizes of the kernels.
+//!
+//! Vectors run along channels. Rows are transformed two at a time, one as the real part and one as the imaginary
+//! part. The rest is done for one frequency along the rows at a time, so that everything stays in the cache:
+//! columns are transformed, spectra multiplied, and the products transformed back.
+
+mod images;
+mod product;
+mod vectors;
+mod weights;
+
+use crate::flex::{
+    conv::fourier::Fourier,
+    simd::{
+        chunks::{by_blocks, by_chunks},
+        run_vectors,
+    },
+};
+use images::{Chunks, Images};
+use product::multiply;
+use pulp::{Simd, WithSimd};
+use rayon::prelude::*;
+use std::ops::Range;
+use vectors::{SCRATCH, complex, filled, pieces};
+use weights::{WeightGradient, WeightSpectrum, WeightTable};
+
+/// The most images that are processed together.
+const TOGETHER: usize = 13;
+/// Groups of images whose gradients are summed separately. It depends only on the number of images, so the
+/// number of threads does not change the result.
+const GROUPS: usize = 8;
+
+/// A convolution of stride 1 between images of given channels, rows and columns.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Spectral {
+    inputs: [usize; 3],
+    outputs: [usize; 3],
+    /// Smallest values of the shifts `s` and `t`.
+    least: [isize; 2],
+    /// Number of values of `s` and `t`.
+    shifts: [usize; 2],
+    /// Transforms along rows and columns, for `s` and `t`.
+    fourier: [Fourier; 2],
+}
+
+/// Weights `[s, t, input channel, filled output channel]`.
+pub(crate) struct Table(Vec<f32>);
+
+/// Spectra of weights `[frequency along rows, along columns, input channel, output vector]`, divided by the
+/// factor that transforming back and forth introduces.
+pub(crate) struct Spectra(Vec<f32>);
+
+impl Spectral {
+    /// The convolution with shifts `s` and `t` in the given ranges; `None` if no transform is long enough.
+    pub(crate) fn new(
+        inputs: [usize; 3],
+        outputs: [usize; 3],
+        shifts: [Range<isize>; 2],
+    ) -> Option<Self> {
+        let fourier = |axis: usize| {
+            let (input, output) = (inputs[axis + 1] as isize, outputs[axis + 1] as isize);
+            let shifts = &shifts[axis];
+            // Output `i` reads inputs `i - s`; inputs outside the image must be zeros.
+            let length = (output - shifts.start).max(input + shifts.end - 1);
+            Fourier::at_least(length.max(input).max(output) as usize)
+        };
+        Some(Self {
+            inputs,
+            outputs,
+            least: [shifts[0].start, shifts[1].start],
+            shifts: shifts.clone().map(|range| range.len()),
+            fourier: [fourier(0)?, fourier(1)?],
+        })
+    }
+
+    /// Approximate number of multiplications and additions for the given number of images.
+    pub(crate) fn cost(&self, images: usize) -> usize {
+        /// Cost of transforming one signal. Its operations are less dense than those of a product.
+        const TRANSFORM: usize = 20;
+        let [rows, columns] = [self.fourier[0].length(), self.fourier[1].length()];
+        let (inputs, outputs) = (filled(self.inputs[0]), filled(self.outputs[0]));
+        let half = self.fourier[1].half();
+        let transforms = (inputs + outputs) * (rows / 2 * columns + half * rows) * TRANSFORM;
+        let products = half * rows * 4 * self.inputs[0] * outputs;
+        let weights = self.inputs[0] * outputs * half * rows * TRANSFORM;
+        images * (transforms + products) + weights
+    }
+
+    /// Inputs and outputs, with the same layout.
+    fn images<S: Simd>(&self) -> [Images<'_>; 2] {
+        let sizes = [self.inputs, self.outputs];
+        let steps = sizes.map(|[channels, rows, _]| (rows + 1) * filled(channels) / S::F32_LANES);
+        let step = steps[0].max(steps[1]);
+        sizes.map(|size| Images {
+            size,
+            fourier: &self.fourier,
+            step,
+        })
+    }
+
+    /// A table of zero weights.
+    pub(crate) fn table(&self) -> Table {
+        let [s, t] = self.shifts;
+        Table(vec![0.0; s * t * self.inputs[0] * filled(self.outputs[0])])
+    }
+
+    /// The index of a weight in a table.
+    pub(crate) fn place(&self, [s, t]: [isize; 2], input: usize, output: usize) -> usize {
+        let [s, t] = [s - self.least[0], t - self.least[1]];
+        let shift = s as usize * self.shifts[1] + t as usize;
+        (shift * self.inputs[0] + input) * filled(self.outputs[0]) + output
+    }
+
+    /// Numbers in the spectra of weights, for one frequency along the rows.
+    fn spectrum(&self) -> usize {
+        self.fourier[0].length() * self.inputs[0] * filled(self.outputs[0]) * 2
+    }
+
+    /// Spectra of weights.
+    pub(crate) fn spectra(&self, table: &Table) -> Spectra {
+        let size = self.spectrum();
+        let values = by_chunks(
+            self.fourier[1].half() * size,
+            size,
+            || (),
+            |(), column, spectrum| {
+                run_vectors(WeightSpectrum {
+                    shape: self,
+                    table: &table.0,
+                    column,
+                    spectrum,
+                });
+            },
+        );
+        Spectra(values)
+    }
+
+    /// The outputs for a batch of images.
+    pub(crate) fn outputs(
+        &self,
+        spectra: &Spectra,
+        inputs: &[f32],
+        bias: Option<&[f32]>,
+    ) -> Vec<f32> {
+        let [input, output]: [usize; 2] = [self.inputs, self.outputs].map(|d| d.iter().product());
+        let images = inputs.len() / input;
+        by_blocks(images * output, output, TOGETHER, |first, outputs| {
+            let images = TOGETHER.min(images - first);
+            run_vectors(Outputs {
+                shape: self,
+                spectra: &spectra.0,
+                bias,
+                inputs: &inputs[first * input..][..images * input],
+                outputs,
+            });
+        })
+    }
+
+    /// The gradient of the weights, from images and the gradients of their outputs.
+    pub(crate) fn gradient(&self, inputs: &[f32], outputs: &[f32]) -> Table {
+        let [input, output]: [usize; 2] = [self.inputs, self.outputs].map(|d| d.iter().product());
+        let images = inputs.len() / input;
+        let share = images.div_ceil(GROUPS).max(1);
+        let half = self.fourier[1].half();
+        let size = half * self.shifts[0] * self.inputs[0] * filled(self.outputs[0]) * 2;
+        let sums: Vec<Vec<f32>> = inputs
+            .par_chunks(share * input)
+            .zip(outputs.par_chunks(share * output))
+            .map(|(inputs, outputs)| {
+                let mut sums = vec![0.0; size];
+                let parts = inputs.chunks(TOGETHER * input);
+                for (inputs, outputs) in parts.zip(outputs.chunks(TOGETHER * output)) {
+                    run_vectors(WeightGradient {
+                        shape: self,
+                        inputs,
+                        outputs,
+                        sums: &mut sums,
+                    });
+                }
+                sums
+            })
+            .collect();
+        let mut table = self.table();
+        run_vectors(WeightTable {
+            shape: self,
+            sums: &sums,
+            table: &mut table.0,
+        });
+        table
+    }
+}
+
+impl Table {
+    pub(crate) fn values(&self) -> &[f32] {
+        &self.0
+    }
+
+    pub(crate) fn values_mut(&mut self) -> &mut [f32] {
+        &mut self.0
+    }
+}
+
+struct Outputs<'a, 'b> {
+    shape: &'a Spectral,
+    spectra: &'a [f32],
+    bias: Option<&'a [f32]>,
+    inputs: &'a [f32],
+    outputs: &'a mut Chunks<'a, 'b>,
+}
+
+impl WithSimd for Outputs<'_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let shape = self.shape;
+        let [read, written] = shape.images::<S>();
+        let images = self.inputs.len() / shape.inputs.iter().product::<usize>();
+        let along = &shape.fourier[1];
+        let sizes = [
+            images * read.rows(),
+            images * read.columns::<S>(),
+            images * written.columns::<S>(),
+            along.length(),
+            along.length(),
+        ];
+        let mut scratch = SCRATCH.take();
+        let [rows, spectra, products, pixels, spectrum] = pieces::<S, _>(&mut scratch, sizes);
+        read.transform_rows(simd, self.inputs, rows, [pixels, spectrum]);
+        for (column, weights) in self.spectra.chunks_exact(shape.spectrum()).enumerate() {
+            read.transform_columns(simd, rows, column, spectra);
+            let weights = complex::<S>(weights);
+            multiply(simd, weights, (&read, spectra), (&written, products));
+            // This frequency of the inputs is no longer needed.
+            written.restore_columns(simd, products, column, rows);
+        }
+        written.restore_rows(simd, rows, self.bias, self.outputs, [pixels, spectrum]);
+        SCRATCH.set(scratch);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::numbers;
+    use pulp::{Arch, Scalar, Scalar128b, Scalar256b, Scalar512b};
+
+    struct Case {
+        images: usize,
+        inputs: [usize; 3],
+        outputs: [usize; 3],
+        shifts: [Range<isize>; 2],
+    }
+
+    impl Case {
+        fn shape(&self) -> Spectral {
+            Spectral::new(self.inputs, self.outputs, self.shifts.clone()).unwrap()
+        }
+
+        /// Visits every product of the definition, as indices of image, weight and output.
+        fn terms(&self, mut each: impl FnMut([usize; 3])) {
+            let shape = self.shape();
+            let ([c, height, width], [o, rows, columns]) = (self.inputs, self.outputs);
+            let pixel = |i: usize, shift: isize, size: usize| {
+                let place = i as isize - shift;
+                (0..size as isize)
+                    .contains(&place)
+                    .then_some(place as usize)
+            };
+            for (n, o_index, c_index) in (0..self.images)
+                .flat_map(|n| (0..o).flat_map(move |o| (0..c).map(move |c| (n, o, c))))
+            {
+                for (s, t) in self.shifts[0]
+                    .clone()
+                    .flat_map(|s| self.shifts[1].clone().map(move |t| (s, t)))
+                {
+                    let weight = shape.place([s, t], c_index, o_index);
+                    for (i, j) in (0..rows).flat_map(|i| (0..columns).map(move |j| (i, j))) {
+                        let (Some(y), Some(x)) = (pixel(i, s, height), pixel(j, t, width)) else {
+                            continue;
+                        };
+                        each([
+                            ((n * c + c_index) * height + y) * width + x,
+                            weight,
+                            ((n * o + o_index) * rows + i) * columns + j,
+                        ]);
+                    }
+                }
+            }
+        }
+    }
+
+    fn cases() -> [Case; 6] {
+        let around = |reach: isize| -reach..reach + 1;
+        let case = |images, inputs, outputs, shifts| Case {
+            images,
+            inputs,
+            outputs,
+            shifts,
+        };
+        [
+            case(3, [17, 16, 16], [5, 16, 16], [around(3), around(3)]),
+            case(TOGETHER + 1, [1, 3, 5], [1, 3, 5], [around(1), around(0)]),
+            case(1, [2, 1, 32], [16, 1, 32], [around(0), around(2)]),
+            // No padding, and shifts to one side only.
+            case(2, [3, 9, 12], [4, 7, 10], [-2..1, -2..1]),
+            case(2, [3, 7, 10], [2, 9, 12], [0..3, 0..3]),
+            case(1, [1, 1, 1], [1, 1, 1], [around(0), around(1)]),
+        ]
+    }
+
+    fn assert_close(found: &[f32], expected: &[f64], name: &str) {
+        let largest = expected.iter().fold(1.0_f64, |a, b| a.max(b.abs()));
+        assert_eq!(found.len(), expected.len());
+        for (found, expected) in found.iter().zip(expected) {
+            let difference = (f64::from(*found) - expected).abs();
+            assert!(difference < 2e-6 * largest, "{name}: {found} {expected}");
+        }
+    }
+
+    fn check<S: Simd>(simd: S, case: &Case) {
+        let shape = case.shape();
+        let name = format!("{} lanes, {shape:?}", S::F32_LANES);
+        let [input, output]: [usize; 2] = [case.inputs, case.outputs].map(|d| d.iter().product());
+        let inputs = numbers(case.images * input, 1);
+        let outputs = numbers(case.images * output, 2);
+        let bias = numbers(case.outputs[0], 3);
+        let mut table = shape.table();
+        let some = numbers(table.0.len(), 4);
+        let pixels = case.outputs[1] * case.outputs[2];
+        let mut expected: Vec<f64> = (0..outputs.len())
+            .map(|place| f64::from(bias[place / pixels % case.outputs[0]]))
+            .collect();
+        let mut gradient = vec![0.0; table.0.len()];
+        case.terms(|[x, w, y]| {
+            table.0[w] = some[w];
+            expected[y] += f64::from(some[w]) * f64::from(inputs[x]);
+            gradient[w] += f64::from(inputs[x]) * f64::from(outputs[y]);
+        });
+
+        let mut spectra = vec![f32::NAN; shape.fourier[1].half() * shape.spectrum()];
+        for (column, spectrum) in spectra.chunks_exact_mut(shape.spectrum()).enumerate() {
+            simd.vectorize(WeightSpectrum {
+                shape: &shape,
+                table: &table.0,
+                column,
+                spectrum,
+            });
+        }
+        let mut found = vec![f32::NAN; outputs.len()];
+        simd.vectorize(Outputs {
+            shape: &shape,
+            spectra: &spectra,
+            bias: Some(&bias),
+            inputs: &inputs,
+            outputs: &mut found.chunks_mut(output),
+        });
+        assert_close(&found, &expected, &name);
+
+        let size = shape.fourier[1].half() * case.shifts[0].len() * table.0.len()
+            / (case.shifts[0].len() * case.shifts[1].len());
+        let mut sums = [vec![0.0; 2 * size], vec![0.0; 2 * size]];
+        let parts = inputs.chunks(case.images.div_ceil(2) * input);
+        let parts = parts.zip(outputs.chunks(case.images.div_ceil(2) * output));
+        for ((inputs, outputs), sums) in parts.zip(&mut sums) {
+            simd.vectorize(WeightGradient {
+                shape: &shape,
+                inputs,
+                outputs,
+                sums,
+            });
+        }
+        let mut found = shape.table();
+        simd.vectorize(WeightTable {
+            shape: &shape,
+            sums: &sums,
+            table: &mut found.0,
+        });
+        // Padding channels, and weights that meet no pixel, have no gradient.
+        assert_close(&found.0, &gradient, &name);
+    }
+
+    /// Runs the checks with the machine's own instructions.
+    struct Check;
+
+    impl WithSimd for Check {
+        type Output = ();
+
+        fn with_simd<S: Simd>(self, simd: S) {
+            cases().iter().for_each(|case| check(simd, case));
+        }
+    }
+
+    #[test]
+    fn every_width_of_vectors_gives_the_sums() {
+        Arch::new().dispatch(Check);
+        Check.with_simd(Scalar);
+        Check.with_simd(Scalar128b);
+        Check.with_simd(Scalar256b);
+        Check.with_simd(Scalar512b);
+    }
+
+    #[test]
+    fn images_are_shared_out() {
+        let case = Case {
+            images: 2 * TOGETHER + 3,
+            ..cases().into_iter().next().unwrap()
+        };
+        let shape = case.shape();
+        let [input, output]: [usize; 2] = [case.inputs, case.outputs].map(|d| d.iter().product());
+        let inputs = numbers(case.images * input, 1);
+        let outputs = numbers(case.images * output, 2);
+        let mut table = shape.table();
+        let some = numbers(table.0.len(), 4);
+        let mut expected = vec![0.0; outputs.len()];
+        let mut gradient = vec![0.0; table.0.len()];
+        case.terms(|[x, w, y]| {
+            table.0[w] = some[w];
+            expected[y] += f64::from(some[w]) * f64::from(inputs[x]);
+            gradient[w] += f64::from(inputs[x]) * f64::from(outputs[y]);
+        });
+        let found = shape.outputs(&shape.spectra(&table), &inputs, None);
+        assert_close(&found, &expected, "outputs");
+        let found = shape.gradient(&inputs, &outputs);
+        assert_close(found.values(), &gradient, "gradient");
+    }
+
+    #[test]
+    fn a_signal_too_long_has_no_transform() {
+        let image = [8, 64, 64];
+        assert_eq!(Spectral::new(image, image, [-1..2, -1..2]), None);
+    }
+}

@@ -1,0 +1,6 @@
+//! Densities, divergences and samples.
+
+pub(crate) mod bernoulli;
+pub(crate) mod bins;
+pub(crate) mod gaussian;
+pub(crate) mod halves;

@@ -1,0 +1,7 @@
+//! LSTM steps and sequences, and affine maps that a time loop uses at every step.
+
+pub(crate) mod lstm;
+pub(crate) mod panels;
+pub(crate) mod sequence;
+pub(crate) mod step_map;
+pub(crate) mod steps;

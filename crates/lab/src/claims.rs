@@ -1,0 +1,471 @@
+//! Measured numbers as evidence: rows of a file in `results/`. Each row has the command, commit, machine, data and
+//! budget needed to measure it again.
+
+use crate::{
+    Experiment, LabError, MemoryName, ModelName, compare::runs_below, open::read_experiment,
+};
+use mnemora_training::{
+    Error, Quantity, Row,
+    checkpoint::state_file,
+    disk,
+    measures::{Claim, Place, Value, mean_and_stderr},
+    run::{EVALUATION_FILE, EXPERIMENT_FILE, Origin, read_json, read_origin, write_atomically},
+    say::note,
+    settings::StrategyName,
+    shell,
+};
+use serde::Serialize;
+use serde_json::{Map, Value as Json, ser::Formatter};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    path::{Path, PathBuf},
+};
+use toml::Table;
+
+/// A run as evidence.
+struct Evidence {
+    experiment: Experiment,
+    /// All settings except the seed and those filled in from the data.
+    settings: Table,
+    evaluation: Row,
+    origin: Origin,
+    seconds: f64,
+}
+
+/// Everything that a measured number depends on.
+#[derive(Clone, Debug, Serialize)]
+struct Conditions {
+    setting: String,
+    model: String,
+    seeds: Vec<u64>,
+    command: String,
+    commit: String,
+    machine: String,
+    parameters: usize,
+    data: String,
+    budget: Budget,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Budget {
+    steps: u64,
+    seconds: Vec<u64>,
+    threads: usize,
+    held_out_sequences: Option<u64>,
+}
+
+/// A measured number with its conditions.
+#[derive(Clone, Debug, Serialize)]
+struct Claimed {
+    claim: &'static str,
+    #[serde(flatten)]
+    conditions: Conditions,
+    value: f64,
+    stderr: Option<f64>,
+    unit: &'static str,
+    replicas: Vec<f64>,
+}
+
+/// Adds the numbers of runs, or of all runs below folders, to the file `target`, and returns the numbers of the file as
+/// Markdown tables.
+///
+/// Runs that differ only in their seed are replicas: each number gets one row, with the mean over replicas and its
+/// standard error. Rows of the same setting and model are replaced, others stay. Runs without an evaluation are left
+/// out, with a note.
+///
+/// # Errors
+/// If numbers of different data would be compared: one setting has different fingerprints in this file or another one
+/// of its folder. Nothing is written then. Also if a file cannot be read or written.
+pub fn claim(paths: &[PathBuf], target: &Path) -> Result<String, LabError> {
+    let runs: Vec<Vec<PathBuf>> = paths
+        .iter()
+        .map(|path| runs_below(path))
+        .collect::<Result<_, _>>()?;
+    let mut groups: Vec<Vec<Evidence>> = Vec::new();
+    for run in runs.concat() {
+        if !run.join(EXPERIMENT_FILE).exists() {
+            return Err(Error::NoRun(run).into());
+        }
+        if !run.join(EVALUATION_FILE).exists() {
+            note(format_args!(
+                "mnemora: {} is not evaluated yet and left out",
+                run.display()
+            ));
+            continue;
+        }
+        let evidence = evidence(&run)?;
+        let replicas = |group: &&mut Vec<Evidence>| group[0].settings == evidence.settings;
+        match groups.iter_mut().find(replicas) {
+            Some(group) => group.push(evidence),
+            None => groups.push(vec![evidence]),
+        }
+    }
+    let mut fresh = Vec::new();
+    for mut group in groups {
+        group.sort_by_key(|run| run.experiment.seed);
+        fresh.extend(claimed(&group)?);
+    }
+
+    let of_model = |row: &Map<String, Json>| {
+        let text = |key| {
+            row.get(key)
+                .and_then(Json::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
+        (text("setting"), text("model"))
+    };
+    let replaced: BTreeSet<(String, String)> = fresh.iter().map(|(_, row)| of_model(row)).collect();
+    let mut rows = match target.exists() {
+        true => read_rows(target)?,
+        false => Vec::new(),
+    };
+    rows.retain(|(_, row)| !replaced.contains(&of_model(row)));
+    rows.extend(fresh);
+    refuse_other_data(target, &rows)?;
+    let lines: String = rows.iter().map(|(line, _)| format!("{line}\n")).collect();
+    write_atomically(target, lines.as_bytes())?;
+    let rows: Vec<Map<String, Json>> = rows.into_iter().map(|(_, row)| row).collect();
+    Ok(tables(&rows))
+}
+
+fn evidence(run: &Path) -> Result<Evidence, LabError> {
+    let experiment = read_experiment(run, &[])?;
+    let evaluation: Row = read_json(&run.join(EVALUATION_FILE))?;
+    let state: Json = read_json(&state_file(run, evaluation.step))?;
+    let mut alike = experiment.clone();
+    alike.seed = 0;
+    alike.data.step = Default::default();
+    Ok(Evidence {
+        settings: alike.resolved()?,
+        origin: read_origin(run)?,
+        seconds: state["elapsed_seconds"].as_f64().unwrap_or(f64::NAN),
+        experiment,
+        evaluation,
+    })
+}
+
+/// A line of the file, and its parsed content.
+type Line = (String, Map<String, Json>);
+
+/// The rows of replicas, ordered by seed.
+fn claimed(replicas: &[Evidence]) -> Result<Vec<Line>, LabError> {
+    let first = &replicas[0];
+    let conditions = conditions(replicas);
+    let mut rows = Vec::new();
+    for (quantity, claim) in claims(first.experiment.family().quantities()) {
+        let values = replicas
+            .iter()
+            .map(|run| value(quantity, claim, &run.evaluation));
+        let Some(values) = values.collect::<Option<Vec<f64>>>() else {
+            continue;
+        };
+        let (mean, stderr) = mean_and_stderr(&values);
+        let row = Claimed {
+            claim: claim.name,
+            conditions: conditions.clone(),
+            value: mean,
+            stderr: (values.len() > 1).then_some(stderr),
+            unit: claim.unit,
+            replicas: values,
+        };
+        let line = line(&row)?;
+        let said = serde_json::from_str(&line).map_err(|error| unreadable(&line, &error))?;
+        rows.push((line, said));
+    }
+    Ok(rows)
+}
+
+fn claims(quantities: &[Quantity]) -> impl Iterator<Item = (&Quantity, &'static Claim)> {
+    let of = |quantity: &'_ Quantity| quantity.claims.iter();
+    quantities
+        .iter()
+        .flat_map(move |quantity| of(quantity).map(move |claim| (quantity, claim)))
+}
+
+fn value(quantity: &Quantity, claim: &Claim, evaluation: &Row) -> Option<f64> {
+    match evaluation.measures.get(quantity.path)? {
+        Value::Series(values) => match claim.place {
+            Place::First => *values.first()?,
+            Place::Last => *values.last()?,
+        },
+        value => value.number(),
+    }
+}
+
+fn conditions(replicas: &[Evidence]) -> Conditions {
+    let first = &replicas[0];
+    let (experiment, origin) = (&first.experiment, &first.origin);
+    let seeds: Vec<u64> = replicas.iter().map(|run| run.experiment.seed).collect();
+    let commits: BTreeSet<&str> = replicas
+        .iter()
+        .map(|run| run.origin.commit.as_str())
+        .collect();
+    let commits: Vec<&str> = commits.into_iter().collect();
+    let fingerprint: String = experiment.data.fingerprint.chars().take(12).collect();
+    Conditions {
+        setting: experiment.family().setting(experiment),
+        model: label(experiment, &origin.command),
+        command: format!("{}, seeds {seeds:?}", command(&origin.command)),
+        seeds,
+        commit: commits.join(", "),
+        machine: origin.machine.clone(),
+        parameters: origin.parameters,
+        data: format!("{}, sha256 {fingerprint}", without_folders(&origin.data)),
+        budget: Budget {
+            steps: first.evaluation.step,
+            seconds: replicas
+                .iter()
+                .map(|run| run.seconds.round_ties_even() as u64)
+                .collect(),
+            threads: match origin.threads {
+                0 => experiment.training.threads,
+                threads => threads,
+            },
+            held_out_sequences: first.evaluation.measures.count("sequences"),
+        },
+    }
+}
+
+/// The model's [label](Experiment::label) and what it leaves out: which slots are read, what an inference network
+/// observes and how it treats means, and settings of the command for a rate, the network's size or the RMC's heads.
+fn label(experiment: &Experiment, command: &str) -> String {
+    let mut label = experiment.label();
+    let nearest = experiment.memory.lru.nearest;
+    if experiment.model.memory == MemoryName::Lru && label.starts_with("lru") && nearest > 0 {
+        label = label.replacen("lru", &format!("lru-nearest{nearest}"), 1);
+    }
+    let filtering = &experiment.filtering;
+    if filtering.strategy == StrategyName::Iterative {
+        for (chosen, name) in [
+            (filtering.observe, "observe"),
+            (filtering.normalise_mean, "normalised"),
+        ] {
+            if chosen {
+                label.push_str(&format!("-{name}"));
+            }
+        }
+    }
+    for (key, name) in [
+        ("training.learning_rate=", "rate"),
+        ("filtering.hidden=", "units"),
+        ("memory.rmc.head_size=", "head"),
+    ] {
+        if let Some((_, rest)) = command.split_once(key) {
+            let value = rest.split_whitespace().next().unwrap_or_default();
+            label.push_str(&format!("-{name}-{value}"));
+        }
+    }
+    label
+}
+
+/// The command of a run without its folder and its seed. Of data paths only the last name is kept, which is the same on
+/// every machine.
+fn command(whole: &str) -> String {
+    let last = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+    let mut kept = Vec::new();
+    let mut words = shell::words(whole).into_iter().peekable();
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--out" | "--seed" => drop(words.next()),
+            "--data" => {
+                kept.push(word);
+                kept.extend(words.next().map(|path| last(&path)));
+            }
+            "--set" if words.peek().is_some_and(|next| next.starts_with("seed=")) => {
+                drop(words.next())
+            }
+            _ => kept.push(match word.strip_prefix("MNEMORA_DATA=") {
+                Some(path) => format!("MNEMORA_DATA={}", last(path)),
+                None => word,
+            }),
+        }
+    }
+    kept.join(" ")
+}
+
+/// Cuts each word of a text to what follows its last slash.
+fn without_folders(text: &str) -> String {
+    let words = text.split(' ');
+    let words: Vec<&str> = words
+        .map(|word| word.rsplit('/').next().unwrap_or(word))
+        .collect();
+    words.join(" ")
+}
+
+/// JSON with a space after each colon and comma, as in the files of `results/`.
+struct Spaced;
+
+impl Formatter for Spaced {
+    fn begin_array_value<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
+        writer.write_all(if first { b"" } else { b", " })
+    }
+
+    fn begin_object_key<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
+        writer.write_all(if first { b"" } else { b", " })
+    }
+
+    fn begin_object_value<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        writer.write_all(b": ")
+    }
+}
+
+fn line(row: &Claimed) -> Result<String, LabError> {
+    let mut bytes = Vec::new();
+    let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, Spaced);
+    row.serialize(&mut serializer)
+        .map_err(|error| unreadable(row.claim, &error))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn unreadable(what: &str, error: &serde_json::Error) -> LabError {
+    LabError::Configuration(format!("{what}: {error}"))
+}
+
+fn read_rows(path: &Path) -> Result<Vec<Line>, LabError> {
+    let text = disk::read_text(path).map_err(|error| LabError::read(path, error))?;
+    let lines = text.lines().enumerate();
+    let row = |(place, line): (usize, &str)| {
+        let said = serde_json::from_str(line).map_err(|error| {
+            unreadable(&format!("{}: line {}", path.display(), place + 1), &error)
+        })?;
+        Ok((line.to_owned(), said))
+    };
+    lines.map(row).collect()
+}
+
+/// Returns an error if numbers of different data would be compared.
+fn refuse_other_data(target: &Path, rows: &[Line]) -> Result<(), LabError> {
+    let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut add = |row: &Map<String, Json>| {
+        let text = |key| row.get(key).and_then(Json::as_str);
+        if let (Some(setting), Some(data)) = (text("setting"), text("data")) {
+            let fingerprint = data.rsplit("sha256 ").next().unwrap_or(data);
+            let all = found.entry(setting.to_owned()).or_default();
+            all.insert(fingerprint.to_owned());
+        }
+    };
+    rows.iter().for_each(|(_, row)| add(row));
+    let folder = match target.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let entries = std::fs::read_dir(folder).map_err(|error| LabError::read(folder, error))?;
+    for entry in entries {
+        let path = entry.map_err(|error| LabError::read(folder, error))?.path();
+        let other = path.extension().is_some_and(|ending| ending == "jsonl");
+        if other && path.file_name() != target.file_name() {
+            read_rows(&path)?.iter().for_each(|(_, row)| add(row));
+        }
+    }
+    match found.iter().find(|(_, data)| data.len() > 1) {
+        None => Ok(()),
+        Some((setting, data)) => {
+            let data: Vec<&str> = data.iter().map(String::as_str).collect();
+            Err(LabError::Configuration(format!(
+                "{setting}: numbers of different data ({}) cannot be compared; nothing was written",
+                data.join(", ")
+            )))
+        }
+    }
+}
+
+/// One table per setting, without columns that no model of the setting has.
+fn tables(rows: &[Map<String, Json>]) -> String {
+    let text = |row: &Map<String, Json>, key: &str| {
+        row.get(key)
+            .and_then(Json::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let mut settings: Vec<String> = Vec::new();
+    for row in rows {
+        let setting = text(row, "setting");
+        if !settings.contains(&setting) {
+            settings.push(setting);
+        }
+    }
+    // Every family's claims, in the order of its quantities.
+    let mut columns: Vec<&Claim> = Vec::new();
+    for family in crate::families() {
+        for (_, claim) in claims(family.quantities()) {
+            if !columns.iter().any(|column| column.name == claim.name) {
+                columns.push(claim);
+            }
+        }
+    }
+    let mut out = String::new();
+    for setting in settings {
+        let here: Vec<&Map<String, Json>> = rows
+            .iter()
+            .filter(|row| text(row, "setting") == setting)
+            .collect();
+        let present: Vec<&&Claim> = columns
+            .iter()
+            .filter(|claim| here.iter().any(|row| text(row, "claim") == claim.name))
+            .collect();
+        let mut models: Vec<String> = here.iter().map(|row| text(row, "model")).collect();
+        models.sort_by_key(|label| (place(label), label.clone()));
+        models.dedup();
+        let names: Vec<&str> = present.iter().map(|claim| claim.name).collect();
+        out.push_str(&format!(
+            "\n### {setting}\n\n| model | parameters | seeds | updates | {} |\n{}|\n",
+            names.join(" | "),
+            "| --- ".repeat(4 + names.len())
+        ));
+        for model in models {
+            let of_model = |claim: Option<&str>| {
+                let mut rows = here.iter();
+                rows.find(|row| {
+                    text(row, "model") == model
+                        && claim.is_none_or(|claim| text(row, "claim") == claim)
+                })
+            };
+            let Some(any) = of_model(None) else { continue };
+            let count =
+                |value: &Json| mnemora_figures::number(value.as_f64().unwrap_or(f64::NAN), 15);
+            let seeds = any.get("seeds").and_then(Json::as_array);
+            let seeds: Vec<String> = seeds.into_iter().flatten().map(Json::to_string).collect();
+            let mut cells = vec![
+                model.clone(),
+                any.get("parameters").map(count).unwrap_or_default(),
+                seeds.join(", "),
+                any.get("budget")
+                    .map(|budget| count(&budget["steps"]))
+                    .unwrap_or_default(),
+            ];
+            cells.extend(present.iter().map(|claim| {
+                let row = of_model(Some(claim.name));
+                let number = |key| row?.get(key)?.as_f64();
+                let decimals = claim.decimals;
+                match (number("value"), number("stderr")) {
+                    (None, _) => "-".to_owned(),
+                    (Some(value), None) => format!("{value:.decimals$}"),
+                    (Some(value), Some(stderr)) => {
+                        format!("{value:.decimals$} ± {stderr:.decimals$}")
+                    }
+                }
+            }));
+            out.push_str(&format!("| {} |\n", cells.join(" | ")));
+        }
+    }
+    out
+}
+
+/// The position of a model in a table.
+fn place(label: &str) -> usize {
+    let memories = MemoryName::ALL.iter().map(|name| name.as_str());
+    let models = ModelName::ALL.iter().map(|name| name.as_str());
+    let mut names = memories.chain(models);
+    let is_of = |name: &str| label == name || label.starts_with(&format!("{name}-"));
+    names.position(is_of).unwrap_or(usize::MAX)
+}

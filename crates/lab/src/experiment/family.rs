@@ -1,0 +1,316 @@
+//! Families: kinds of tasks that can be learned. [`FAMILIES`](crate::FAMILIES) lists those that come with mnemora.
+//!
+//! A [`Family`] declares its tasks and measurements, and opens its experiments. [`Found`] is an experiment with its
+//! data; it makes a [`Gallery`], which is a [`Learner`] that can also be looked at. Training, evaluation, reports and
+//! comparisons are written once, for these three traits.
+
+use super::{Experiment, shipped::Shipped};
+use crate::{FAMILIES, LabError, MemoryName, ModelName, curves::Curves, pictures::Figures};
+use burn::tensor::Device;
+use mnemora_figures::{chart::Chart, picture::Image};
+use mnemora_training::{
+    Learner, Quantity, Row,
+    memory_use::Planned,
+    online::{FilteredStep, OnlineFilter},
+};
+use std::{
+    ops::Range,
+    path::Path,
+    sync::{PoisonError, RwLock},
+};
+use toml::Table;
+
+/// The families that a program has added.
+static ADDED: RwLock<Vec<&'static dyn Family>> = RwLock::new(Vec::new());
+
+/// Adds a program's own families. Must be called before any experiment is read.
+///
+/// # Panics
+/// If the name of a task, an experiment or a table of settings is already taken.
+pub fn add_families(own: &[&'static dyn Family]) {
+    for family in own {
+        let known = families();
+        let tasks = || known.iter().flat_map(|family| family.tasks());
+        for task in family.tasks() {
+            assert!(
+                tasks().all(|other| other.name != task.name),
+                "there is already a task '{}'",
+                task.name
+            );
+        }
+        let presets = || known.iter().flat_map(|family| family.presets());
+        for preset in family.presets() {
+            assert!(
+                presets().all(|other| other.name != preset.name),
+                "there is already an experiment '{}'",
+                preset.name
+            );
+        }
+        let mut added = ADDED.write().unwrap_or_else(PoisonError::into_inner);
+        added.push(*family);
+    }
+}
+
+/// All families, with those that a program has added last.
+pub fn families() -> Vec<&'static dyn Family> {
+    let added = ADDED.read().unwrap_or_else(PoisonError::into_inner);
+    FAMILIES.iter().chain(added.iter()).copied().collect()
+}
+
+/// The family of a task; `None` if there is no such task.
+pub fn family_of(task: &str) -> Option<&'static dyn Family> {
+    let has = |family: &&dyn Family| family.tasks().iter().any(|entry| entry.name == task);
+    families().into_iter().find(has)
+}
+
+/// A task in the list of a family.
+#[derive(Clone, Debug)]
+pub struct TaskEntry {
+    /// Its name in an experiment.
+    pub name: &'static str,
+    /// A description of one line.
+    pub about: &'static str,
+    /// The keys of the table `task` that it reads, and tables in it.
+    pub keys: Vec<&'static str>,
+}
+
+impl TaskEntry {
+    /// A task with a name and a description.
+    pub const fn new(name: &'static str, about: &'static str) -> Self {
+        Self {
+            name,
+            about,
+            keys: Vec::new(),
+        }
+    }
+
+    /// Adds keys that it reads.
+    #[must_use]
+    pub fn reads(mut self, keys: impl IntoIterator<Item = &'static str>) -> Self {
+        self.keys.extend(keys);
+        self
+    }
+}
+
+/// A kind of task that can be learned.
+pub trait Family: Sync {
+    /// Its name, in the plural.
+    fn name(&self) -> &'static str;
+
+    /// Its tasks.
+    fn tasks(&self) -> Vec<TaskEntry>;
+
+    /// The experiments that come with it.
+    fn presets(&self) -> &'static [Shipped];
+
+    /// What it measures. The best checkpoint is chosen by the first quantity, then by the bound.
+    fn quantities(&self) -> &'static [Quantity];
+
+    /// The models that can be trained on its tasks.
+    fn models(&self) -> &'static [ModelName] {
+        &[ModelName::Gtmm]
+    }
+
+    /// The memories that can be trained on its tasks, for models that have one; empty if `model.memory` is not used.
+    fn memories(&self) -> &'static [MemoryName];
+
+    /// Whether its models have latents, inferred as `filtering.strategy` says.
+    fn has_latents(&self) -> bool {
+        false
+    }
+
+    /// Whether long sequences can be trained in segments (`training.segment`).
+    fn has_segments(&self) -> bool {
+        false
+    }
+
+    /// Whether its tasks read data, from files or from the program itself.
+    fn has_data(&self) -> bool {
+        false
+    }
+
+    /// Its own table of settings with defaults, and the table's name in an experiment's TOML. It does not include the
+    /// tables shared by all families (`training`, `evaluation`, `memory`, ...).
+    fn own_settings(&self) -> Option<(&'static str, Table)> {
+        None
+    }
+
+    /// The allowed values of a key of [`own_settings`](Self::own_settings), if it is a choice by name.
+    fn choices(&self, _key: &str) -> Option<Vec<&'static str>> {
+        None
+    }
+
+    /// Checks that settings go together. The error names the key, its value, and what is allowed.
+    fn check(&self, _experiment: &Experiment) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Steps of a training sequence; of the longest one if lengths differ.
+    fn time(&self, experiment: &Experiment) -> usize;
+
+    /// The keys that determine [`time`](Self::time), with their values.
+    fn time_words(&self, experiment: &Experiment) -> String;
+
+    /// The task and its sizes, in words.
+    fn words(&self, experiment: &Experiment) -> String;
+
+    /// The name of an experiment's setting in evidence: its name, and other differences between its tasks.
+    fn setting(&self, experiment: &Experiment) -> String {
+        experiment.name.clone()
+    }
+
+    /// Numbers per step, as far as they are known before the data are read.
+    fn numbers(&self, experiment: &Experiment) -> usize;
+
+    /// Changes an experiment so that its sequences have this many steps when they are drawn.
+    fn lengthen(&self, _experiment: &mut Experiment, _steps: usize) {}
+
+    /// The steps (from 0) that test the memory, if they are the same in every sequence.
+    fn recall_interval(&self, _experiment: &Experiment) -> Option<Range<usize>> {
+        None
+    }
+
+    /// Whether an evaluation is random, so that another seed gives other numbers.
+    fn evaluation_draws(&self) -> bool {
+        true
+    }
+
+    /// What training takes, as far as it is known before the data are read, if that may be much.
+    fn planned_before_reading(
+        &self,
+        _experiment: &Experiment,
+    ) -> Option<Result<Planned, LabError>> {
+        None
+    }
+
+    /// Finds the data of an experiment and records their identity in it.
+    fn find(
+        &'static self,
+        experiment: &mut Experiment,
+        data: Option<&Path>,
+    ) -> Result<Box<dyn Found>, LabError>;
+
+    /// As [`find`](Self::find), without the data but with the run's description of a step: enough to filter.
+    fn described(&self, _experiment: &Experiment) -> Option<Box<dyn Found>> {
+        None
+    }
+
+    /// The charts of a comparison of runs of one task. `experiment` is that of the first run.
+    fn compared(&self, experiment: &Experiment, curves: &Curves) -> Vec<Chart>;
+}
+
+/// An experiment with its data.
+pub trait Found: Send {
+    /// The data in words.
+    fn words(&self) -> String;
+
+    /// What training takes, for this experiment or one that differs from it in a size.
+    fn planned(&self, experiment: &Experiment) -> Result<Planned, LabError>;
+
+    /// Returns an error if a model cannot be trained on the data.
+    fn check(&self, _experiment: &Experiment) -> Result<(), LabError> {
+        Ok(())
+    }
+
+    /// Training sequences as a picture.
+    fn training_picture(&self, experiment: &Experiment) -> Result<Drawn, LabError>;
+
+    /// A fresh learner with its model on `device`, an autodiff device for training.
+    fn learner(
+        self: Box<Self>,
+        experiment: &Experiment,
+        device: &Device,
+    ) -> Result<Box<dyn Gallery>, LabError>;
+}
+
+/// A learner that can be looked at.
+pub trait Gallery: Learner {
+    /// What training takes, for an experiment that differs from the learner's in a size.
+    fn planned(&self, experiment: &Experiment) -> Result<Planned, LabError>;
+
+    /// Makes the batch of update `step` and drops it.
+    fn draw_batch(&self, step: u64) -> Result<(), LabError>;
+
+    /// What the model makes of held-out sequences. With `steps`, the model generates this many steps instead of the
+    /// experiment's number.
+    fn draw(&self, sequences: usize, seed: u64, steps: Option<usize>) -> Result<Drawn, LabError>;
+
+    /// The number of latents that the model's memory can store before it drops the oldest; `None` without such a store.
+    fn stored(&self) -> Option<usize> {
+        None
+    }
+
+    /// Draws the pictures of a run.
+    fn figures(&self, shown: &Shown) -> Result<Figures, LabError>;
+
+    /// The words of a language model, as [`to_tsv`](mnemora_worlds::Vocabulary::to_tsv) writes them; `None` for other
+    /// models.
+    fn vocabulary(&self) -> Option<String> {
+        None
+    }
+
+    /// Notes on how the data were read, one line each.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// A held-out recording, by its number from 1, as input for a filter, `[steps, numbers]`; `None` if the task has no
+    /// recordings.
+    fn recording(&self, _number: usize) -> Option<Result<Vec<f32>, LabError>> {
+        None
+    }
+
+    /// A picture of the observations, the predictions and how surprising the observations were; `None` if they cannot
+    /// be drawn.
+    fn draw_filtered(&self, _sequence: &FilteredSequence) -> Option<Result<Image, LabError>> {
+        None
+    }
+
+    /// The model as an online filter, whose samples are drawn under `seed`; `None` for a model without latents.
+    fn online(&self, _seed: u64) -> Option<Box<dyn OnlineFilter>> {
+        None
+    }
+}
+
+/// A sequence after filtering.
+pub struct FilteredSequence {
+    /// The observations, `[steps, numbers]`; NaN at steps without a usable one.
+    pub observations: Vec<f32>,
+    /// The filter's output at each step.
+    pub beliefs: Vec<FilteredStep>,
+}
+
+/// What a model generates.
+pub struct Drawn {
+    /// The picture.
+    pub picture: Image,
+    /// Steps of its sequences.
+    pub time: usize,
+    /// Sound: the extension of the file's name, and its bytes.
+    pub files: Vec<(String, Vec<u8>)>,
+}
+
+impl Drawn {
+    /// A picture of sequences with `time` steps.
+    pub fn picture(picture: Image, time: usize) -> Self {
+        Self {
+            picture,
+            time,
+            files: Vec::new(),
+        }
+    }
+}
+
+/// What a report shows of a run, apart from the model.
+pub struct Shown<'a> {
+    /// The experiment as resolved.
+    pub experiment: &'a Experiment,
+    /// The evaluation of the model as it is.
+    pub evaluation: &'a Row,
+    /// The logged rows.
+    pub metrics: &'a [Row],
+    /// The short evaluations at checkpoints.
+    pub held_out: &'a [Row],
+    /// Folder for pictures.
+    pub samples: &'a Path,
+}

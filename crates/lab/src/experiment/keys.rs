@@ -1,0 +1,189 @@
+//! Keys of an experiment's TOML: merging files, overrides from the command line, misspelt names.
+
+use super::{Experiment, TaskName, family::families};
+use serde::Deserialize;
+use toml::{Table, Value};
+
+/// Collects all keys that hold a value, with their values.
+pub(crate) fn flatten(table: &Table, path: &str, values: &mut Vec<(String, Value)>) {
+    for (key, value) in table {
+        let name = match path {
+            "" => key.clone(),
+            path => format!("{path}.{key}"),
+        };
+        match value {
+            Value::Table(inner) => flatten(inner, &name, values),
+            value => values.push((name, value.clone())),
+        }
+    }
+}
+
+/// Overwrites values of `base` with `changes`; unknown keys and values of another type are errors.
+pub(crate) fn merge(base: &mut Table, changes: Table, path: &str) -> Result<(), String> {
+    for (key, value) in changes {
+        let name = if path.is_empty() {
+            key.clone()
+        } else {
+            format!("{path}.{key}")
+        };
+        match (base.get_mut(&key), value) {
+            (None, _) => return Err(unknown_key(&name)),
+            (Some(Value::Table(inner)), Value::Table(changes)) => merge(inner, changes, &name)?,
+            (Some(slot), value) => *slot = coerce(&name, slot, value)?,
+        }
+    }
+    Ok(())
+}
+
+/// Applies one override `key=value`.
+pub(crate) fn apply_override(base: &mut Table, text: &str) -> Result<(), String> {
+    let (key, value) = text
+        .split_once('=')
+        .ok_or_else(|| format!("--set {text}: expected key=value"))?;
+    let (key, value) = (key.trim(), value.trim());
+    let value = match format!("value = {value}").parse::<Table>() {
+        Ok(mut parsed) if parsed.len() == 1 => parsed
+            .remove("value")
+            .unwrap_or_else(|| Value::String(value.to_owned())),
+        _ => Value::String(value.to_owned()),
+    };
+    let mut slot = None;
+    let mut table = Some(base);
+    for part in key.split('.') {
+        slot = table.take().and_then(|table| table.get_mut(part));
+        match slot {
+            Some(Value::Table(inner)) => {
+                table = Some(inner);
+                slot = None;
+            }
+            Some(_) => {}
+            None => return Err(format!("--set {text}: {}", unknown_key(key))),
+        }
+    }
+    match slot {
+        None => Err(format!(
+            "--set {text}: {key} is a table; name one of its keys"
+        )),
+        Some(slot) => {
+            *slot =
+                coerce(key, slot, value).map_err(|problem| format!("--set {text}: {problem}"))?;
+            Ok(())
+        }
+    }
+}
+
+/// Converts `value` to the type of `slot`.
+fn coerce(key: &str, slot: &Value, value: Value) -> Result<Value, String> {
+    match (slot, value) {
+        (Value::Float(_), Value::Integer(value)) => Ok(Value::Float(value as f64)),
+        (Value::Integer(_), Value::Float(value))
+            if value.fract() == 0.0 && (0.0..1e15).contains(&value) =>
+        {
+            Ok(Value::Integer(value as i64))
+        }
+        (Value::Integer(_), Value::Integer(value)) if value < 0 => Err(format!(
+            "{key} is {value}, it must be a whole number of at least 0"
+        )),
+        (Value::String(_), Value::String(text)) => {
+            check_choice(key, &text)?;
+            Ok(Value::String(text))
+        }
+        (slot, value) if slot.same_type(&value) => Ok(value),
+        (slot, value) => Err(format!(
+            "{key} is {value}, it must be {}",
+            match slot {
+                Value::Integer(_) => "a whole number",
+                Value::Float(_) => "a number",
+                Value::String(_) => "a text",
+                Value::Boolean(_) => "true or false",
+                _ => "a table",
+            }
+        )),
+    }
+}
+
+/// The allowed values of a key that is a choice by name. They come from the error of its type for an invalid name.
+pub(crate) fn choices(key: &str) -> Option<Vec<String>> {
+    if key == "task.name" {
+        let names = TaskName::all().into_iter();
+        return Some(names.map(|name| name.as_str().to_owned()).collect());
+    }
+    const NO_NAME: &str = "?";
+    let mut template = Experiment::template().ok()?;
+    *slot(&mut template, key)? = Value::String(NO_NAME.into());
+    let refused = match Experiment::deserialize(Value::Table(template)) {
+        Ok(_) => {
+            let mut families = families().into_iter();
+            let own = families.find_map(|family| family.choices(key))?;
+            return Some(own.into_iter().map(str::to_owned).collect());
+        }
+        Err(refused) => refused,
+    };
+    let unknown = format!("unknown variant `{NO_NAME}`, expected ");
+    let (_, names) = refused.message().split_once(&unknown)?;
+    let names = names.split('`').skip(1).step_by(2);
+    Some(names.map(str::to_owned).collect())
+}
+
+/// The value at a key such as `training.batch`; tables count as values.
+pub(crate) fn slot<'a>(table: &'a mut Table, key: &str) -> Option<&'a mut Value> {
+    match key.split_once('.') {
+        None => table.get_mut(key),
+        Some((first, rest)) => slot(table.get_mut(first)?.as_table_mut()?, rest),
+    }
+}
+
+fn check_choice(key: &str, text: &str) -> Result<(), String> {
+    match choices(key) {
+        Some(choices) if !choices.iter().any(|choice| choice == text) => Err(format!(
+            "{key} is '{text}', it must be one of {}",
+            choices.join(", ")
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The shortest end of a key that no other key shares: `family` for `task.programs.family`, but `training.batch`,
+/// because there is `evaluation.batch`.
+pub(crate) fn short_key(key: &str) -> String {
+    let mut all = Vec::new();
+    if let Ok(template) = Experiment::template() {
+        flatten(&template, "", &mut all);
+    }
+    let parts: Vec<&str> = key.split('.').collect();
+    let ends = (0..parts.len()).rev().map(|first| parts[first..].join("."));
+    let alone = |end: &String| {
+        let dotted = format!(".{end}");
+        let ends_so = |(name, _): &&(String, Value)| name == end || name.ends_with(&dotted);
+        all.iter().filter(ends_so).count() == 1
+    };
+    { ends }.find(alone).unwrap_or_else(|| key.to_owned())
+}
+
+/// The error for an unknown key, with the nearest existing one.
+fn unknown_key(key: &str) -> String {
+    let names = Experiment::template().map_or(Vec::new(), |template| key_names(&template));
+    // Compare with whole keys and with their last part: `batch` is near `training.batch`.
+    let distance = |name: &String| {
+        let last = name.rsplit('.').next().unwrap_or(name);
+        let whole = strsim::damerau_levenshtein(key, name);
+        whole.min(strsim::damerau_levenshtein(key, last) + usize::from(!key.contains('.')))
+    };
+    match names.iter().min_by_key(|name| distance(name)) {
+        Some(nearest) => format!("unknown key '{key}', did you mean '{nearest}'?"),
+        None => format!("unknown key '{key}'"),
+    }
+}
+
+/// Names of all keys, and of the tables that contain them.
+fn key_names(table: &Table) -> Vec<String> {
+    let mut values = Vec::new();
+    flatten(table, "", &mut values);
+    let mut names: Vec<String> = values.into_iter().map(|(name, _)| name).collect();
+    let tables: std::collections::BTreeSet<String> = names
+        .iter()
+        .filter_map(|name| Some(name.rsplit_once('.')?.0.to_owned()))
+        .collect();
+    names.extend(tables);
+    names
+}

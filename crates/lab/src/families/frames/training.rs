@@ -1,0 +1,133 @@
+//! Updates of temporal VAEs on tasks of frames.
+
+use crate::{Experiment, LabError};
+use burn::tensor::{Device, Tensor, TensorData};
+use mnemora_memory::{AnyMemory, Memory};
+use mnemora_models::{Filtered, FilteringModel, Gtmm, filter_by_segments};
+use mnemora_training::{
+    Measures, Row, StepFailure, adam::ParameterGradients, settings::TrainingSettings,
+    strategy::Strategy, updates::Updates,
+};
+use mnemora_worlds::{Batch, Task};
+
+/// The model that experiments train, around a memory.
+pub type Model<M = AnyMemory> = Gtmm<M>;
+
+/// A batch on a device.
+pub struct BatchTensors {
+    /// `[batch, time, pixels]`
+    pub observations: Tensor<3>,
+    /// `[batch, time, condition]`
+    pub conditions: Option<Tensor<3>>,
+}
+
+impl BatchTensors {
+    /// Uploads a batch.
+    pub fn new(batch: Batch, device: &Device) -> Self {
+        let shape = [batch.batch, batch.time, batch.frame.size()];
+        Self {
+            observations: Tensor::from_data(TensorData::new(batch.frames, shape), device),
+            conditions: batch.conditions.map(|conditions| {
+                let shape = [shape[0], shape[1], conditions.width];
+                Tensor::from_data(TensorData::new(conditions.values, shape), device)
+            }),
+        }
+    }
+}
+
+/// A model in training, with its optimiser.
+pub struct Trainer<M: Memory = AnyMemory> {
+    /// On an autodiff device.
+    pub model: Model<M>,
+    /// Its optimiser.
+    pub updates: Updates,
+    /// The inference strategy.
+    pub strategy: Strategy,
+    training: TrainingSettings,
+    /// The device of the model.
+    pub device: Device,
+}
+
+impl<M: Memory> Trainer<M> {
+    /// A trainer for a model of a task, on the autodiff `device`.
+    pub fn new(
+        experiment: &Experiment,
+        model: Model<M>,
+        task: &dyn Task,
+        device: Device,
+    ) -> Result<Self, LabError> {
+        let pixels = task.frame().size();
+        let (settings, seed) = (&experiment.filtering, experiment.seed);
+        Ok(Self {
+            strategy: Strategy::new(settings, seed, model.latent_size(), pixels, &device)?,
+            model,
+            updates: Updates::new(&experiment.training, &device),
+            training: experiment.training.clone(),
+            device,
+        })
+    }
+
+    /// Makes update number `step` (from 1) on a batch.
+    pub fn update(&mut self, step: u64, batch: Batch) -> Result<(), StepFailure> {
+        let settings = &self.training;
+        let shape = [batch.time, batch.batch, self.model.noise_size()];
+        let BatchTensors {
+            observations,
+            conditions,
+        } = BatchTensors::new(batch, &self.device);
+        let kl_weight = settings.kl_weight(step);
+        let model = &self.model;
+        let mut gradients = ParameterGradients::default();
+        let filtered = match settings.segment {
+            0 => {
+                let filtered =
+                    self.strategy
+                        .learn(settings, model, observations, conditions, step)?;
+                let loss = filtered.bound(kl_weight).mean().neg();
+                gradients.add(model, loss.backward());
+                filtered
+            }
+            segment => filter_by_segments(
+                model,
+                observations,
+                conditions,
+                self.strategy.step_noise(step, shape),
+                segment,
+                kl_weight,
+                |pass| gradients.add(model, pass),
+            ),
+        };
+        let terms = filtered_terms(&filtered);
+        self.updates
+            .make(&mut self.model, step, gradients, &FILTERED_TERMS, terms)
+    }
+
+    /// The measurements of the last update, after it and all earlier ones were checked; `None` before the first.
+    pub fn measured(&mut self) -> Result<Option<Row>, StepFailure> {
+        self.updates.measured(|terms| {
+            let (reconstruction, kl, kl_last) = (terms[0], terms[1], terms[2]);
+            Measures::new()
+                .with("bound", reconstruction - kl)
+                .with("reconstruction", reconstruction)
+                .with("kl", kl)
+                .with("kl_last", kl_last)
+        })
+    }
+}
+
+/// Names of [`filtered_terms`].
+pub const FILTERED_TERMS: [&str; 3] = ["reconstruction", "KL divergence", "last frame's KL"];
+
+/// Means over the batch in nats: reconstruction, KL, KL of the last frame.
+pub fn filtered_terms<S, P>(filtered: &Filtered<S, P>) -> Tensor<1> {
+    let [time, batch] = filtered.kl.dims();
+    let kl_last = filtered.kl.clone().slice([time - 1..time, 0..batch]);
+    Tensor::cat(
+        vec![
+            filtered.reconstruction.clone().inner().sum() / batch as f64,
+            filtered.kl.clone().inner().sum() / batch as f64,
+            kl_last.inner().mean(),
+        ],
+        0,
+    )
+}

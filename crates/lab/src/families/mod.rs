@@ -1,0 +1,9 @@
+//! The families that come with mnemora, one folder or file each: see [`Family`](crate::experiment::family::Family).
+
+pub mod copy;
+pub mod frames;
+pub mod nth_farthest;
+pub mod programs;
+pub mod recordings;
+pub mod supervised;
+pub mod words;

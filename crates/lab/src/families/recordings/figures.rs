@@ -1,0 +1,397 @@
+//! Pictures of recorded sequences, of a model's predictions and of generated sequences, and sound files.
+
+use super::{
+    Source,
+    look::{Line, Look},
+    upload,
+};
+use crate::{
+    Experiment, LabError,
+    curves::{free_energy_chart, held_out_series, training_series},
+    experiment::{
+        Kind,
+        family::{Drawn, FilteredSequence, Shown},
+    },
+    pictures::{Figures, chart_figure, save_figure, write_beside},
+};
+use burn::module::Module;
+use mnemora_figures::{
+    chart::{Chart, Series},
+    picture::Image,
+};
+use mnemora_models::{FilteringModel, Likelihood, decoded_at, expected, generate};
+use mnemora_training::{
+    arrays::host,
+    strategy::{Inference, noise},
+};
+use mnemora_worlds::{Part, Stream};
+
+/// The most steps in a picture of predictions.
+const MOST_STEPS: usize = 120;
+/// The most numbers per step for which each gets its own chart.
+const CHARTS: usize = 3;
+
+/// The first `steps` rows of sequence `row` in `[time * batch, numbers]`.
+fn of_row(values: &[f32], row: usize, batch: usize, numbers: usize, steps: usize) -> Vec<f32> {
+    let rows = values.chunks(numbers).skip(row).step_by(batch);
+    rows.take(steps).flatten().copied().collect()
+}
+
+/// Draws windows of training batches as a model sees them.
+pub(super) fn training_picture(
+    experiment: &Experiment,
+    source: &Source,
+) -> Result<Drawn, LabError> {
+    let stream = Stream::new(experiment.seed, "data");
+    let window = experiment.task.window;
+    let batch = source.windows(&stream, 0, experiment.evaluation.pictures, window)?;
+    let look = Look::new(source);
+    let length = window * batch.frame.size();
+    let lines: Vec<Line> = batch
+        .values
+        .chunks(length)
+        .enumerate()
+        .map(|(row, values)| Line {
+            label: format!("window {}", row + 1),
+            values: values.to_vec(),
+            first_step: 0,
+        })
+        .collect();
+    let mut files = Vec::new();
+    for (index, line) in lines.iter().enumerate() {
+        files.extend(look.sound(&format!("{}", index + 1), &line.values)?);
+    }
+    let title = format!("{}: training windows", experiment.name);
+    Ok(Drawn {
+        picture: look.picture(&title, &lines, &[])?,
+        time: window,
+        files,
+    })
+}
+
+/// The first steps of some held-out recordings, enough for a prompt and its continuation.
+fn held_out(
+    source: &Source,
+    window: usize,
+    count: usize,
+    seed: u64,
+    steps: usize,
+) -> Result<(Part, Vec<usize>), LabError> {
+    let part = match source.has(Part::Test) {
+        true => Part::Test,
+        false => Part::Valid,
+    };
+    let mut rows: Vec<usize> = (0..source.count(part))
+        .filter(|row| source.steps(part, *row, window) >= steps.min(2))
+        .collect();
+    if rows.is_empty() {
+        return Err(LabError::Configuration(format!(
+            "{} has no held-out recordings to draw",
+            source.words()
+        )));
+    }
+    let start = seed as usize % rows.len();
+    rows.rotate_left(start);
+    rows.truncate(count);
+    Ok((part, rows))
+}
+
+/// Recordings, the model's continuation of their first halves, and both as sound.
+pub(super) fn generated<M: FilteringModel + Module>(
+    experiment: &Experiment,
+    inference: &Inference<M>,
+    source: &Source,
+    sequences: usize,
+    seed: u64,
+    steps: usize,
+) -> Result<Drawn, LabError> {
+    let window = experiment.task.window;
+    let look = Look::new(source);
+    let (part, rows) = held_out(source, window, sequences, seed, 2)?;
+    let model = inference.model();
+    let device = model.devices().remove(0);
+    let numbers = source.frame().size();
+    let samples = Stream::new(seed, "picture samples");
+    let (mut images, mut files) = (Vec::new(), Vec::new());
+    let mut longest = 0;
+    for (index, row) in rows.iter().enumerate() {
+        let batch = source.whole(part, &[*row], window)?;
+        let prompt = (batch.time / 2).clamp(1, window.max(1));
+        let time = prompt + steps;
+        longest = longest.max(time);
+        let observations = upload(&batch, &device);
+        let seen = observations.slice([0..1, 0..prompt, 0..numbers]);
+        let draw = 4 * index as u64;
+        let (seen, _) = inference.filter(seen, None, &samples, draw);
+        let shape = [steps, 1, model.generation_noise()];
+        let latents = noise(&samples, draw + 1, shape, &device);
+        let observed = noise(&samples, draw + 2, [steps, 1, numbers], &device);
+        let made = generate(model, seen.state, None, latents, |t, likelihood| {
+            look.observe(&likelihood, observed.clone().narrow(0, t, 1).squeeze_dim(0))
+        });
+        let made = host(made.frames.into_data());
+        let shown = time.min(batch.time) * numbers;
+        let mut both = batch.values[..prompt * numbers].to_vec();
+        both.extend(&made);
+        let number = index + 1;
+        files.extend(look.sound(&format!("{number}-truth"), &batch.values[..shown])?);
+        files.extend(look.sound(&format!("{number}-generated"), &both)?);
+        let lines = [
+            Line {
+                label: format!("recording {number}"),
+                values: batch.values[..shown].to_vec(),
+                first_step: 0,
+            },
+            Line {
+                label: format!("seen up to step {prompt}, then generated"),
+                values: both,
+                first_step: 0,
+            },
+        ];
+        let marked: Vec<usize> = (prompt..time).collect();
+        images.push(look.picture("", &lines, &marked)?);
+    }
+    Ok(Drawn {
+        picture: Image::stack(&images, 24)?,
+        time: longest,
+        files,
+    })
+}
+
+/// One-step-ahead predictions of a held-out recording, and its reconstruction.
+fn expectations<M: FilteringModel + Module>(
+    experiment: &Experiment,
+    inference: &Inference<M>,
+    source: &Source,
+) -> Result<(Vec<Line>, Vec<f64>), LabError> {
+    let window = experiment.task.window;
+    let (part, rows) = held_out(source, window, 1, 0, 2)?;
+    let batch = source.whole(part, &rows, window)?;
+    let numbers = source.frame().size();
+    let steps = batch.time.min(match source.kind() {
+        Kind::Pixels => 20,
+        _ => MOST_STEPS,
+    });
+    let model = inference.model();
+    let device = model.devices().remove(0);
+    let observations = upload(&batch, &device).slice([0..1, 0..steps, 0..numbers]);
+    let samples = Stream::new(1, "picture samples");
+    let (filtered, rounds) = inference.filter_by_round(observations.clone(), None, &samples, 0);
+    let surprise = filtered.kl.clone() - filtered.reconstruction.clone();
+    let surprise = host(surprise.into_data())
+        .into_iter()
+        .map(f64::from)
+        .collect();
+    let latents = filtered.latents.clone();
+    let transition = filtered.transition_noise.clone();
+    let expected = expected(
+        model,
+        observations.clone(),
+        None,
+        latents.clone(),
+        transition.clone(),
+    );
+    let line = |label: &str, values: Vec<f32>| Line {
+        label: label.into(),
+        values,
+        first_step: 0,
+    };
+    let means = |likelihood: &Likelihood| {
+        of_row(&host(likelihood.mean().into_data()), 0, 1, numbers, steps)
+    };
+    let mut lines = vec![
+        line("recording", batch.values[..steps * numbers].to_vec()),
+        line(
+            match model.sees_ahead() {
+                true => "predicted from latents that have seen all steps",
+                false => "predicted one step ahead",
+            },
+            means(&expected),
+        ),
+    ];
+    // The prediction after some of the rounds before the last.
+    let count = rounds.len();
+    for (round, believed) in (1..count)
+        .zip(rounds)
+        .filter(|(round, _)| round.is_power_of_two())
+    {
+        let made = decoded_at(
+            model,
+            observations.clone(),
+            None,
+            latents.clone(),
+            transition.clone(),
+            believed,
+        );
+        let label = format!("after round {round} of {count}");
+        lines.push(line(&label, means(&made)));
+    }
+    lines.push(line("reconstructed", means(&filtered.likelihood)));
+    Ok((lines, surprise))
+}
+
+/// The observations of a filter, its predictions, and the surprise; only the last steps if there are many.
+pub(super) fn filtered(source: &Source, sequence: &FilteredSequence) -> Result<Image, LabError> {
+    let look = Look::new(source);
+    let numbers = source.frame().size();
+    let steps = sequence.beliefs.len();
+    if steps == 0 {
+        return Err(LabError::Configuration(
+            "there was no observation: there is nothing to draw".into(),
+        ));
+    }
+    // The filter may have continued from a saved state.
+    let before = sequence.beliefs[0].t as usize - 1;
+    let first = steps.saturating_sub(MOST_STEPS);
+    let which = match first {
+        0 => String::new(),
+        _ => format!(" (the last {MOST_STEPS} of {steps} steps)"),
+    };
+    let mut lines = vec![Line {
+        label: format!("observed{which}"),
+        values: sequence.observations[first * numbers..].to_vec(),
+        first_step: before + first,
+    }];
+    // The prediction of a step was made at the previous one; the first step has none.
+    let said = &sequence.beliefs[first.saturating_sub(1)..steps - 1];
+    if !said.is_empty() {
+        let predictions = said
+            .iter()
+            .filter_map(|belief| belief.prediction.as_deref());
+        lines.push(Line {
+            label: "predicted one step ahead".into(),
+            values: predictions.flatten().copied().collect(),
+            first_step: before + first.max(1),
+        });
+    }
+    let surprises = sequence.beliefs[first..].iter();
+    let surprises: Vec<f32> = surprises
+        .map(|belief| belief.surprise.unwrap_or(f32::NAN))
+        .collect();
+    let pictures = [
+        look.picture("", &lines, &[])?,
+        look.surprise(&lines, &surprises)?,
+    ];
+    Ok(Image::stack(&pictures, 12)?)
+}
+
+/// Pictures, sounds and curves of a run.
+pub(super) fn figures<M: FilteringModel + Module>(
+    inference: &Inference<M>,
+    source: &Source,
+    shown: &Shown,
+) -> Result<Figures, LabError> {
+    let experiment = shown.experiment;
+    let samples = shown.samples;
+    let look = Look::new(source);
+    let (lines, surprise) = expectations(experiment, inference, source)?;
+    let mut pictures = vec![save_figure(
+        &look.picture("", &lines, &[])?,
+        &samples.join("expected.png"),
+        "A held-out recording; the prediction of each step before it was seen, at the mean of \
+         its prior; with iterative inference, also the prediction after some of the rounds; \
+         and the reconstruction."
+            .into(),
+    )?];
+    let mut files = Vec::new();
+    let heard = [lines.first(), lines.get(1), lines.last()];
+    for (line, name) in heard
+        .into_iter()
+        .flatten()
+        .zip(["truth", "expected", "reconstructed"])
+    {
+        files.extend(look.sound(name, &line.values)?);
+    }
+    write_beside(&samples.join("expected.png"), &files)?;
+    let count = experiment.evaluation.pictures.min(3);
+    let made = generated(
+        experiment,
+        inference,
+        source,
+        count,
+        1,
+        experiment.task.window,
+    )?;
+    let path = samples.join("generated.png");
+    let heard = match made.files.is_empty() {
+        true => "",
+        false => " The files next to the picture let you hear both.",
+    };
+    pictures.push(save_figure(
+        &made.picture,
+        &path,
+        format!("Held-out recordings, and how the model continues after their beginning.{heard}"),
+    )?);
+    write_beside(&path, &made.files)?;
+    let steps = |values: &[f64]| -> Vec<(f64, f64)> {
+        (1..).map(f64::from).zip(values.iter().copied()).collect()
+    };
+    let series = |label: &str, points| Series {
+        label: label.into(),
+        points,
+        band: None,
+    };
+    let mut charts = vec![
+        // Windows and recordings differ in length: only costs per step can be compared.
+        chart_figure(
+            free_energy_chart(vec![
+                training_series(shown.metrics, "free_energy"),
+                held_out_series("held-out", shown.held_out, "free_energy"),
+            ]),
+            "Free energy over training, lower is better; held-out recordings are of the validation part if \
+             there is one.",
+        )?,
+        chart_figure(
+            Chart {
+                title: "Surprise".into(),
+                x_label: "step".into(),
+                y_label: "nats".into(),
+                series: vec![series("free energy", steps(&surprise))],
+                ..Chart::default()
+            },
+            "Free energy of each step of the recording above.",
+        )?,
+    ];
+    let rounds = shown.evaluation.measures.series("energy_by_round");
+    if rounds.len() > 1 {
+        let points = (0..).map(f64::from).zip(rounds);
+        let points = points.filter_map(|(round, energy)| Some((round, (*energy)?)));
+        let points = points.collect();
+        charts.push(chart_figure(
+            Chart {
+                title: "Free energy by round of inference".into(),
+                x_label: "round".into(),
+                y_label: "nats per step".into(),
+                series: vec![series("held-out", points)],
+                ..Chart::default()
+            },
+            "Mean free energy per step when the belief is the prior (round 0), and after each round.",
+        )?);
+    }
+    if source.kind() == Kind::Numbers {
+        let width = source.frame().size();
+        for number in 0..width.min(CHARTS) {
+            let of = |line: &Line| {
+                let values = line.values.iter().skip(number).step_by(width);
+                let values: Vec<f64> = values.map(|v| f64::from(*v)).collect();
+                series(&line.label, steps(&values))
+            };
+            charts.push(chart_figure(
+                Chart {
+                    title: format!("Number {}", number + 1),
+                    x_label: "step".into(),
+                    y_label: "value".into(),
+                    series: lines.iter().map(of).collect(),
+                    ..Chart::default()
+                },
+                "The same recording as a curve.",
+            )?);
+        }
+    }
+    Ok(Figures {
+        generated: made.picture,
+        pictures,
+        charts,
+        memory: Vec::new(),
+    })
+}

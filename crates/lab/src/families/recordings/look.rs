@@ -1,0 +1,305 @@
+//! How sequences of each kind of recording are shown: notes and numbers as maps, sound as waves, frames as they are; and
+//! files to listen to.
+
+use super::Source;
+use crate::{LabError, experiment::Kind};
+use burn::tensor::Tensor;
+use mnemora_figures::{
+    FigureError,
+    picture::{
+        Align, Bars, Group, HeatMap, Image, Row, Sequence, Sheet, Text, bars, heat_map, sheet,
+    },
+};
+use mnemora_models::Likelihood;
+use mnemora_worlds::{FrameShape, MidiSettings, Roll, Scale, Sound};
+
+/// Width and height of a wave, in pixels.
+const WAVE: [usize; 2] = [900, 110];
+const INK: [u8; 3] = [0, 90, 160];
+
+/// A named sequence `[steps, numbers]`, and the step of its picture at which it starts.
+pub(super) struct Line {
+    pub(super) label: String,
+    pub(super) values: Vec<f32>,
+    pub(super) first_step: usize,
+}
+
+/// The first step of any line.
+pub(super) fn first_step(lines: &[Line]) -> usize {
+    lines.iter().map(|line| line.first_step).min().unwrap_or(0)
+}
+
+/// The common layout of the heat maps of several lines.
+pub(super) struct MapLayout {
+    pub(super) first: usize,
+    pub(super) columns: usize,
+    pub(super) rows: usize,
+    /// The highest note shown, counted from the lowest of all.
+    pub(super) high: usize,
+    pub(super) range: Option<(f32, f32)>,
+    pub(super) cell: usize,
+}
+
+/// How to show the sequences of a source.
+pub(super) struct Look {
+    pub(super) kind: Kind,
+    pub(super) frame: FrameShape,
+    pub(super) scale: Scale,
+    pub(super) midi: MidiSettings,
+}
+
+impl Look {
+    pub(super) fn new(source: &Source) -> Self {
+        Self {
+            kind: source.kind(),
+            frame: source.frame(),
+            scale: source.scale(),
+            midi: source.midi(),
+        }
+    }
+
+    /// Draws lines one below the other; `marked` steps are framed in pictures of frames and in heat maps.
+    pub(super) fn picture(
+        &self,
+        title: &str,
+        lines: &[Line],
+        marked: &[usize],
+    ) -> Result<Image, FigureError> {
+        match self.kind {
+            Kind::Pixels => self.frames(title, lines, marked),
+            Kind::Sound => self.waves(lines),
+            Kind::Notes | Kind::Numbers => self.maps(lines, marked),
+        }
+    }
+
+    pub(super) fn frames(
+        &self,
+        title: &str,
+        lines: &[Line],
+        marked: &[usize],
+    ) -> Result<Image, FigureError> {
+        let origin = first_step(lines);
+        let rows = lines.iter().map(|line| Row {
+            label: line.label.clone(),
+            frames: Sequence {
+                frames: &line.values,
+                steps: line.values.len() / self.frame.size(),
+                channels: self.frame.channels,
+                height: self.frame.height,
+                width: self.frame.width,
+            },
+            first_step: line.first_step - origin,
+        });
+        let steps = self.end(lines) - origin;
+        sheet(&Sheet {
+            title: title.to_owned(),
+            groups: vec![Group {
+                rows: rows.collect(),
+                marked: marked.iter().map(|step| step - origin).collect(),
+            }],
+            mark_caption: if marked.is_empty() {
+                ""
+            } else {
+                "not shown to the model"
+            }
+            .into(),
+            scale: if self.frame.height > 32 { 1 } else { 2 },
+            wrap: (steps > 20).then_some(15),
+            first_number: origin + 1,
+        })
+    }
+
+    /// The step after the last one of any line.
+    pub(super) fn end(&self, lines: &[Line]) -> usize {
+        let end = |line: &Line| line.first_step + line.values.len() / self.frame.size();
+        lines.iter().map(end).max().unwrap_or(0)
+    }
+
+    /// The surprise at each step of the lines, to be placed below their picture.
+    pub(super) fn surprise(&self, lines: &[Line], values: &[f32]) -> Result<Image, FigureError> {
+        let [left, pitch] = match self.kind {
+            Kind::Notes | Kind::Numbers => {
+                let maps = self.map_layout(lines);
+                let left = self.map(&maps, &lines[0], &[], &[]).left();
+                [left as f64, maps.cell as f64]
+            }
+            Kind::Sound => [0.0, WAVE[0] as f64 / values.len() as f64],
+            Kind::Pixels => [16.0, (WAVE[0] - 32) as f64 / values.len() as f64],
+        };
+        bars(&Bars {
+            title: "surprise, nats".into(),
+            values,
+            axis: "step".into(),
+            first_number: first_step(lines) + 1,
+            left,
+            pitch,
+        })
+    }
+
+    /// The common layout of these lines' heat maps: one column per step, notes or numbers upwards. Notes that never
+    /// sound are left out at both ends.
+    pub(super) fn map_layout(&self, lines: &[Line]) -> MapLayout {
+        let width = self.frame.size();
+        let first = first_step(lines);
+        let columns = (self.end(lines) - first).max(1);
+        let sounding = |number: &usize| {
+            lines.iter().any(|line| {
+                let column = line.values.iter().skip(*number).step_by(width);
+                column.into_iter().any(|value| *value > 0.2)
+            })
+        };
+        let (low, high) = match self.kind {
+            Kind::Notes => (
+                (0..width).find(sounding).unwrap_or(0),
+                (0..width).rev().find(sounding).unwrap_or(width - 1),
+            ),
+            _ => (0, width - 1),
+        };
+        let rows = high + 1 - low;
+        let range = match self.kind {
+            Kind::Notes => Some((0.0, 1.0)),
+            _ => range_of(lines.iter().flat_map(|line| &line.values)),
+        };
+        MapLayout {
+            first,
+            columns,
+            rows,
+            high,
+            range,
+            cell: (900 / columns).clamp(3, 14).min((420 / rows).max(3)),
+        }
+    }
+
+    /// The heat map of a line; `values` are `[rows, columns]`, or `None` if only the layout is needed.
+    pub(super) fn map<'a>(
+        &self,
+        maps: &MapLayout,
+        line: &Line,
+        values: &'a [f32],
+        marked: &[usize],
+    ) -> HeatMap<'a> {
+        let notes = self.kind == Kind::Notes;
+        HeatMap {
+            title: line.label.clone(),
+            values,
+            rows: maps.rows,
+            columns: maps.columns,
+            row_axis: if notes { "note" } else { "number" }.into(),
+            column_axis: "step".into(),
+            first_number: maps.first + 1,
+            first_row: 1,
+            falling: notes.then_some(maps.high + LOWEST_NOTE),
+            range: maps.range,
+            cell: maps.cell,
+            marked: marked
+                .iter()
+                .filter(|step| **step >= line.first_step)
+                .map(|step| step - maps.first)
+                .collect(),
+        }
+    }
+
+    pub(super) fn maps(&self, lines: &[Line], marked: &[usize]) -> Result<Image, FigureError> {
+        let width = self.frame.size();
+        let maps = self.map_layout(lines);
+        let MapLayout { rows, columns, .. } = maps;
+        let images = lines.iter().map(|line| {
+            // Grey where the value is unknown.
+            let mut values = vec![f32::NAN; rows * columns];
+            for (step, numbers) in line.values.chunks(width).enumerate() {
+                let column = line.first_step - maps.first + step;
+                for row in 0..rows {
+                    let number = match self.kind {
+                        Kind::Notes => maps.high - row,
+                        _ => row,
+                    };
+                    values[row * columns + column] = numbers[number];
+                }
+            }
+            heat_map(&self.map(&maps, line, &values, marked))
+        });
+        let images: Vec<Image> = images.collect::<Result<_, _>>()?;
+        Image::stack(&images, 10)
+    }
+
+    /// Draws the smallest and largest sample of each column.
+    pub(super) fn waves(&self, lines: &[Line]) -> Result<Image, FigureError> {
+        let all = range_of(lines.iter().flat_map(|line| &line.values));
+        let reach = all.map_or(1.0, |(low, high)| low.abs().max(high.abs()));
+        let numbers = self.frame.size();
+        let origin = first_step(lines);
+        let end = ((self.end(lines) - origin) * numbers).max(1);
+        let [width, height] = WAVE;
+        let label = Text {
+            size: 14.0,
+            colour: [34, 34, 34],
+            bold: false,
+            align: Align::Left,
+        };
+        let images = lines.iter().map(|line| {
+            let mut image = Image::new(width, height + 24, [255; 3])?;
+            image.text(&line.label, (4.0, 12.0), label)?;
+            let middle = 24 + height / 2;
+            image.fill(0, middle, width, 1, [200; 3]);
+            let begin = (line.first_step - origin) * numbers;
+            for column in 0..width {
+                let from = (column * end / width).saturating_sub(begin);
+                let to = ((column + 1) * end / width).saturating_sub(begin);
+                let (from, to) = (from.min(line.values.len()), to.min(line.values.len()));
+                let Some((low, high)) = range_of(&line.values[from..to.max(from)]) else {
+                    continue;
+                };
+                let place = |value: f32| {
+                    let offset = value / reach * (height / 2) as f32;
+                    (middle as f32 - offset).clamp(24.0, (24 + height - 1) as f32) as usize
+                };
+                let (top, bottom) = (place(high), place(low));
+                image.fill(column, top, 1, bottom - top + 1, INK);
+            }
+            Ok(image)
+        });
+        let images: Vec<Image> = images.collect::<Result<_, FigureError>>()?;
+        Image::stack(&images, 6)
+    }
+
+    /// The line as sound: the extension of the file's name, and its bytes; `None` if there is nothing to hear.
+    pub(super) fn sound(
+        &self,
+        name: &str,
+        values: &[f32],
+    ) -> Result<Option<(String, Vec<u8>)>, LabError> {
+        Ok(match self.kind {
+            Kind::Notes => Roll::from_values(values)
+                .map(|roll| roll.to_midi(self.midi))
+                .transpose()?
+                .map(|bytes| (format!("-{name}.mid"), bytes)),
+            Kind::Sound => {
+                let samples: Vec<i16> = values.iter().map(|x| self.scale.undo(*x)).collect();
+                Some((format!("-{name}.wav"), Sound::wav_bytes(RATE, &samples)))
+            }
+            Kind::Pixels | Kind::Numbers => None,
+        })
+    }
+
+    /// The next observation when a model generates: a random draw, except for pixels, where the noise would hide the
+    /// picture, so the mean is used.
+    pub(super) fn observe(&self, likelihood: &Likelihood, noise: Tensor<2>) -> Tensor<2> {
+        match self.kind {
+            Kind::Pixels => likelihood.mean(),
+            Kind::Notes | Kind::Sound | Kind::Numbers => likelihood.sample(noise),
+        }
+    }
+}
+
+/// The MIDI note of the first of the 88 keys.
+const LOWEST_NOTE: usize = 21;
+/// Samples per second.
+const RATE: u32 = 16_000;
+
+pub(super) fn range_of<'a>(values: impl IntoIterator<Item = &'a f32>) -> Option<(f32, f32)> {
+    let known = values.into_iter().filter(|value| !value.is_nan());
+    known.fold(None, |range, value| {
+        let (low, high) = range.unwrap_or((*value, *value));
+        Some((low.min(*value), high.max(*value)))
+    })
+}

@@ -1,0 +1,22 @@
+//! The place of a memory in a model, and sizes that settings leave open.
+
+/// The sizes of the model that a memory of latents is built into, which its own settings do not contain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Size of `z`.
+    pub latent: usize,
+    /// Size of the features of a frame.
+    pub features: usize,
+    /// Size of the condition `c_t`, 0 for none.
+    pub condition: usize,
+    /// Steps of a sequence.
+    pub time: usize,
+}
+
+/// The given number of slots; if that is 0, one per step of a sequence.
+pub(crate) fn slots_for(given: usize, time: usize) -> usize {
+    match given {
+        0 => time,
+        given => given,
+    }
+}

@@ -1,0 +1,130 @@
+//! The table of models of recorded sequences that have no memory besides their recurrent networks. A new model is
+//! added here and nowhere else.
+//!
+//! A row names a model and its settings. From the rows come all types for choosing a model by name:
+//! [`ModelName`], [`NetworkSettings`] (one table of an experiment's TOML per model), [`NetworkConfig`], [`AnyNetwork`].
+
+// There is one value per model, so the size of the largest variant does not matter.
+#![allow(clippy::large_enum_variant)]
+
+use crate::{
+    FilteringModel, Footprint, ImageShape, LikelihoodConfig, ModelError, Srnn, SrnnConfig, Svg,
+    SvgConfig, Vrnn, VrnnConfig,
+};
+use burn::module::Module;
+use mnemora_memory::Initializer;
+use serde::{Deserialize, Serialize};
+
+/// What a model needs to know about its data besides its own settings.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Recorded {
+    /// Shape of an observation.
+    pub frame: ImageShape,
+    /// Likelihood of observations.
+    pub likelihood: LikelihoodConfig,
+    /// Size of `z`.
+    pub latent: usize,
+}
+
+/// An operation on a model of any type.
+pub trait WithModel {
+    /// Its result.
+    type Output;
+
+    /// Runs the operation.
+    fn with<M: FilteringModel<State: 'static> + Module + 'static>(self, model: M) -> Self::Output;
+}
+
+/// Generates names, settings and the types that hold any of the models from their table.
+macro_rules! table {
+    ($($(#[$doc:meta])* $text:literal $key:ident $name:ident($config:ty);)+) => {
+        /// The generative models by name.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum ModelName {
+            /// The temporal VAE around a memory (Gemici et al. 2017).
+            Gtmm,
+            $($(#[$doc])* $name,)+
+        }
+
+        impl ModelName {
+            /// All models.
+            pub const ALL: &[Self] = &[Self::Gtmm, $(Self::$name,)+];
+
+            /// The name in configurations.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    Self::Gtmm => "gtmm",
+                    $(Self::$name => $text,)+
+                }
+            }
+        }
+
+        /// Settings of the models that have no memory besides their recurrent networks, one table per model.
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct NetworkSettings {
+            $($(#[$doc])* pub $key: $config,)+
+        }
+
+        impl NetworkSettings {
+            /// The configuration of the named model; `None` for the temporal VAE, which has other settings.
+            pub fn network(&self, name: ModelName, data: &Recorded) -> Option<NetworkConfig> {
+                match name {
+                    ModelName::Gtmm => None,
+                    $(ModelName::$name => Some(NetworkConfig::$name(self.$key.fit(data))),)+
+                }
+            }
+        }
+
+        /// Configuration of an [`AnyNetwork`].
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum NetworkConfig {
+            $($(#[$doc])* $name($config),)+
+        }
+
+        impl NetworkConfig {
+            /// Builds the model.
+            ///
+            /// # Errors
+            /// A size is invalid.
+            pub fn init(&self, init: &mut Initializer) -> Result<AnyNetwork, ModelError> {
+                Ok(match self {
+                    $(Self::$name(config) => AnyNetwork::$name(config.init(init)?),)+
+                })
+            }
+        }
+
+        /// Any of the models.
+        #[derive(Clone, Debug)]
+        pub enum AnyNetwork {
+            $($(#[$doc])* $name($name),)+
+        }
+
+        impl AnyNetwork {
+            /// Memory that learning needs, for observations of `numbers` numbers.
+            pub fn footprint(&self, numbers: usize) -> Footprint {
+                match self {
+                    $(Self::$name(model) => model.footprint(numbers),)+
+                }
+            }
+
+            /// Runs an operation on the model.
+            pub fn with<W: WithModel>(self, what: W) -> W::Output {
+                match self {
+                    $(Self::$name(model) => what.with(model),)+
+                }
+            }
+        }
+    };
+}
+
+// The name in an experiment, the table of its settings, the model and its configuration.
+table! {
+    /// The variational recurrent network (Chung et al. 2015).
+    "vrnn" vrnn Vrnn(VrnnConfig);
+    /// The stochastic recurrent network (Fraccaro et al. 2016).
+    "srnn" srnn Srnn(SrnnConfig);
+    /// Stochastic video generation (Denton and Fergus 2018).
+    "svg" svg Svg(SvgConfig);
+}

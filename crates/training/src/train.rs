@@ -1,0 +1,300 @@
+//! The training loop: updates from a saved state to the last, checkpoints on the way, an evaluation at the end.
+
+use crate::{
+    Error, Learner, Purpose, Quantity, Row, StepFailure,
+    checkpoint::{self, Checkpoint, State},
+    device::device_words,
+    progress::Progress,
+    run::{EVALUATION_FILE, MetricsWriter, Run, kernels_word, write_json},
+    settings::TrainingSettings,
+    tensorboard::EventWriter,
+};
+use burn::tensor::Device;
+use std::{
+    path::{Path, PathBuf},
+    time::{Instant, SystemTime},
+};
+
+/// What a training needs from its caller, and what it reports back.
+pub struct RunContext<'a> {
+    /// Returns the number of a signal that asked to stop, if there was one.
+    pub interrupted: &'a (dyn Fn() -> Option<i32> + Sync),
+    /// Called with `true` when all updates are saved, so that stopping loses nothing but evaluation and report; called
+    /// with `false` when training begins.
+    pub all_saved: &'a (dyn Fn(bool) + Sync),
+    /// Write nothing to standard error.
+    pub quiet: bool,
+    /// The exact command for the report, preceded by the environment variables that affect the numbers.
+    pub command: String,
+    /// The commit the program was built from.
+    pub commit: String,
+    /// The device that holds the tensors.
+    pub device: Device,
+    /// Allow a resumed run to continue with another device, number of threads or other kernels, so that its numbers may
+    /// differ from those of an uninterrupted run.
+    pub continue_differently: bool,
+}
+
+/// How a training ended.
+#[derive(Debug)]
+pub enum Outcome {
+    /// All updates were made; this is the evaluation after them.
+    Finished(Box<Row>),
+    /// A signal stopped the training after this checkpoint was written.
+    Interrupted {
+        /// The signal.
+        signal: i32,
+        /// The checkpoint from which to resume.
+        checkpoint: PathBuf,
+    },
+}
+
+/// What writing a report leaves for the event file: a picture.
+#[derive(Clone, Debug, Default)]
+pub struct Finished {
+    /// A PNG file's bytes.
+    pub png: Vec<u8>,
+    /// Its width and height in pixels.
+    pub size: (usize, usize),
+}
+
+/// A run that is ready to train.
+pub struct Begun {
+    /// Locked, so that no other process writes to it.
+    pub run: Run,
+    /// The state of its last checkpoint, or the initial state.
+    pub state: State,
+    /// Its metrics file, truncated to that state.
+    pub metrics: MetricsWriter,
+}
+
+/// Makes the remaining updates of a run, then evaluates. `finish` gets the learner, the run, its state and the
+/// evaluation, which is on disk by then; it writes the report and the pictures.
+///
+/// # Errors
+/// If a number is not finite (the error names it), if a file cannot be written (the error names the intact checkpoint),
+/// or if `finish` fails.
+pub fn train<L: Learner + ?Sized, E: From<Error>>(
+    begun: Begun,
+    settings: &TrainingSettings,
+    quantities: &'static [Quantity],
+    learner: &mut L,
+    context: &RunContext,
+    finish: impl FnOnce(&L, &Run, &State, &Row) -> Result<Finished, E>,
+) -> Result<Outcome, E> {
+    let Begun {
+        mut run,
+        state,
+        metrics,
+    } = begun;
+    let mut training = Training {
+        settings,
+        quantities,
+        learner,
+        state,
+        metrics,
+        context,
+    };
+    let begun = run.check().and_then(|()| training.events(run.directory()));
+    let mut events = begun.map_err(|error| intact(&run, error))?;
+    let stopped = training.make_updates(&mut run, &mut events);
+    match stopped.map_err(|error| intact(&run, error))? {
+        Some(outcome) => Ok(outcome),
+        None => training.finish(&run, &mut events, finish),
+    }
+}
+
+/// Adds to a write error which checkpoint is intact.
+fn intact(run: &Run, error: Error) -> Error {
+    match error {
+        // The folder is gone: no checkpoint to name.
+        Error::Write { .. } if run.check().is_err() => Error::RunTaken(run.directory().to_owned()),
+        Error::Write { path, source, .. } => {
+            let hint = match checkpoint::steps(run.directory()).last() {
+                Some(step) => format!("; checkpoint step-{step} is intact"),
+                None => "; there is no checkpoint yet".to_owned(),
+            };
+            Error::Write { path, source, hint }
+        }
+        other => other,
+    }
+}
+
+fn wall_time() -> f64 {
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0.0, |elapsed| elapsed.as_secs_f64())
+}
+
+struct Training<'a, L: ?Sized> {
+    settings: &'a TrainingSettings,
+    quantities: &'static [Quantity],
+    learner: &'a mut L,
+    state: State,
+    metrics: MetricsWriter,
+    context: &'a RunContext<'a>,
+}
+
+impl<L: Learner + ?Sized> Training<'_, L> {
+    fn is_logged(&self, step: u64) -> bool {
+        let settings = self.settings;
+        step == 1 || step.is_multiple_of(settings.log_every) || step == settings.steps
+    }
+
+    fn events(&self, directory: &Path) -> Result<EventWriter, Error> {
+        let step = self.state.step;
+        EventWriter::create(directory, step + u64::from(step > 0), wall_time())
+            .map_err(|error| Error::write(directory, error))
+    }
+
+    /// Makes the remaining updates. Returns the outcome if a signal stopped them.
+    fn make_updates(
+        &mut self,
+        run: &mut Run,
+        events: &mut EventWriter,
+    ) -> Result<Option<Outcome>, Error> {
+        let (settings, context) = (self.settings, self.context);
+        let directory = &run.directory().to_owned();
+        (context.all_saved)(false);
+        self.state.threads = rayon::current_num_threads();
+        self.state.device = device_words(&context.device);
+        self.state.kernels = kernels_word();
+        let progress = Progress::new(
+            self.state.step,
+            settings.steps,
+            self.quantities,
+            context.quiet,
+        );
+        let clock = Instant::now();
+        let elapsed_before = self.state.elapsed_seconds;
+
+        while self.state.step < settings.steps {
+            let step = self.state.step + 1;
+            let made = self.learner.update(step);
+            let signal = (context.interrupted)();
+            let due = step.is_multiple_of(settings.checkpoint_every) || step == settings.steps;
+            let saved = due || signal.is_some();
+            let logged = self.is_logged(step);
+            let looked = made.and_then(|()| match self.learner.deferred() {
+                true if !(logged || saved) => Ok(None),
+                _ => self.learner.measured(),
+            });
+            let row = match looked {
+                Ok(row) => row,
+                Err(StepFailure::Batch(error)) => return Err(error),
+                Err(StepFailure::NonFinite { step, what }) => {
+                    // Updates queued after this one were not applied.
+                    self.state.step = step - 1;
+                    let before = self.finite_checkpoint(directory)?;
+                    run.check()?;
+                    return Err(Error::NonFinite {
+                        step,
+                        what,
+                        checkpoint: Some(checkpoint::save_failed(directory, &before)?),
+                    });
+                }
+            };
+            self.state.step = step;
+            self.state.elapsed_seconds = elapsed_before + clock.elapsed().as_secs_f64();
+            if let Some(row) = &row {
+                if logged {
+                    run.check()?;
+                    self.metrics.write(row)?;
+                    log_events(events, row).map_err(|error| Error::write(directory, error))?;
+                }
+                progress.step(row);
+            }
+            if !saved {
+                continue;
+            }
+            // Before the evaluation, which is useless if a parameter is not finite. Only one copy of the parameters
+            // exists at a time.
+            self.finite_checkpoint(directory)?;
+            if due {
+                let row = self.learner.evaluate(Purpose::Checkpoint, step)?;
+                progress.checkpoint(&row);
+                // An evaluation that is not finite cannot be among the best; the check in the next update names the
+                // cause.
+                if row.non_finite(self.quantities).is_none() {
+                    self.state.held_out.push(row.tracked(self.quantities));
+                }
+            }
+            run.check()?;
+            self.metrics.sync()?;
+            events
+                .flush()
+                .map_err(|error| Error::write(directory, error))?;
+            let checkpoint = Checkpoint::of(self.learner, &self.state);
+            let checkpoint = checkpoint::save(directory, &checkpoint)?;
+            run.record_saved()?;
+            run.check()?;
+            let best = self.state.best_step(self.quantities);
+            checkpoint::prune(directory, self.state.step, best, settings.keep);
+            // A signal may also have come during the evaluation.
+            if let Some(signal) = (context.interrupted)() {
+                progress.finish();
+                return Ok(Some(Outcome::Interrupted { signal, checkpoint }));
+            }
+        }
+        progress.finish();
+        (context.all_saved)(true);
+        Ok(None)
+    }
+
+    /// Evaluates after the last update and calls `finish`.
+    fn finish<E: From<Error>>(
+        self,
+        run: &Run,
+        events: &mut EventWriter,
+        finish: impl FnOnce(&L, &Run, &State, &Row) -> Result<Finished, E>,
+    ) -> Result<Outcome, E> {
+        let directory = run.directory();
+        let step = self.state.step;
+        let evaluation = self.learner.evaluate(Purpose::Final, step)?;
+        if let Some((what, _)) = evaluation.non_finite(self.quantities) {
+            return Err(E::from(Error::NonFinite {
+                step,
+                what: format!("the held-out {what}"),
+                checkpoint: Some(checkpoint::directory(directory, step)),
+            }));
+        }
+        run.check()?;
+        write_json(&directory.join(EVALUATION_FILE), &evaluation)
+            .map_err(|error| intact(run, error))?;
+        let finished = finish(self.learner, run, &self.state, &evaluation)?;
+        if !finished.png.is_empty() {
+            events
+                .image_png("generated", step, &finished.png, finished.size, wall_time())
+                .and_then(|()| events.flush())
+                .map_err(|error| intact(run, Error::write(directory, error)))?;
+        }
+        Ok(Outcome::Finished(Box::new(evaluation)))
+    }
+
+    /// The checkpoint of the current state. Updates along finite gradients can still make parameters infinite or NaN;
+    /// that is an error, which names the previous checkpoint.
+    fn finite_checkpoint(&self, run: &Path) -> Result<Checkpoint, Error> {
+        let checkpoint = Checkpoint::of(self.learner, &self.state);
+        match checkpoint.non_finite() {
+            None => Ok(checkpoint),
+            Some(what) => Err(Error::NonFinite {
+                step: self.state.step,
+                what,
+                checkpoint: checkpoint::steps(run)
+                    .into_iter()
+                    .rfind(|step| *step < self.state.step)
+                    .map(|step| checkpoint::directory(run, step)),
+            }),
+        }
+    }
+}
+
+fn log_events(events: &mut EventWriter, row: &Row) -> std::io::Result<()> {
+    let now = wall_time();
+    for (tag, value) in row.measures.iter() {
+        if let Some(value) = value.number() {
+            events.scalar(tag, row.step, value as f32, now)?;
+        }
+    }
+    Ok(())
+}
