@@ -140,7 +140,7 @@ fn checked_size(charts: &[Chart], layout: &Layout) -> Result<(u32, u32), FigureE
 /// A y range that leaves out the steep start of learning curves. It covers the last `fraction` of each series'
 /// points, and as much again above and below.
 ///
-/// `None` if there are no such points, or if the full range is hardly larger.
+/// `None` if these values are missing or all equal, or if the whole curves span at most three times their range.
 pub fn settled_range(series: &[Series], fraction: f64) -> Option<(f64, f64)> {
     let range = |skip: &dyn Fn(usize) -> usize| {
         let values = series.iter().flat_map(|series| {

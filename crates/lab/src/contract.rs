@@ -22,10 +22,12 @@ pub type Broken = String;
 
 /// Checks a family with one of its small experiments; runs and pictures are left in `folder`.
 ///
-/// - Keys that its task does not read are refused, and a written experiment is read back unchanged.
+/// - A misspelt key is refused with the right one, and a written experiment is read back unchanged.
 /// - Two updates change the model, and a learner restored between them makes the second one bit for bit the same.
-/// - A parameter that is not finite is named, and nothing is learned from it.
+/// - A parameter that is not finite stops the update with the name of a term or of a parameter; the model and the
+///   optimiser stay as they were.
 /// - The first quantity, which decides the best checkpoint, is measured and finite, and the same after restoring.
+/// - Each value of an evaluation is covered by a quantity or listed in [`Family::extras`](crate::Family::extras).
 /// - It draws training sequences, generated sequences and the figures of a report.
 /// - A run that is stopped after an update and resumed equals an uninterrupted one: metrics and weights, bit for bit.
 ///
@@ -79,8 +81,11 @@ fn settings(experiment: &Experiment) -> Result<(), Broken> {
             Ok(_) => return Err(format!("the unknown key of {unknown} is accepted")),
             Err(error) => {
                 let message = error.to_string();
-                let named = message.contains("unknown key") && message.contains("did you mean");
-                require(named, format!("{unknown} is refused with: {message}"))?;
+                let right = format!("unknown key '{key}x', did you mean '{key}'?");
+                require(
+                    message.contains(&right),
+                    format!("{unknown} is refused with: {message}"),
+                )?;
             }
         }
         // Keys that a run fills in are not settings.
@@ -177,6 +182,7 @@ fn updates(experiment: &Experiment) -> Result<(), Broken> {
         let number = scored.measures.number(first.path);
         let finite = number.is_some_and(f64::is_finite);
         require(finite, format!("{} is {number:?}", first.key))?;
+        described(experiment, &scored)?;
         let again = parted.evaluate(purpose, 2).map_err(said)?;
         require(
             again == scored,
@@ -184,6 +190,31 @@ fn updates(experiment: &Experiment) -> Result<(), Broken> {
         )?;
     }
     Ok(())
+}
+
+/// Every value of an evaluation is covered by a quantity or by the family's list of further values.
+fn described(experiment: &Experiment, evaluation: &Row) -> Result<(), Broken> {
+    let family = experiment.family();
+    let covered = |path: &str| {
+        family
+            .quantities()
+            .iter()
+            .any(|quantity| quantity.covers(path))
+            || family.extras().iter().any(|(extra, _)| *extra == path)
+    };
+    let unknown: Vec<&str> = evaluation
+        .measures
+        .iter()
+        .map(|(path, _)| path)
+        .filter(|path| !covered(path))
+        .collect();
+    require(
+        unknown.is_empty(),
+        format!(
+            "an evaluation has values that nothing describes: {}",
+            unknown.join(", ")
+        ),
+    )
 }
 
 /// Number of the model's arrays that are tested with a NaN, one at a time.
@@ -213,13 +244,17 @@ fn not_finite(experiment: &Experiment) -> Result<(), Broken> {
             Some(StepFailure::Batch(error)) => return Err(error.to_string()),
             Some(StepFailure::NonFinite { what, .. }) => {
                 require(
-                    !what.is_empty(),
-                    format!("the error for a NaN in {name} names nothing"),
+                    names_something(&what, &sound.model),
+                    format!("the error for a NaN in {name} names '{what}'"),
                 )?;
                 named += 1;
             }
         }
         let after = learner.snapshot();
+        require(
+            bits(&before.optimiser) == bits(&after.optimiser),
+            format!("the optimiser changed at a NaN in {name}"),
+        )?;
         let (before, after) = (bits(&before.model), bits(&after.model));
         let learned = before
             .iter()
@@ -232,6 +267,16 @@ fn not_finite(experiment: &Experiment) -> Result<(), Broken> {
         2 * named >= names.len(),
         format!("of {} arrays with a NaN, {named} were noticed", names.len()),
     )
+}
+
+/// Whether the words of an error name a term of the loss, or one of the model's parameters in quotes.
+fn names_something(what: &str, model: &Arrays) -> bool {
+    match what.split('\'').nth(1) {
+        Some(parameter) => model.contains_key(parameter),
+        None => what
+            .strip_prefix("the ")
+            .is_some_and(|term| !term.is_empty() && term != "norm of the gradient"),
+    }
 }
 
 fn figures(experiment: &Experiment, folder: &Path) -> Result<(), Broken> {

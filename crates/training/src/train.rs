@@ -11,6 +11,7 @@ use crate::{
 };
 use burn::tensor::Device;
 use std::{
+    io::ErrorKind,
     path::{Path, PathBuf},
     time::{Instant, SystemTime},
 };
@@ -106,11 +107,18 @@ pub fn train<L: Learner + ?Sized, E: From<Error>>(
 
 /// Adds to a write error which checkpoint is intact.
 fn intact(run: &Run, error: Error) -> Error {
+    let directory = run.directory();
     match error {
         // The folder is gone: no checkpoint to name.
-        Error::Write { .. } if run.check().is_err() => Error::RunTaken(run.directory().to_owned()),
+        Error::Write { .. } if run.check().is_err() => Error::RunTaken(directory.to_owned()),
+        // It is going: what this process made is no longer there.
+        Error::Write { path, source, .. } | Error::Read { path, source }
+            if path.starts_with(directory) && source.kind() == ErrorKind::NotFound =>
+        {
+            Error::RunTaken(directory.to_owned())
+        }
         Error::Write { path, source, .. } => {
-            let hint = match checkpoint::steps(run.directory()).last() {
+            let hint = match checkpoint::steps(directory).last() {
                 Some(step) => format!("; checkpoint step-{step} is intact"),
                 None => "; there is no checkpoint yet".to_owned(),
             };

@@ -106,6 +106,12 @@ pub trait Family: Sync {
     /// What it measures. The best checkpoint is chosen by the first quantity, then by the bound.
     fn quantities(&self) -> &'static [Quantity];
 
+    /// Values of its evaluations that none of its quantities [covers](Quantity::covers): their paths in
+    /// `evaluation.json`, each with its meaning. Values that only some experiments measure are listed too.
+    fn extras(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+
     /// The models that can be trained on its tasks.
     fn models(&self) -> &'static [ModelName] {
         &[ModelName::Gtmm]

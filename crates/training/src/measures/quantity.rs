@@ -229,4 +229,46 @@ impl Quantity {
         self.claims = claims;
         self
     }
+
+    /// Whether this description covers the value at `path` of an evaluation: as its own number, as its standard error,
+    /// or as a value that its name, unit or meaning shows.
+    pub fn covers(&self, path: &str) -> bool {
+        let shown = [
+            format!("{{{path}}}"),
+            format!("{{{path}%}}"),
+            format!("{{1/{path}%}}"),
+        ];
+        let texts = [self.name, self.unit, self.meaning];
+        self.path == path
+            || self.spread.is_some_and(|spread| spread.path == path)
+            || texts
+                .iter()
+                .any(|text| shown.iter().any(|shown| text.contains(shown.as_str())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_description_covers_what_it_shows() {
+        let quantity = Quantity::new("accuracy", "accuracy {count}", "% of {of}")
+            .at("digits.accuracy")
+            .meaning("chance is {1/by_class%}%[, {unknown%}% unknown]")
+            .spread("accuracy_stderr", "sequences");
+        for path in [
+            "digits.accuracy",
+            "accuracy_stderr",
+            "count",
+            "of",
+            "by_class",
+            "unknown",
+        ] {
+            assert!(quantity.covers(path), "{path}");
+        }
+        for path in ["accuracy", "digits", "chance", "by", "sequences"] {
+            assert!(!quantity.covers(path), "{path}");
+        }
+    }
 }

@@ -24,7 +24,7 @@ impl Loop for Tangents<'_> {
     }
 }
 
-/// `output` holds the gradient of the tangents before the call, and that of the inputs after it.
+/// Tangents, and their gradient, which becomes that of the inputs.
 struct Slopes<'a>(&'a [f32], &'a mut [f32]);
 
 impl Loop for Slopes<'_> {

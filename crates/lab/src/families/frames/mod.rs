@@ -334,6 +334,20 @@ impl<M: Memory + 'static> Family for Frames<M> {
         &QUANTITIES
     }
 
+    fn extras(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            ("kl_per_step", "KL of each step, in nats per frame"),
+            (
+                "generated_recall.frames",
+                "generated frames that should repeat a frame of the prompt",
+            ),
+            (
+                "generated_digits.frames",
+                "generated frames whose digit is determined by the frames seen",
+            ),
+        ]
+    }
+
     fn memories(&self) -> &'static [MemoryName] {
         self.memories
     }

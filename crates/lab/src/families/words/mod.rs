@@ -105,6 +105,19 @@ impl Family for Words {
         &QUANTITIES
     }
 
+    fn extras(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            (
+                "sequences",
+                "parallel streams, the same number as text.streams",
+            ),
+            (
+                "text.unroll_full",
+                "perplexity of the first text.unroll_words words without a reset",
+            ),
+        ]
+    }
+
     fn memories(&self) -> &'static [MemoryName] {
         use MemoryName::{Lstm, Rmc, StackedLstm};
         &[Lstm, StackedLstm, Rmc]

@@ -8,10 +8,12 @@
 
 use std::{error::Error, fs, path::PathBuf, time::Instant};
 
+mod training;
+
 use burn::tensor::Device;
 use mnemora_lab::{
     LabError,
-    families::frames::digit_classifier::{DigitClassifier, DigitTraining, box_blur},
+    families::frames::digit_classifier::{DigitClassifier, box_blur},
 };
 use mnemora_worlds::{Images, Limits, Mnist, Split};
 
@@ -19,7 +21,7 @@ const USAGE: &str =
     "usage: train_digit_classifier [--out FILE] [--data FOLDER] [--seed N] [--updates N]";
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut settings = DigitTraining::default();
+    let mut settings = training::DigitTraining::default();
     let mut out: Option<PathBuf> = None;
     let mut data: Option<PathBuf> = None;
     let mut arguments = std::env::args().skip(1);
@@ -42,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let started = Instant::now();
     let mut losses = Vec::new();
-    let classifier = DigitClassifier::train(
+    let classifier = training::train(
         bundled.split(Split::Train),
         &settings,
         &Device::default(),
