@@ -332,6 +332,46 @@ pub enum Error {
         wanted: String,
     },
 
+    /// A setting that is a fraction, out of its range.
+    #[error("{key} = {value}: {wanted}")]
+    Fraction {
+        /// Key of the setting in an experiment file.
+        key: &'static str,
+        /// The value given.
+        value: f32,
+        /// What values are accepted.
+        wanted: String,
+    },
+
+    /// An action that an environment does not have.
+    #[error("action {action} does not exist: the environment has {count} actions, numbered from 0")]
+    NoAction {
+        /// The number of the action.
+        action: usize,
+        /// Number of actions.
+        count: usize,
+    },
+
+    /// A buffer that an observation does not fit in exactly.
+    #[error("the buffer has {found} values, but an observation has {wanted}")]
+    ObservationSize {
+        /// Values of the buffer.
+        found: usize,
+        /// Values of an observation.
+        wanted: usize,
+    },
+
+    /// An action when there is no episode to act in.
+    #[error("no episode is running: call reset before the next step")]
+    NoEpisode,
+
+    /// Bytes that are not the saved state of an environment with these settings.
+    #[error("not a saved state of this environment: {problem}")]
+    SavedState {
+        /// What is wrong with them.
+        problem: &'static str,
+    },
+
     /// An unusable recording, or an unusable file about recordings.
     #[error("{file}: {problem}")]
     Unusable {

@@ -14,6 +14,8 @@
 //! | `images/` | labelled images that the tasks of frames draw from: MNIST, Omniglot |
 //! | `recordings/` | sequences of different lengths: music, speech, clips, a user's own; windows and whole recordings |
 //! | `text/` | words for language models: WikiText, books, a user's own texts |
+//! | `navigation.rs` | [`Walks`]: what an agent sees, does, and where it truly is; [`labyrinth`] is a world of rooms |
+//! | `environment.rs` | [`Environment`]: a world to act in, one step at a time |
 //! | `formats/` | WAV, SPHERE, NumPy, IDX, PNG, JPEG, CSV |
 //! | `files.rs`, `folder.rs` | how a user's files are opened, ordered and divided into parts |
 //! | `stream.rs` | named random streams: batch `i` is always the same |
@@ -32,11 +34,13 @@
 //! ```
 
 mod algorithmic;
+mod environment;
 mod error;
 mod files;
 mod folder;
 mod formats;
 mod images;
+mod navigation;
 mod prefetch;
 mod recall;
 mod recordings;
@@ -51,10 +55,12 @@ pub use algorithmic::{
     Alphabet, CopyBatch, CopyTask, Correct, Curriculum, Hardness, NthFarthest, NthFarthestBatch,
     ProgramBatch, ProgramKind, Programs, evaluate_program,
 };
+pub use environment::{Environment, Spec, Step};
 pub use error::Error;
 pub use files::{Limits, read_regular};
 pub use formats::{Encoding, Fit, FrameSettings, Sound, idx, npy};
 pub use images::{DATA_VARIABLE, DataSet, Images, Mnist, Omniglot, Origin};
+pub use navigation::{Navigation, Walks, labyrinth};
 pub use prefetch::Prefetch;
 pub use recall::{
     DynamicDependency, FRAME_TASKS, FrameTask, ImageSet, LENGTH, MnistMap, Opened, ParityRecall,

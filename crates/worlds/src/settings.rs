@@ -25,6 +25,23 @@ pub(crate) fn check(
     })
 }
 
+/// Checks a setting that is a fraction; `wanted` describes the accepted values.
+pub(crate) fn check_fraction(
+    key: &'static str,
+    value: f32,
+    range: RangeInclusive<f32>,
+    wanted: &str,
+) -> Result<(), Error> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    Err(Error::Fraction {
+        key,
+        value,
+        wanted: wanted.to_owned(),
+    })
+}
+
 /// Checks `task.length` of a task that takes any length.
 pub(crate) fn check_length(length: usize) -> Result<(), Error> {
     check("task.length", length, 1..=LONGEST, || {

@@ -1,0 +1,45 @@
+//! A labyrinth: procedurally generated rooms and corridors, seen through the eyes of an agent that walks in them
+//! (GTM-SM, section 4.2; GTMM, section 5.7).
+//!
+//! | file | what it holds |
+//! | --- | --- |
+//! | `map.rs` | rooms, corridors, walls and objects on a grid of cells |
+//! | `textures.rs`, `scenery.rs` | what walls, objects, floors and the sky look like |
+//! | `renderer.rs` | the ray caster: a frame from a place |
+//! | `plan.rs` | the map from above |
+//! | `physics.rs` | walls and obstacles that stop a disc |
+//! | `agent.rs` | eight actions, momentum, displacements |
+//! | `walker.rs` | a script that explores a map and touches nothing |
+//! | `walks.rs` | batches of walks to learn from: rotations on the spot, walks in a room, in several rooms |
+//! | `episode.rs` | the labyrinth as an [`Environment`](crate::Environment), with goals |
+//!
+//! ```
+//! use mnemora_worlds::labyrinth::{LabyrinthTask, LabyrinthWalks};
+//! use mnemora_worlds::{Navigation, Split, Stream};
+//!
+//! let task = LabyrinthTask::Walking;
+//! let walking = LabyrinthWalks::new(task, task.config())?;
+//! let walks = walking.walks(Split::Train, &Stream::new(1, "data"), 0, 2, task.time());
+//! assert_eq!(walks.frames.len(), 2 * 300 * 3 * 32 * 32);
+//! # Ok::<(), mnemora_worlds::Error>(())
+//! ```
+
+mod agent;
+mod episode;
+mod map;
+mod physics;
+mod plan;
+mod renderer;
+mod scenery;
+mod textures;
+mod walker;
+mod walks;
+
+pub use self::agent::{ACTIONS, Action, Agent, AgentConfig, Moved};
+pub use self::episode::{Labyrinth, LabyrinthConfig};
+pub use self::map::{Cell, Map, MapConfig, Object};
+pub use self::physics::{is_free, slide};
+pub use self::plan::Plan;
+pub use self::renderer::{Renderer, ViewConfig};
+pub use self::walker::Walker;
+pub use self::walks::{LabyrinthTask, LabyrinthWalks, WalksConfig};

@@ -1,0 +1,600 @@
+//! The ray caster: a map as seen from a place.
+//!
+//! One ray for each column of pixels (or several) finds the nearest wall; the wall's height on the screen follows from
+//! its distance. Above it the sky is drawn, below it the floor, and over all of it the objects, as flat pictures that
+//! always face the viewer (billboards). Everything that depends on the row or column alone is computed once.
+//!
+//! Columns are smoothed by their rays; rows by partly covered pixels where wall, sky and floor meet; and all textures
+//! by smaller copies for what is far away.
+
+use std::f32::consts::TAU;
+
+use serde::{Deserialize, Serialize};
+
+use super::map::{Map, Side};
+use super::scenery::{Floor, Sky};
+use super::textures::{Texel, Texture, mix, shade};
+use crate::settings::{check, check_fraction};
+use crate::{Error, FrameShape};
+
+/// Size and angle of what is seen.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ViewConfig {
+    /// Pixel columns, from 8 to 1024.
+    pub width: usize,
+    /// Pixel rows, from 8 to 1024.
+    pub height: usize,
+    /// The angle that a frame covers from left to right, from 60 to 90 degrees.
+    pub field_of_view: f32,
+    /// Rays for each column of pixels, from 1 to 8. More of them are slower and smoother.
+    pub rays: usize,
+}
+
+impl Default for ViewConfig {
+    fn default() -> ViewConfig {
+        ViewConfig {
+            width: 32,
+            height: 32,
+            field_of_view: 80.0,
+            rays: 2,
+        }
+    }
+}
+
+impl ViewConfig {
+    /// Checks all values.
+    ///
+    /// # Errors
+    /// A value is out of its range.
+    pub fn check(&self) -> Result<(), Error> {
+        for (key, value) in [
+            ("task.view.width", self.width),
+            ("task.view.height", self.height),
+        ] {
+            check(key, value, 8..=1024, || {
+                "a frame must have from 8 to 1024 rows and columns of pixels".to_owned()
+            })?;
+        }
+        check_fraction(
+            "task.view.field_of_view",
+            self.field_of_view,
+            60.0..=90.0,
+            "the field of view must be from 60 to 90 degrees",
+        )?;
+        check("task.view.rays", self.rays, 1..=8, || {
+            "a column of pixels has from 1 to 8 rays".to_owned()
+        })
+    }
+
+    /// The dimensions of a frame: three colours.
+    pub fn frame(&self) -> FrameShape {
+        FrameShape {
+            channels: 3,
+            height: self.height,
+            width: self.width,
+        }
+    }
+}
+
+/// Height of the eye, in cells. A wall has height 1.
+const EYE: f32 = 0.5;
+/// Walls and floors lose this share of their light for each cell of distance, roughly.
+const HAZE: f32 = 0.05;
+/// Walls that face north or south are darker, so that corners show.
+const SHADE: f32 = 0.82;
+/// Nothing nearer than this is drawn, in cells.
+const NEAREST: f32 = 0.05;
+
+/// Renders frames of one size; keeps the tables for it and room to work in.
+#[derive(Clone, Debug)]
+pub struct Renderer {
+    frame: FrameShape,
+    rays_per_column: usize,
+    /// Pixels that a length of one cell covers at a distance of one cell.
+    focal: f32,
+    /// The row of the horizon; it may lie in the middle of a pixel.
+    horizon: f32,
+    rays: Vec<Ray>,
+    /// For each row, the tangent of its elevation in the middle column, in texels of the sky.
+    sky_rows: Vec<f32>,
+    floor_rows: Vec<FloorRow>,
+    billboards: Vec<Billboard>,
+    /// One ray's colours, from top to bottom.
+    line: Vec<Texel>,
+    /// The sum of the rays of a column of pixels.
+    sum: Vec<Texel>,
+}
+
+/// What is the same for a ray in all frames.
+#[derive(Clone, Copy, Debug)]
+struct Ray {
+    /// Offset to the right at a distance of 1.
+    offset: f32,
+    /// Angle from the middle of the frame, in full turns.
+    turn: f32,
+    /// The cosine of that angle.
+    cosine: f32,
+}
+
+/// What is the same for a row of floor in all frames.
+#[derive(Clone, Copy, Debug)]
+struct FloorRow {
+    /// Distance along the viewing direction; 0 for rows above the horizon.
+    distance: f32,
+    level: usize,
+    light: f32,
+}
+
+/// Where an object appears in a frame.
+#[derive(Clone, Copy, Debug)]
+struct Billboard {
+    distance: f32,
+    /// Offset of its middle, and half of its width, at a distance of 1.
+    offset: f32,
+    half_width: f32,
+    /// Rows of its upper and lower end.
+    top: f32,
+    bottom: f32,
+    texture: u16,
+    level: usize,
+}
+
+/// Where a ray meets a wall.
+struct Hit {
+    /// Distance along the viewing direction.
+    distance: f32,
+    cell: usize,
+    side: Side,
+    /// Place on the side, from 0 at the viewer's left to 1.
+    across: f32,
+}
+
+impl Renderer {
+    /// A renderer for frames of this size.
+    ///
+    /// # Errors
+    /// A value of `view` is out of its range.
+    pub fn new(view: &ViewConfig) -> Result<Renderer, Error> {
+        view.check()?;
+        Ok(Renderer::prepared(view))
+    }
+
+    /// The same for settings that were checked.
+    pub(super) fn prepared(view: &ViewConfig) -> Renderer {
+        let half = (view.field_of_view.to_radians() / 2.0).tan();
+        let focal = view.width as f32 / 2.0 / half;
+        let horizon = view.height as f32 / 2.0;
+        let count = view.width * view.rays;
+        let rays = (0..count).map(|ray| {
+            let offset = ((ray as f32 + 0.5) / count as f32 * 2.0 - 1.0) * half;
+            let angle = offset.atan();
+            Ray {
+                offset,
+                turn: angle / TAU,
+                cosine: angle.cos(),
+            }
+        });
+        let below = |row: usize| row as f32 + 0.5 - horizon;
+        let floor_rows = (0..view.height).map(|row| {
+            let below = below(row);
+            if below <= 0.0 {
+                return FloorRow {
+                    distance: 0.0,
+                    level: 0,
+                    light: 1.0,
+                };
+            }
+            let distance = EYE * focal / below;
+            // A cell is focal / distance pixels wide, but only below / distance pixels high.
+            let pixels = (focal * below).sqrt() / distance;
+            FloorRow {
+                distance,
+                level: Floor::level(pixels),
+                light: light(distance),
+            }
+        });
+        Renderer {
+            frame: view.frame(),
+            rays_per_column: view.rays,
+            focal,
+            horizon,
+            rays: rays.collect(),
+            sky_rows: (0..view.height)
+                .map(|row| -below(row) / focal * Sky::ELEVATIONS as f32)
+                .collect(),
+            floor_rows: floor_rows.collect(),
+            billboards: Vec::new(),
+            line: vec![[0.0; 4]; view.height],
+            sum: vec![[0.0; 4]; view.height],
+        }
+    }
+
+    /// The dimensions of a frame.
+    pub fn frame(&self) -> FrameShape {
+        self.frame
+    }
+
+    /// Writes what is seen from a place (x, y, heading) of the map into `frame`, `[3, height, width]`, in [0, 1].
+    ///
+    /// # Errors
+    /// `frame` does not have the size of a frame.
+    pub fn render(&mut self, map: &Map, place: [f32; 3], frame: &mut [f32]) -> Result<(), Error> {
+        if frame.len() != self.frame.size() {
+            return Err(Error::ObservationSize {
+                found: frame.len(),
+                wanted: self.frame.size(),
+            });
+        }
+        let [x, y, heading] = place;
+        let (sin, cos) = heading.sin_cos();
+        let (ahead, right) = ([cos, sin], [-sin, cos]);
+        self.find_billboards(map, [x, y], ahead, right);
+        let share = 1.0 / self.rays_per_column as f32;
+        let pixels = self.frame.height * self.frame.width;
+        for column in 0..self.frame.width {
+            self.sum.fill([0.0; 4]);
+            for ray in column * self.rays_per_column..(column + 1) * self.rays_per_column {
+                let ray = self.rays[ray];
+                let direction = [0, 1].map(|axis| ahead[axis] + ray.offset * right[axis]);
+                self.draw_line(map, [x, y], direction, ray, heading / TAU + ray.turn);
+                for (sum, texel) in self.sum.iter_mut().zip(&self.line) {
+                    *sum = std::array::from_fn(|channel| sum[channel] + texel[channel]);
+                }
+            }
+            for (row, sum) in self.sum.iter().enumerate() {
+                let pixel = row * self.frame.width + column;
+                frame[pixel] = (sum[0] * share).min(1.0);
+                frame[pixels + pixel] = (sum[1] * share).min(1.0);
+                frame[2 * pixels + pixel] = (sum[2] * share).min(1.0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Draws what one ray sees into `line`: sky, wall and floor, then objects from far to near.
+    fn draw_line(&mut self, map: &Map, from: [f32; 2], direction: [f32; 2], ray: Ray, turn: f32) {
+        let hit = cast(map, from, direction);
+        let rows = self.line.len();
+        let top = self.horizon - (1.0 - EYE) * self.focal / hit.distance;
+        let bottom = self.horizon + EYE * self.focal / hit.distance;
+        let first = top.max(0.0) as usize;
+        let last = (bottom as usize).min(rows - 1);
+
+        let texture = map.face(hit.cell, hit.side);
+        let texels = texture.column(Texture::level(bottom - top), hit.across);
+        let bright = match hit.side {
+            Side::West | Side::East => light(hit.distance),
+            Side::North | Side::South => SHADE * light(hit.distance),
+        };
+        let per_row = texels.len() as f32 / (bottom - top);
+        let wall = |row: usize| {
+            let index = ((row as f32 + 0.5 - top) * per_row) as usize;
+            shade(texels[index.min(texels.len() - 1)], bright)
+        };
+        let heavens = map.sky.column(turn);
+        let sky = |row: f32| {
+            let index = (row * ray.cosine) as usize;
+            heavens[index.min(Sky::ELEVATIONS - 1)]
+        };
+        let floor = |row: FloorRow| {
+            // The row where wall and floor meet may have its middle behind the wall.
+            let distance = row.distance.min(hit.distance - 1e-3);
+            let [x, y] = [0, 1].map(|axis| from[axis] + distance * direction[axis]);
+            shade(map.floor.at(row.level, x, y), row.light)
+        };
+
+        for (texel, row) in self.line[..first].iter_mut().zip(&self.sky_rows) {
+            *texel = sky(*row);
+        }
+        for (row, texel) in self.line[first..=last].iter_mut().enumerate() {
+            *texel = wall(first + row);
+        }
+        let below = self.line[last..].iter_mut().zip(&self.floor_rows[last..]);
+        for (texel, row) in below.skip(1) {
+            *texel = floor(*row);
+        }
+        // The pixels that the ends of the wall cover in part.
+        if top > 0.0 {
+            let covered = top - top.floor();
+            self.line[first] = mix(self.line[first], sky(self.sky_rows[first]), covered);
+        }
+        if (bottom as usize) < rows {
+            let uncovered = 1.0 - (bottom - bottom.floor());
+            self.line[last] = mix(self.line[last], floor(self.floor_rows[last]), uncovered);
+        }
+
+        for billboard in &self.billboards {
+            let aside = ray.offset - billboard.offset;
+            if billboard.distance < hit.distance && aside.abs() < billboard.half_width {
+                let across = 0.5 + 0.5 * aside / billboard.half_width;
+                let texture = &map.textures[usize::from(billboard.texture)];
+                billboard.draw(texture.column(billboard.level, across), &mut self.line);
+            }
+        }
+    }
+
+    /// Where the objects of the map appear, from far to near.
+    fn find_billboards(&mut self, map: &Map, from: [f32; 2], ahead: [f32; 2], right: [f32; 2]) {
+        self.billboards.clear();
+        let edge = self.rays.last().map_or(0.0, |ray| ray.offset);
+        for object in map.objects.iter().filter(|object| object.present) {
+            let away = [0, 1].map(|axis| object.place[axis] - from[axis]);
+            let along = |axis: [f32; 2]| away[0] * axis[0] + away[1] * axis[1];
+            let distance = along(ahead);
+            if distance < NEAREST {
+                continue;
+            }
+            let (offset, half_width) = (along(right) / distance, object.radius / distance);
+            if offset.abs() - half_width > edge {
+                continue;
+            }
+            let top = self.horizon - (object.height - EYE) * self.focal / distance;
+            let bottom = self.horizon + EYE * self.focal / distance;
+            self.billboards.push(Billboard {
+                distance,
+                offset,
+                half_width,
+                top,
+                bottom,
+                texture: object.texture,
+                level: Texture::level(bottom - top),
+            });
+        }
+        self.billboards
+            .sort_unstable_by(|first, second| second.distance.total_cmp(&first.distance));
+    }
+}
+
+impl Billboard {
+    /// Draws one column of its texture over a line.
+    fn draw(&self, texels: &[Texel], line: &mut [Texel]) {
+        let rows = line.len() as f32;
+        let (first, end) = (
+            self.top.max(0.0) as usize,
+            self.bottom.clamp(0.0, rows).ceil() as usize,
+        );
+        let per_row = texels.len() as f32 / (self.bottom - self.top);
+        let bright = light(self.distance);
+        for (row, under) in line.iter_mut().enumerate().take(end).skip(first) {
+            let row = row as f32;
+            let index = ((row + 0.5 - self.top) * per_row) as usize;
+            let [red, green, blue, opacity] = texels[index.min(texels.len() - 1)];
+            let covered = (row + 1.0).min(self.bottom) - row.max(self.top);
+            let clear = 1.0 - covered * opacity;
+            let over = [red * bright, green * bright, blue * bright, opacity];
+            *under =
+                std::array::from_fn(|channel| covered * over[channel] + clear * under[channel]);
+        }
+    }
+}
+
+/// The light that is left at a distance.
+fn light(distance: f32) -> f32 {
+    1.0 / (1.0 + HAZE * distance)
+}
+
+/// Follows a ray from cell to cell until it meets a wall (a digital differential analyser).
+///
+/// `direction` has the component 1 along the viewing direction. The map is closed, so there is always a wall.
+fn cast(map: &Map, from: [f32; 2], direction: [f32; 2]) -> Hit {
+    // A ray along an axis would never reach the next line of the other axis: at an infinite distance.
+    let direction = direction.map(|value| if value.abs() < 1e-9 { 1e-9 } else { value });
+    let [x, y] = from;
+    let cell = [x as isize, y as isize];
+    let per_line = direction.map(|value| 1.0 / value.abs());
+    // Distances to the next line between cells, along each axis.
+    let mut next = [0, 1].map(|axis| {
+        let inside = from[axis] - cell[axis] as f32;
+        let left = if direction[axis] > 0.0 {
+            1.0 - inside
+        } else {
+            inside
+        };
+        left * per_line[axis]
+    });
+    let width = map.width() as isize;
+    let steps = [
+        if direction[0] > 0.0 { 1 } else { -1 },
+        if direction[1] > 0.0 { width } else { -width },
+    ];
+    let mut index = cell[1] * width + cell[0];
+    loop {
+        let axis = usize::from(next[1] < next[0]);
+        let distance = next[axis];
+        index += steps[axis];
+        next[axis] += per_line[axis];
+        if map.is_wall(index as usize) {
+            let other = 1 - axis;
+            let along = from[other] + distance * direction[other];
+            let along = along - along.floor();
+            let (side, mirrored) = match (axis, direction[axis] > 0.0) {
+                (0, true) => (Side::West, false),
+                (0, false) => (Side::East, true),
+                (_, true) => (Side::North, true),
+                (_, false) => (Side::South, false),
+            };
+            return Hit {
+                distance: distance.max(NEAREST),
+                cell: index as usize,
+                side,
+                across: if mirrored { 1.0 - along } else { along },
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Stream;
+    use crate::navigation::labyrinth::MapConfig;
+    use proptest::prelude::*;
+
+    fn room() -> Map {
+        let config = MapConfig {
+            smallest: 5,
+            largest: 5,
+            objects: 0,
+            pictures: 0.0,
+            ..MapConfig::default()
+        };
+        Map::new(&config, &mut Stream::new(5, "test").at(0)).expect("in range")
+    }
+
+    #[test]
+    fn rays_meet_the_walls_of_a_room() {
+        // The floor of the room is [1, 6] x [1, 6].
+        let map = room();
+        let hit = cast(&map, [2.5, 3.25], [1.0, 0.0]);
+        assert!((hit.distance - 3.5).abs() < 1e-5 && hit.side == Side::West);
+        assert!((hit.across - 0.25).abs() < 1e-5);
+        let hit = cast(&map, [2.5, 3.25], [-1.0, 0.0]);
+        assert!((hit.distance - 1.5).abs() < 1e-5 && hit.side == Side::East);
+        assert!((hit.across - 0.75).abs() < 1e-5);
+        let hit = cast(&map, [2.5, 3.25], [0.5, -1.0]);
+        assert!((hit.distance - 2.25).abs() < 1e-5 && hit.side == Side::South);
+        assert!((hit.across - 0.625).abs() < 1e-5);
+        let hit = cast(&map, [2.5, 3.25], [-1.0, 1.0]);
+        assert!((hit.distance - 1.5).abs() < 1e-5 && hit.side == Side::East);
+    }
+
+    #[test]
+    fn a_wall_covers_the_rows_that_perspective_says() {
+        let mut map = room();
+        // Red walls, everything else without red.
+        for texture in &mut map.textures {
+            *texture = Texture::paint(|_, _| [1.0, 0.0, 0.0, 1.0]);
+        }
+        let view = ViewConfig {
+            field_of_view: 90.0,
+            ..ViewConfig::default()
+        };
+        let mut renderer = Renderer::new(&view).expect("in range");
+        let mut frame = vec![0.0; renderer.frame().size()];
+        renderer
+            .render(&map, [3.5, 3.5, 0.0], &mut frame)
+            .expect("the size of a frame");
+        // The wall is 2.5 cells away: it covers 16 / 2.5 = 6.4 of 32 rows, in the middle.
+        let pixels = 32 * 32;
+        let pure = |row: usize| {
+            let pixel = row * 32 + 16;
+            frame[pixels + pixel] == 0.0 && frame[2 * pixels + pixel] == 0.0
+        };
+        let rows: Vec<usize> = (0..32).filter(|&row| pure(row)).collect();
+        assert_eq!(rows, (13..19).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_nearer_object_hides_the_farther_and_walls_hide_both() {
+        let mut map = Map::new(
+            &MapConfig {
+                smallest: 6,
+                largest: 6,
+                ..MapConfig::default()
+            },
+            &mut Stream::new(6, "test").at(0),
+        )
+        .expect("in range");
+        let mut renderer = Renderer::new(&ViewConfig::default()).expect("in range");
+        let mut seen = |map: &Map| {
+            let mut frame = vec![0.0; renderer.frame().size()];
+            renderer
+                .render(map, [1.5, 3.5, 0.0], &mut frame)
+                .expect("the size of a frame");
+            frame
+        };
+        assert_eq!(map.objects.len(), 2);
+        for object in &mut map.objects {
+            (object.radius, object.height) = (0.3, 0.9);
+            map.textures[usize::from(object.texture)] = Texture::paint(|_, _| [0.0, 0.0, 1.0, 1.0]);
+        }
+        map.objects[0].place = [3.0, 3.5];
+        map.objects[1].place = [5.0, 3.5];
+        let both = seen(&map);
+        map.objects[1].present = false;
+        let near = seen(&map);
+        assert_eq!(both, near);
+        map.objects[0].present = false;
+        assert_ne!(seen(&map), near);
+        // Behind the wall.
+        map.objects[0].present = true;
+        map.objects[0].place = [8.5, 3.5];
+        let hidden = seen(&map);
+        map.objects[0].present = false;
+        assert_eq!(seen(&map), hidden);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// Every size, place and heading gives intensities in [0, 1], and a full turn changes little.
+        #[test]
+        fn every_frame_is_sound(
+            seed: u64,
+            width in 8usize..70,
+            height in 8usize..70,
+            field_of_view in 60.0f32..=90.0,
+            rays in 1usize..=3,
+            offset in (-0.45f32..0.45, -0.45f32..0.45),
+            heading in -10.0f32..10.0,
+        ) {
+            let config = MapConfig { rooms: 3, objects: 3, goals: 2, ..MapConfig::default() };
+            let map = Map::new(&config, &mut Stream::new(seed, "test").at(0)).expect("in range");
+            let view = ViewConfig { width, height, field_of_view, rays };
+            let mut renderer = Renderer::new(&view).expect("in range");
+            let mut frame = vec![f32::NAN; renderer.frame().size()];
+            for cell in map.walkable() {
+                let [x, y] = map.centre(cell);
+                let place = [x + offset.0, y + offset.1, heading];
+                renderer.render(&map, place, &mut frame).expect("the size of a frame");
+                prop_assert!(frame.iter().all(|value| (0.0..=1.0).contains(value)));
+            }
+        }
+    }
+
+    #[test]
+    fn a_full_turn_gives_the_same_frame() {
+        let map = room();
+        let mut renderer = Renderer::new(&ViewConfig::default()).expect("in range");
+        let mut frames = [0.3, 0.3 + TAU].map(|heading| {
+            let mut frame = vec![0.0; renderer.frame().size()];
+            renderer
+                .render(&map, [3.2, 3.7, heading], &mut frame)
+                .expect("the size of a frame");
+            frame
+        });
+        let [first, second] = &mut frames;
+        let apart = first
+            .iter()
+            .zip(second)
+            .map(|(first, second)| (first - *second).abs());
+        // Rounding may move a few texels.
+        assert!(apart.sum::<f32>() / (first.len() as f32) < 2e-3);
+    }
+
+    #[test]
+    fn wrong_sizes_are_refused() {
+        let error = |view: ViewConfig| Renderer::new(&view).expect_err("out of range").to_string();
+        assert_eq!(
+            error(ViewConfig {
+                width: 4,
+                ..ViewConfig::default()
+            }),
+            "task.view.width = 4: a frame must have from 8 to 1024 rows and columns of pixels"
+        );
+        assert_eq!(
+            error(ViewConfig {
+                field_of_view: 120.0,
+                ..ViewConfig::default()
+            }),
+            "task.view.field_of_view = 120: the field of view must be from 60 to 90 degrees"
+        );
+        let mut renderer = Renderer::new(&ViewConfig::default()).expect("in range");
+        let error = renderer.render(&room(), [3.0, 3.0, 0.0], &mut [0.0; 5]);
+        assert_eq!(
+            error.expect_err("too small").to_string(),
+            "the buffer has 5 values, but an observation has 3072"
+        );
+    }
+}
