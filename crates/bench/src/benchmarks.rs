@@ -3,6 +3,7 @@
 use crate::training::FixedBatchTraining;
 use crate::{
     benchmark::{Benchmark, Prepared},
+    cost::Cost,
     count, kernels, language, relational, sequences,
 };
 use burn::tensor::{Device, Tensor, TensorData};
@@ -10,7 +11,8 @@ use mnemora_kernels::split::split_rows;
 use mnemora_lab::load_experiment;
 use mnemora_memory::{Initializer, Lstm, RecurrentCore};
 use mnemora_models::{ImageShape, visual::InceptionEncoder};
-use mnemora_worlds::Stream;
+use mnemora_worlds::labyrinth::{ACTIONS, Labyrinth, LabyrinthConfig};
+use mnemora_worlds::{Environment, Stream};
 
 /// The benchmarks for which the project promises a ratio to PyTorch.
 pub const MUST_SHOW: [&str; 6] = [
@@ -36,6 +38,7 @@ pub fn benchmarks() -> Vec<Benchmark> {
     benchmarks.push(lstm("lstm-sequence", 512));
     benchmarks.push(lstm("lstm-sequence", 128));
     benchmarks.extend(kernels::benchmarks().into_iter().map(kernel));
+    benchmarks.push(labyrinth());
     benchmarks
 }
 
@@ -110,6 +113,32 @@ fn training_step(memory: &'static str) -> Benchmark {
             let cost = count::training_step(&sizes, training.frames());
             Ok(Prepared::of_model(cost, sizes.model, move || {
                 Ok(training.update()?)
+            }))
+        }),
+    }
+}
+
+/// One step of an agent in a labyrinth with its frame of 32 x 32, on one core.
+fn labyrinth() -> Benchmark {
+    Benchmark {
+        name: "labyrinth/32x32".into(),
+        prepare: Box::new(|_| {
+            let mut labyrinth = Labyrinth::new(LabyrinthConfig::default())
+                .expect("the default settings are in their ranges");
+            let mut observation = vec![0.0; labyrinth.spec().frame.size()];
+            let cost = Cost::array(observation.len());
+            let mut steps = 0;
+            let mut last = true;
+            Ok(Prepared::new(cost, move || {
+                // Each action for ten steps, and a new episode when one is over.
+                let action = steps / 10 % ACTIONS.len();
+                let step = if last {
+                    labyrinth.reset(steps as u64, &mut observation)
+                } else {
+                    labyrinth.step(action, &mut observation)
+                };
+                last = step.expect("an episode runs, and the buffer fits").last;
+                steps += 1;
             }))
         }),
     }

@@ -82,15 +82,15 @@ pub struct AgentConfig {
     pub momentum: f32,
     /// The velocity that an action would lead to without a largest speed, over the largest speed; from 1 to 10.
     pub push: f32,
-    /// Half of the agent's width in cells, from 0.05 to 0.4.
+    /// Half of the agent's width in cells, from 0.05 to 0.35.
     pub radius: f32,
 }
 
 impl Default for AgentConfig {
     fn default() -> AgentConfig {
         AgentConfig {
-            speed: 0.15,
-            period: 40.0,
+            speed: 0.2,
+            period: 30.0,
             momentum: 0.7,
             push: 1.25,
             radius: 0.2,
@@ -131,8 +131,8 @@ impl AgentConfig {
         check_fraction(
             "task.agent.radius",
             self.radius,
-            0.05..=0.4,
-            "the agent's radius must be from 0.05 to 0.4 cells",
+            0.05..=0.35,
+            "the agent's radius must be from 0.05 to 0.35 cells",
         )
     }
 
@@ -242,13 +242,13 @@ mod tests {
         let config = AgentConfig::default();
         let mut agent = Agent::new([0.0; 2], 0.0);
         agent = agent.glide(Action::Forward, &config);
-        assert!((agent.velocity[0] - 0.3 * 1.25 * 0.15).abs() < 1e-6);
+        assert!((agent.velocity[0] - 0.3 * 1.25 * 0.2).abs() < 1e-6);
         for _ in 0..20 {
             agent = agent.glide(Action::Forward, &config);
         }
-        assert_eq!(agent.velocity, [0.15, 0.0, 0.0]);
+        assert_eq!(agent.velocity, [0.2, 0.0, 0.0]);
         agent = agent.glide(Action::TurnLeft, &config);
-        assert!((agent.velocity[0] - 0.7 * 0.15).abs() < 1e-6);
+        assert!((agent.velocity[0] - 0.7 * 0.2).abs() < 1e-6);
     }
 
     #[test]
@@ -262,10 +262,10 @@ mod tests {
         let near = |place: [f32; 3], wanted: [f32; 2]| {
             assert!((place[0] - wanted[0]).abs() < 1e-6 && (place[1] - wanted[1]).abs() < 1e-6);
         };
-        near(agent.glide(Action::Forward, &config).place, [3.0, 3.15]);
-        near(agent.glide(Action::Back, &config).place, [3.0, 2.85]);
-        near(agent.glide(Action::StrafeRight, &config).place, [2.85, 3.0]);
-        near(agent.glide(Action::StrafeLeft, &config).place, [3.15, 3.0]);
+        near(agent.glide(Action::Forward, &config).place, [3.0, 3.2]);
+        near(agent.glide(Action::Back, &config).place, [3.0, 2.8]);
+        near(agent.glide(Action::StrafeRight, &config).place, [2.8, 3.0]);
+        near(agent.glide(Action::StrafeLeft, &config).place, [3.2, 3.0]);
         assert!(agent.glide(Action::TurnRight, &config).place[2] > agent.place[2]);
         assert!(agent.glide(Action::ForwardLeft, &config).place[2] < agent.place[2]);
     }

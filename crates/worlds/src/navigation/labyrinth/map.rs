@@ -37,7 +37,7 @@ impl Default for MapConfig {
         MapConfig {
             rooms: 1,
             smallest: 4,
-            largest: 6,
+            largest: 5,
             pictures: 0.25,
             objects: 2,
             goals: 0,
@@ -365,6 +365,11 @@ impl Map {
         }
     }
 
+    /// The cell with this index.
+    pub(super) fn cell_at(&self, index: usize) -> Cell {
+        self.cells[index]
+    }
+
     /// The cells that are floor and have no obstacle, as indices `row * width + column`, in ascending order.
     pub fn walkable(&self) -> Vec<usize> {
         let obstacle = |index: usize| {
@@ -525,7 +530,7 @@ mod tests {
         };
         assert_eq!(
             refused(|config| config.smallest = 7),
-            "task.map.smallest = 7: the shortest side of a room must be from 3 to task.map.largest = 6 cells"
+            "task.map.smallest = 7: the shortest side of a room must be from 3 to task.map.largest = 5 cells"
         );
         assert_eq!(
             refused(|config| config.pictures = f32::NAN),

@@ -33,7 +33,7 @@ impl Map {
         let mut pixels = Vec::with_capacity(width * height * 3);
         for row in 0..height {
             for column in 0..width {
-                let [red, green, blue, _] = self.from_above([place(column), place(row)]);
+                let [red, green, blue, _] = self.seen_from_above([place(column), place(row)]);
                 pixels.extend([red, green, blue].map(|value| (value * 255.0).round() as u8));
             }
         }
@@ -45,7 +45,7 @@ impl Map {
     }
 
     /// The colour of a place from above.
-    fn from_above(&self, place: [f32; 2]) -> Texel {
+    fn seen_from_above(&self, place: [f32; 2]) -> Texel {
         let [x, y] = place;
         let mut present = self.objects.iter().filter(|object| object.present);
         let object = present.find(|object| {

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::map::{Map, Side};
 use super::scenery::{Floor, Sky};
-use super::textures::{Texel, Texture, mix, shade};
+use super::textures::{Texel, Texture, mix, shade, whole};
 use crate::settings::{check, check_fraction};
 use crate::{Error, FrameShape};
 
@@ -100,10 +100,8 @@ pub struct Renderer {
     sky_rows: Vec<f32>,
     floor_rows: Vec<FloorRow>,
     billboards: Vec<Billboard>,
-    /// One ray's colours, from top to bottom.
-    line: Vec<Texel>,
-    /// The sum of the rays of a column of pixels.
-    sum: Vec<Texel>,
+    /// `[rays, height]`: the colours that each ray of a column of pixels sees, from top to bottom.
+    lines: Vec<Texel>,
 }
 
 /// What is the same for a ray in all frames.
@@ -205,8 +203,7 @@ impl Renderer {
                 .collect(),
             floor_rows: floor_rows.collect(),
             billboards: Vec::new(),
-            line: vec![[0.0; 4]; view.height],
-            sum: vec![[0.0; 4]; view.height],
+            lines: vec![[0.0; 4]; view.rays * view.height],
         }
     }
 
@@ -229,37 +226,49 @@ impl Renderer {
         let [x, y, heading] = place;
         let (sin, cos) = heading.sin_cos();
         let (ahead, right) = ([cos, sin], [-sin, cos]);
+        let turn = (heading / TAU).rem_euclid(1.0);
         self.find_billboards(map, [x, y], ahead, right);
         let share = 1.0 / self.rays_per_column as f32;
-        let pixels = self.frame.height * self.frame.width;
-        for column in 0..self.frame.width {
-            self.sum.fill([0.0; 4]);
-            for ray in column * self.rays_per_column..(column + 1) * self.rays_per_column {
-                let ray = self.rays[ray];
+        let (rows, columns) = (self.frame.height, self.frame.width);
+        let mut lines = std::mem::take(&mut self.lines);
+        for column in 0..columns {
+            let rays = &self.rays[column * self.rays_per_column..][..self.rays_per_column];
+            for (ray, line) in rays.iter().zip(lines.chunks_exact_mut(rows)) {
                 let direction = [0, 1].map(|axis| ahead[axis] + ray.offset * right[axis]);
-                self.draw_line(map, [x, y], direction, ray, heading / TAU + ray.turn);
-                for (sum, texel) in self.sum.iter_mut().zip(&self.line) {
-                    *sum = std::array::from_fn(|channel| sum[channel] + texel[channel]);
-                }
+                self.draw_line(map, [x, y], direction, *ray, turn + ray.turn, line);
             }
-            for (row, sum) in self.sum.iter().enumerate() {
-                let pixel = row * self.frame.width + column;
-                frame[pixel] = (sum[0] * share).min(1.0);
-                frame[pixels + pixel] = (sum[1] * share).min(1.0);
-                frame[2 * pixels + pixel] = (sum[2] * share).min(1.0);
+            for row in 0..rows {
+                let mut sum = lines[row];
+                for line in lines.chunks_exact(rows).skip(1) {
+                    sum = std::array::from_fn(|channel| sum[channel] + line[row][channel]);
+                }
+                let [red, green, blue, _] = sum.map(|value| (value * share).min(1.0));
+                let pixel = row * columns + column;
+                frame[pixel] = red;
+                frame[rows * columns + pixel] = green;
+                frame[2 * rows * columns + pixel] = blue;
             }
         }
+        self.lines = lines;
         Ok(())
     }
 
     /// Draws what one ray sees into `line`: sky, wall and floor, then objects from far to near.
-    fn draw_line(&mut self, map: &Map, from: [f32; 2], direction: [f32; 2], ray: Ray, turn: f32) {
+    fn draw_line(
+        &self,
+        map: &Map,
+        from: [f32; 2],
+        direction: [f32; 2],
+        ray: Ray,
+        turn: f32,
+        line: &mut [Texel],
+    ) {
         let hit = cast(map, from, direction);
-        let rows = self.line.len();
+        let rows = line.len();
         let top = self.horizon - (1.0 - EYE) * self.focal / hit.distance;
         let bottom = self.horizon + EYE * self.focal / hit.distance;
-        let first = top.max(0.0) as usize;
-        let last = (bottom as usize).min(rows - 1);
+        let first = whole(top);
+        let last = whole(bottom).min(rows - 1);
 
         let texture = map.face(hit.cell, hit.side);
         let texels = texture.column(Texture::level(bottom - top), hit.across);
@@ -269,12 +278,12 @@ impl Renderer {
         };
         let per_row = texels.len() as f32 / (bottom - top);
         let wall = |row: usize| {
-            let index = ((row as f32 + 0.5 - top) * per_row) as usize;
+            let index = whole((row as f32 + 0.5 - top) * per_row);
             shade(texels[index.min(texels.len() - 1)], bright)
         };
         let heavens = map.sky.column(turn);
         let sky = |row: f32| {
-            let index = (row * ray.cosine) as usize;
+            let index = whole(row * ray.cosine);
             heavens[index.min(Sky::ELEVATIONS - 1)]
         };
         let floor = |row: FloorRow| {
@@ -284,24 +293,24 @@ impl Renderer {
             shade(map.floor.at(row.level, x, y), row.light)
         };
 
-        for (texel, row) in self.line[..first].iter_mut().zip(&self.sky_rows) {
+        for (texel, row) in line[..first].iter_mut().zip(&self.sky_rows) {
             *texel = sky(*row);
         }
-        for (row, texel) in self.line[first..=last].iter_mut().enumerate() {
+        for (row, texel) in line[first..=last].iter_mut().enumerate() {
             *texel = wall(first + row);
         }
-        let below = self.line[last..].iter_mut().zip(&self.floor_rows[last..]);
+        let below = line[last..].iter_mut().zip(&self.floor_rows[last..]);
         for (texel, row) in below.skip(1) {
             *texel = floor(*row);
         }
         // The pixels that the ends of the wall cover in part.
         if top > 0.0 {
-            let covered = top - top.floor();
-            self.line[first] = mix(self.line[first], sky(self.sky_rows[first]), covered);
+            let covered = top - first as f32;
+            line[first] = mix(line[first], sky(self.sky_rows[first]), covered);
         }
-        if (bottom as usize) < rows {
-            let uncovered = 1.0 - (bottom - bottom.floor());
-            self.line[last] = mix(self.line[last], floor(self.floor_rows[last]), uncovered);
+        if bottom < rows as f32 {
+            let uncovered = 1.0 - (bottom - last as f32);
+            line[last] = mix(line[last], floor(self.floor_rows[last]), uncovered);
         }
 
         for billboard in &self.billboards {
@@ -309,7 +318,7 @@ impl Renderer {
             if billboard.distance < hit.distance && aside.abs() < billboard.half_width {
                 let across = 0.5 + 0.5 * aside / billboard.half_width;
                 let texture = &map.textures[usize::from(billboard.texture)];
-                billboard.draw(texture.column(billboard.level, across), &mut self.line);
+                billboard.draw(texture.column(billboard.level, across), line);
             }
         }
     }
@@ -358,7 +367,7 @@ impl Billboard {
         let bright = light(self.distance);
         for (row, under) in line.iter_mut().enumerate().take(end).skip(first) {
             let row = row as f32;
-            let index = ((row + 0.5 - self.top) * per_row) as usize;
+            let index = whole((row + 0.5 - self.top) * per_row);
             let [red, green, blue, opacity] = texels[index.min(texels.len() - 1)];
             let covered = (row + 1.0).min(self.bottom) - row.max(self.top);
             let clear = 1.0 - covered * opacity;
@@ -407,7 +416,7 @@ fn cast(map: &Map, from: [f32; 2], direction: [f32; 2]) -> Hit {
         if map.is_wall(index as usize) {
             let other = 1 - axis;
             let along = from[other] + distance * direction[other];
-            let along = along - along.floor();
+            let along = along - whole(along) as f32;
             let (side, mirrored) = match (axis, direction[axis] > 0.0) {
                 (0, true) => (Side::West, false),
                 (0, false) => (Side::East, true),

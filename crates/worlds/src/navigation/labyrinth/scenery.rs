@@ -5,7 +5,7 @@ use std::f32::consts::TAU;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::textures::{Noise, Texel, colour, mix, shade};
+use super::textures::{Noise, Texel, colour, mix, shade, whole};
 
 /// The sky as seen all around: a panorama that is infinitely far away, so it depends on the heading alone.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,7 +41,7 @@ impl Sky {
                 .iter()
                 .map(|[count, phase, height]| height * (TAU * (count * turn + phase)).sin())
                 .sum();
-            let hills = (0.2 + hills).max(0.04);
+            let hills = (0.26 + hills).max(0.08);
             let hill = colour(hue + turn, 0.6, 0.55);
             let glow_share = (1.0 - 5.0 * distance(turn, glow_at)).max(0.0);
             for elevation in 0..Sky::ELEVATIONS {
@@ -62,9 +62,9 @@ impl Sky {
         Sky { texels }
     }
 
-    /// The column in the direction `turn`, a number of full turns from the direction of x, from the horizon upwards.
+    /// The column in the direction `turn`, from -1 to 2 full turns from the direction of x, from the horizon upwards.
     pub fn column(&self, turn: f32) -> &[Texel] {
-        let azimuth = ((turn - turn.floor()) * Sky::AZIMUTHS as f32) as usize % Sky::AZIMUTHS;
+        let azimuth = whole((turn + 1.0) * Sky::AZIMUTHS as f32) % Sky::AZIMUTHS;
         &self.texels[azimuth * Sky::ELEVATIONS..][..Sky::ELEVATIONS]
     }
 }
@@ -84,7 +84,7 @@ impl Tower {
         Tower {
             turn: generator.random(),
             half_width: generator.random_range(0.008..0.025),
-            height: generator.random_range(0.3..0.5),
+            height: generator.random_range(0.35..0.55),
             colour: colour(
                 generator.random(),
                 generator.random_range(0.5..0.9),
@@ -155,8 +155,8 @@ impl Floor {
     #[inline]
     pub fn at(&self, level: usize, x: f32, y: f32) -> Texel {
         let level = &self.levels[level];
-        let column = ((x * level.per_cell) as usize).min(level.width - 1);
-        let index = (y * level.per_cell) as usize * level.width + column;
+        let column = whole(x * level.per_cell).min(level.width - 1);
+        let index = whole(y * level.per_cell) * level.width + column;
         level.texels[index.min(level.texels.len() - 1)]
     }
 }
@@ -205,7 +205,10 @@ impl FloorPattern {
         let half = Floor::PER_CELL / 2;
         let share = match self.kind {
             0 => ((column / half + row / half) % 2) as f32,
-            1 => f32::from(column % Floor::PER_CELL == 0 || row % Floor::PER_CELL == 0),
+            1 => {
+                let joint = |texel: usize| texel.is_multiple_of(Floor::PER_CELL);
+                f32::from(joint(column) || joint(row))
+            }
             _ => self.noise.at(column as f32 / 32.0, row as f32 / 32.0),
         };
         mix(self.first, self.second, share)
@@ -221,8 +224,8 @@ mod tests {
     fn the_sky_continues_after_a_full_turn() {
         let sky = Sky::new(&mut Stream::new(1, "test").at(0));
         for turn in [0.0, 0.251, 0.999] {
-            assert_eq!(sky.column(turn), sky.column(turn + 3.0));
-            assert_eq!(sky.column(turn), sky.column(turn - 2.0));
+            assert_eq!(sky.column(turn), sky.column(turn + 1.0));
+            assert_eq!(sky.column(turn), sky.column(turn - 1.0));
         }
         assert_ne!(sky.column(0.1), sky.column(0.6));
         let texels = sky.texels.iter().flatten();

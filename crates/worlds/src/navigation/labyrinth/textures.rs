@@ -71,6 +71,12 @@ impl Texture {
     }
 }
 
+/// The whole part of a small number, 0 below 0. Through `i32`, which processors convert to quickly.
+#[inline]
+pub(super) fn whole(value: f32) -> usize {
+    (value as i32).max(0) as usize
+}
+
 fn mean(four: [Texel; 4]) -> Texel {
     std::array::from_fn(|channel| four.iter().map(|texel| texel[channel]).sum::<f32>() / 4.0)
 }
@@ -86,11 +92,13 @@ pub(super) fn colour(hue: f32, saturation: f32, value: f32) -> Texel {
 }
 
 /// `share` of the second colour, the rest of the first.
+#[inline]
 pub(super) fn mix(first: Texel, second: Texel, share: f32) -> Texel {
     std::array::from_fn(|channel| first[channel] + share * (second[channel] - first[channel]))
 }
 
 /// A colour at this brightness; the opacity is kept.
+#[inline]
 pub(super) fn shade([red, green, blue, opacity]: Texel, light: f32) -> Texel {
     [red * light, green * light, blue * light, opacity]
 }
@@ -208,7 +216,7 @@ pub(super) fn column(hue: f32) -> Texture {
     Texture::paint(|column, row| {
         let x = (column as f32 + 0.5) / Texture::SIDE as f32 * 2.0 - 1.0;
         let light = 0.35 + 0.65 * (1.0 - x * x).sqrt();
-        let banded = row < 4 || row >= 28 || (12..18).contains(&row);
+        let banded = !(4..28).contains(&row) || (12..18).contains(&row);
         shade(if banded { band } else { main }, light)
     })
 }

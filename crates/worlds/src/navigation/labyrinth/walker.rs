@@ -6,31 +6,38 @@
 //! It takes an action only if it could stop after it without touching anything, by turning on the spot until its
 //! momentum is gone. If nothing else is safe, turning is: the action before was taken on that condition.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::f32::consts::{PI, TAU};
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
 use super::agent::{Action, Agent, AgentConfig};
-use super::map::Map;
+use super::map::{Cell, Map};
 use super::physics;
 
 /// Distance that the walker keeps from walls and obstacles, in cells.
-const MARGIN: f32 = 0.03;
+const MARGIN: f32 = 0.1;
 /// More distance where it comes to rest, so that it can move on from there.
 const REST_MARGIN: f32 = MARGIN + 1e-3;
 /// It counts as resting if the way that its momentum still carries it is shorter than this, in cells.
 const REST: f32 = 5e-4;
+/// Distance from walls and obstacles that the places have to which it goes, if their cell allows it, in cells.
+const ROOM: f32 = 0.25;
+/// Distance of a lookout from walls and obstacles, in cells.
+const VIEW: f32 = 1.0;
 /// Distance at which a point of its path is reached, in cells.
 const REACHED: f32 = 0.3;
-/// Unsafe actions that it wants in a row before it plans another path.
-const PATIENCE: usize = 4;
+/// Unsafe actions that it wants before it plans another path to its goal.
+const PATIENCE: usize = 5;
+/// Unsafe actions that it wants before it gives up its goal.
+const LAST_PATIENCE: usize = 60;
 
 /// A scripted walker.
 #[derive(Clone, Debug)]
 pub struct Walker {
-    /// Points still to reach.
+    goal: Option<[f32; 2]>,
+    /// Points still to reach on the way to the goal.
     path: VecDeque<[f32; 2]>,
     /// Steps spent in each cell.
     visits: Vec<u32>,
@@ -38,6 +45,7 @@ pub struct Walker {
     whim: Option<(Action, usize)>,
     /// The turn by which it can stop safely.
     escape: Action,
+    /// Unsafe actions that it wanted since it chose its goal.
     refused: usize,
 }
 
@@ -45,6 +53,7 @@ impl Walker {
     /// A walker that has seen nothing of the map.
     pub fn new(map: &Map) -> Walker {
         Walker {
+            goal: None,
             path: VecDeque::new(),
             visits: vec![0; map.width() * map.height()],
             whim: None,
@@ -55,7 +64,16 @@ impl Walker {
 
     /// A place where an agent can begin: drawn from the walkable cells, with room around it.
     pub fn start(map: &Map, config: &AgentConfig, generator: &mut ChaCha8Rng) -> [f32; 2] {
-        let cells = map.walkable();
+        random_place(map, &map.walkable(), config.radius, generator)
+    }
+
+    /// A place to look around from: away from walls and obstacles, if the map has such a place.
+    pub fn lookout(map: &Map, config: &AgentConfig, generator: &mut ChaCha8Rng) -> [f32; 2] {
+        let mut cells = map.walkable();
+        let open = |cell: usize| physics::is_free(map, map.centre(cell), VIEW);
+        if cells.iter().any(|&cell| open(cell)) {
+            cells.retain(|&cell| open(cell));
+        }
         random_place(map, &cells, config.radius, generator)
     }
 
@@ -69,33 +87,33 @@ impl Walker {
     ) -> Action {
         self.visits[map.index(agent.position())] += 1;
         let wanted = self.wanted(map, agent, config, generator);
-        let toward = match wanted {
+        let cautious = match wanted {
+            Action::Forward => Action::Back,
             Action::ForwardLeft => Action::TurnLeft,
             Action::ForwardRight => Action::TurnRight,
             _ => self.escape,
         };
-        for action in [wanted, toward] {
+        for action in [wanted, cautious] {
             if let Some(escape) = safe_escape(map, &agent.glide(action, config), config) {
-                if action == wanted {
-                    self.refused = 0;
-                } else {
-                    self.refuse();
-                }
                 self.escape = escape;
                 return action;
             }
+            if action == wanted {
+                self.refuse();
+            }
         }
-        self.refuse();
         self.escape
     }
 
-    /// Gives up a whim that is not safe, and after some time the path.
+    /// Gives up a whim that is not safe, after some time the path, and in the end the goal.
     fn refuse(&mut self) {
         self.whim = None;
         self.refused += 1;
-        if self.refused >= PATIENCE {
-            self.refused = 0;
+        if self.refused.is_multiple_of(PATIENCE) {
             self.path.clear();
+        }
+        if self.refused >= LAST_PATIENCE {
+            self.goal = None;
         }
     }
 
@@ -114,13 +132,26 @@ impl Walker {
             && distance(point, agent.position()) < REACHED
         {
             self.path.pop_front();
-            self.whim = random_whim(self.path.is_empty(), generator);
-        }
-        if let Some((action, _)) = self.whim {
-            return action;
+            let at_goal = self.path.is_empty();
+            if at_goal {
+                self.goal = None;
+            }
+            if let Some((action, steps)) = random_whim(at_goal, generator) {
+                // The next path begins where the whim ends.
+                self.path.clear();
+                self.whim = Some((action, steps - 1));
+                return action;
+            }
         }
         if self.path.is_empty() {
-            self.path = self.explore(map, agent, config, generator);
+            let goal = self
+                .goal
+                .or_else(|| self.explore(map, agent, config, generator));
+            self.goal = goal;
+            self.path = goal.map_or_else(VecDeque::new, |goal| {
+                let points = path(map, first_cell(map, agent.position(), config.radius), goal);
+                shortened(map, agent.position(), points, config.radius)
+            });
         }
         match self.path.front() {
             Some(&point) => steer(agent, point, config),
@@ -128,28 +159,47 @@ impl Walker {
         }
     }
 
-    /// A path to a place in one of the cells that were visited least.
+    /// A place in one of the cells that were visited least, every other time in the room that was visited least;
+    /// `None` if there is no other cell.
     fn explore(
-        &self,
+        &mut self,
         map: &Map,
         agent: &Agent,
         config: &AgentConfig,
         generator: &mut ChaCha8Rng,
-    ) -> VecDeque<[f32; 2]> {
+    ) -> Option<[f32; 2]> {
+        self.refused = 0;
         let mut cells = map.walkable();
         let here = map.index(agent.position());
         cells.retain(|&cell| cell != here);
+        if generator.random() {
+            let room = self.least_visited_room(map, &cells);
+            cells.retain(|&index| Some(map.cell_at(index)) == room);
+        }
         let fewest = cells
             .iter()
             .map(|&cell| self.visits[cell])
             .min()
             .unwrap_or(0);
         cells.retain(|&cell| self.visits[cell] == fewest);
-        if cells.is_empty() {
-            return VecDeque::new();
+        (!cells.is_empty()).then(|| random_place(map, &cells, config.radius, generator))
+    }
+
+    /// The room of these cells with the fewest visits for each of its cells.
+    fn least_visited_room(&self, map: &Map, cells: &[usize]) -> Option<Cell> {
+        let mut rooms: BTreeMap<u8, (u32, u32)> = BTreeMap::new();
+        for &cell in cells {
+            if let Cell::Room(room) = map.cell_at(cell) {
+                let (visits, size) = rooms.entry(room).or_default();
+                *visits += self.visits[cell];
+                *size += 1;
+            }
         }
-        let goal = random_place(map, &cells, config.radius, generator);
-        shortened(map, agent.position(), path(map, here, goal), config.radius)
+        let share = |(visits, size): &(u32, u32)| f64::from(*visits) / f64::from(*size);
+        let least = rooms
+            .iter()
+            .min_by(|(_, first), (_, second)| share(first).total_cmp(&share(second)));
+        least.map(|(room, _)| Cell::Room(*room))
     }
 }
 
@@ -157,21 +207,24 @@ impl Walker {
 fn random_place(map: &Map, cells: &[usize], radius: f32, generator: &mut ChaCha8Rng) -> [f32; 2] {
     let centre = map.centre(cells[generator.random_range(0..cells.len())]);
     let place = centre.map(|middle| middle + generator.random_range(-0.3..0.3));
-    if physics::is_free(map, place, radius + 0.1) {
+    if physics::is_free(map, place, radius + ROOM) {
         place
     } else {
         centre
     }
 }
 
-/// Something to do at a point of the path: look around, step aside, walk backwards, or nothing.
-fn random_whim(at_end: bool, generator: &mut ChaCha8Rng) -> Option<(Action, usize)> {
+/// An action to repeat some times at a point of the path: look around, step aside or walk backwards; or nothing.
+fn random_whim(at_goal: bool, generator: &mut ChaCha8Rng) -> Option<(Action, usize)> {
     use Action::{Back, StrafeLeft, StrafeRight, TurnLeft, TurnRight};
     let chance: f32 = generator.random();
-    let (actions, steps): (&[Action], _) = if at_end && chance < 0.25 {
+    let (actions, steps): (&[Action], _) = if at_goal && chance < 0.25 {
         (&[TurnLeft, TurnRight], 4..28)
-    } else if chance < 0.85 {
-        (&[StrafeLeft, StrafeRight, Back], 4..13)
+    } else if chance < if at_goal { 0.85 } else { 0.25 } {
+        (
+            &[StrafeLeft, StrafeLeft, StrafeRight, StrafeRight, Back],
+            4..13,
+        )
     } else {
         return None;
     };
@@ -190,7 +243,10 @@ fn steer(agent: &Agent, point: [f32; 2], config: &AgentConfig) -> Action {
     if aside.abs() < 0.6 * step {
         return Action::Forward;
     }
-    match (aside > 0.0, aside.abs() > 0.9) {
+    // A near point must lie ahead, or the agent would walk around it in a circle.
+    let circle = config.speed / step;
+    let near = distance(point, agent.position()) < 2.0 * circle;
+    match (aside > 0.0, aside.abs() > if near { 0.3 } else { 0.9 }) {
         (true, true) => Action::TurnRight,
         (true, false) => Action::ForwardRight,
         (false, true) => Action::TurnLeft,
@@ -229,7 +285,17 @@ fn safe_escape(map: &Map, agent: &Agent, config: &AgentConfig) -> Option<Action>
         })
 }
 
-/// The shortest way through walkable cells from a cell to a place, as centres of cells and the place; empty if there
+/// The walkable cell with the nearest centre that a disc can reach in a straight line; if there is none, the nearest.
+fn first_cell(map: &Map, place: [f32; 2], radius: f32) -> usize {
+    let mut cells = map.walkable();
+    let away = |cell: usize| distance(map.centre(cell), place);
+    cells.sort_by(|&first, &second| away(first).total_cmp(&away(second)));
+    let reachable = |cell: &&usize| way_is_free(map, place, map.centre(**cell), radius + MARGIN);
+    let first = cells.iter().find(reachable).or(cells.first());
+    *first.expect("a map has walkable cells")
+}
+
+/// The shortest way through walkable cells from one of them to a place, as centres of cells and the place; empty if there
 /// is none.
 fn path(map: &Map, from: usize, goal: [f32; 2]) -> Vec<[f32; 2]> {
     let walkable = map.walkable();
@@ -254,10 +320,7 @@ fn path(map: &Map, from: usize, goal: [f32; 2]) -> Vec<[f32; 2]> {
     while let Some(previous) = before[cell]
         && previous != cell
     {
-        // The agent may stand at the edge of an obstacle's cell, but the centre is not a place to go to.
-        if walkable.binary_search(&previous).is_ok() {
-            points.push(map.centre(previous));
-        }
+        points.push(map.centre(previous));
         cell = previous;
     }
     if cell != from {
@@ -275,7 +338,7 @@ fn shortened(map: &Map, from: [f32; 2], points: Vec<[f32; 2]>, radius: f32) -> V
     while next < points.len() {
         let farthest = (next..points.len())
             .rev()
-            .find(|&point| way_is_free(map, here, points[point], radius + 0.12))
+            .find(|&point| way_is_free(map, here, points[point], radius + 1.5 * MARGIN))
             .unwrap_or(next);
         here = points[farthest];
         kept.push_back(here);
@@ -312,6 +375,8 @@ mod tests {
         visited: f32,
         length: f32,
         turned: f32,
+        /// How often another room was entered than the last.
+        changes: usize,
     }
 
     fn walk(config: &MapConfig, agent_config: &AgentConfig, seed: u64, time: usize) -> Trace {
@@ -326,7 +391,9 @@ mod tests {
             visited: 0.0,
             length: 0.0,
             turned: 0.0,
+            changes: 0,
         };
+        let mut last_room = None;
         for _ in 0..time {
             let action = walker.act(&map, &agent, agent_config, &mut generator);
             let moved = agent.step(action, agent_config, &map);
@@ -334,6 +401,12 @@ mod tests {
             trace.counts[action as usize] += 1;
             trace.length += moved.displacement[0].hypot(moved.displacement[1]);
             trace.turned += moved.displacement[2].abs();
+            let [x, y] = agent.position().map(|value| value as isize);
+            let room = map.cell(x, y);
+            if room != Cell::Corridor && Some(room) != last_room {
+                trace.changes += usize::from(last_room.is_some());
+                last_room = Some(room);
+            }
         }
         let cells = map.walkable();
         let visited = cells
@@ -391,20 +464,21 @@ mod tests {
         assert!(counts.iter().all(|&count| count * 50 > total), "{counts:?}");
         assert!(visited > 0.7, "{visited}");
         // Walks at more than half of the largest speed on average, and turns around several times.
-        assert!(length > 0.5 * 0.15 * 300.0, "{length}");
+        assert!(length > 0.5 * 0.2 * 300.0, "{length}");
         assert!(turned > 3.0 * TAU, "{turned}");
     }
 
     #[test]
-    fn walks_in_several_rooms_leave_the_first_room() {
+    fn walks_in_two_rooms_go_from_one_to_the_other() {
         let config = MapConfig {
-            rooms: 3,
+            rooms: 2,
             ..MapConfig::default()
         };
-        let visited: f32 = (0..30)
-            .map(|seed| walk(&config, &AgentConfig::default(), seed, 450).visited / 30.0)
-            .sum();
-        assert!(visited > 0.4, "{visited}");
+        let walks = (0..60).map(|seed| walk(&config, &AgentConfig::default(), seed, 450));
+        let changes: Vec<usize> = walks.map(|trace| trace.changes).collect();
+        let stayed = changes.iter().filter(|&&changes| changes == 0).count();
+        assert!(stayed <= 3, "{changes:?}");
+        assert!(changes.iter().sum::<usize>() >= 120, "{changes:?}");
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub enum LabyrinthTask {
     AcceleratingRotation,
     /// Walks in one room (GTM-SM 4.2.2).
     Walking,
-    /// Walks in several rooms (GTM-SM, appendix C).
+    /// Walks in two rooms or more, from one to the other (GTM-SM, appendix C).
     Rooms,
 }
 
@@ -90,7 +90,7 @@ impl LabyrinthTask {
                 config.agent.momentum = 0.8;
             }
             LabyrinthTask::Walking => {}
-            LabyrinthTask::Rooms => config.map.rooms = 3,
+            LabyrinthTask::Rooms => config.map.rooms = 2,
         }
         config
     }
@@ -137,18 +137,27 @@ impl LabyrinthWalks {
         Map::generate(&self.config.map, &mut generator)
     }
 
-    fn conduct(&self, map: &Map, agent: &mut Agent, generator: &mut ChaCha8Rng) -> Conduct {
-        match self.task {
+    /// An agent at its first place, and how it goes on.
+    fn begin(&self, map: &Map, generator: &mut ChaCha8Rng) -> (Agent, Conduct) {
+        let config = &self.config.agent;
+        let start = match self.task {
+            LabyrinthTask::Rotation | LabyrinthTask::AcceleratingRotation => {
+                Walker::lookout(map, config, generator)
+            }
+            LabyrinthTask::Walking | LabyrinthTask::Rooms => Walker::start(map, config, generator),
+        };
+        let mut agent = Agent::new(start, generator.random_range(0.0..TAU));
+        let conduct = match self.task {
             LabyrinthTask::Rotation => {
                 let turn = [Action::TurnLeft, Action::TurnRight][generator.random_range(0..2)];
-                let fastest = self.config.agent.fastest();
-                let direction = turn.direction();
+                let (fastest, direction) = (config.fastest(), turn.direction());
                 agent.velocity = std::array::from_fn(|axis| fastest[axis] * direction[axis]);
                 Conduct::Turns(turn)
             }
             LabyrinthTask::AcceleratingRotation => Conduct::Turns(Action::TurnRight),
             LabyrinthTask::Walking | LabyrinthTask::Rooms => Conduct::Walks(Walker::new(map)),
-        }
+        };
+        (agent, conduct)
     }
 }
 
@@ -201,9 +210,7 @@ impl Navigation for LabyrinthWalks {
             let scene = generator.random();
             walks.scenes.push(scene);
             let map = self.map(split, scene);
-            let start = Walker::start(&map, &self.config.agent, &mut generator);
-            let mut agent = Agent::new(start, generator.random_range(0.0..TAU));
-            let mut conduct = self.conduct(&map, &mut agent, &mut generator);
+            let (mut agent, mut conduct) = self.begin(&map, &mut generator);
             for (step, frame) in frames.by_ref().take(time).enumerate() {
                 if step == 0 {
                     walks.actions.push(None);
