@@ -295,8 +295,8 @@ fn first_cell(map: &Map, place: [f32; 2], radius: f32) -> usize {
     *first.expect("a map has walkable cells")
 }
 
-/// The shortest way through walkable cells from one of them to a place, as centres of cells and the place; empty if there
-/// is none.
+/// The shortest way through walkable cells from one of them to a place, as centres of cells and the place; empty if
+/// there is none.
 fn path(map: &Map, from: usize, goal: [f32; 2]) -> Vec<[f32; 2]> {
     let walkable = map.walkable();
     let target = map.index(goal);
