@@ -12,6 +12,7 @@
 //! - [`rmc`]: memories that attend to each other; also a core.
 //! - [`stacked_lstm`], [`ent_net`], [`conv_lstm`]: cores that the RMC is compared with.
 //! - [`lstm_memory`]: an LSTM alone, which keeps everything it remembers in its state.
+//! - [`dnd`]: a dictionary of what was seen where; not a [`Memory`], since its query is the state of the same step.
 //! - [`bundle`](mod@bundle): operations on a whole state: detach it, make it a leaf, pick rows.
 //! - [`any`]: the table of all memories and cores, and types that hold any of them, chosen by name at run time.
 //! - [`recurrent`], [`lstm`], [`controller`], [`init`]: recurrent cores, the LSTM, the controllers of a DNC,
@@ -23,9 +24,9 @@ pub mod bundle;
 mod checks;
 pub mod controller;
 pub mod conv_lstm;
-
 pub mod count;
 pub mod dnc;
+pub mod dnd;
 pub mod ent_net;
 mod error;
 mod fifo;
@@ -51,6 +52,7 @@ pub use controller::{Controller, ControllerKind, ControllerState, ControllerWeig
 pub use conv_lstm::{ConvLstm, ConvLstmConfig, ConvLstmState};
 pub use count::Count;
 pub use dnc::{Dnc, DncConfig, DncState};
+pub use dnd::{Dnd, Neighbours};
 pub use ent_net::{EntNet, EntNetConfig, EntNetState};
 pub use error::MemoryError;
 pub use hybrid::{Hybrid, HybridConfig, HybridState};
