@@ -332,6 +332,17 @@ pub enum Error {
         wanted: String,
     },
 
+    /// A setting that is a number, out of its range.
+    #[error("{key} = {value}: it must be {wanted}")]
+    Number {
+        /// Key of the setting in an experiment file.
+        key: &'static str,
+        /// The value given.
+        value: f64,
+        /// What values are accepted.
+        wanted: String,
+    },
+
     /// An unusable recording, or an unusable file about recordings.
     #[error("{file}: {problem}")]
     Unusable {

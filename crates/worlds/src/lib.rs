@@ -12,6 +12,7 @@
 //! | `recall/` | all tasks of frames, listed in one table: [`FRAME_TASKS`] |
 //! | `algorithmic/` | supervised tasks: copy, the N-th farthest, learning to execute programs |
 //! | `images/` | labelled images that the tasks of frames draw from: MNIST, Omniglot |
+//! | `navigation/` | walks of an agent: what it sees, what it does, where it truly is; windows that walk over pictures |
 //! | `recordings/` | sequences of different lengths: music, speech, clips, a user's own; windows and whole recordings |
 //! | `text/` | words for language models: WikiText, books, a user's own texts |
 //! | `formats/` | WAV, SPHERE, NumPy, IDX, PNG, JPEG, CSV |
@@ -37,6 +38,7 @@ mod files;
 mod folder;
 mod formats;
 mod images;
+mod navigation;
 mod prefetch;
 mod recall;
 mod recordings;
@@ -55,6 +57,10 @@ pub use error::Error;
 pub use files::{Limits, read_regular};
 pub use formats::{Encoding, Fit, FrameSettings, Sound, idx, npy};
 pub use images::{DATA_VARIABLE, DataSet, Images, Mnist, Omniglot, Origin};
+pub use navigation::{
+    Grid, IMAGE_ACTIONS, ImageNavigation, ImageStep, ImageWalk, ImageWalkSettings, Navigation,
+    Pictures, Start, Walks, WallActions,
+};
 pub use prefetch::Prefetch;
 pub use recall::{
     DynamicDependency, FRAME_TASKS, FrameTask, ImageSet, LENGTH, MnistMap, Opened, ParityRecall,
