@@ -225,9 +225,9 @@ pub fn window(
 
 /// Walks of a window over pictures.
 ///
-/// A walk draws a direction, and how often it is repeated from a Poisson distribution. A wall stops the window, which
-/// then stays until the repetitions are over. With `walls = "none"` a direction that leads straight into a wall is not
-/// drawn, and what is stopped is recorded as `stay`.
+/// A walk draws a direction that does not lead straight into a wall, and from a Poisson distribution how often it is
+/// repeated. A wall stops the window, which then stays until the repetitions are over. With `walls = "none"` what is
+/// stopped is recorded as `stay`.
 #[derive(Clone, Debug)]
 pub struct ImageNavigation {
     pictures: Arc<Pictures>,
@@ -321,10 +321,7 @@ impl ImageNavigation {
     /// The next step of a walk.
     pub fn explore(&self, walk: &mut ImageWalk) -> ImageStep {
         if walk.plan.1 == 0 {
-            let possible = |action: &usize| match self.settings.walls {
-                WallActions::Attempted => true,
-                WallActions::None => !walk.grid.step(walk.cell, *action).1,
-            };
+            let possible = |action: &usize| !walk.grid.step(walk.cell, *action).1;
             let directions: Vec<usize> = (0..STAY).filter(possible).collect();
             let repeats = self.repeats.sample(&mut walk.generator) as usize;
             walk.plan = match repeats {

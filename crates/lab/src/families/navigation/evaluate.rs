@@ -243,7 +243,7 @@ pub fn evaluate(
     let (bound, bound_stderr) = mean_and_stderr(&bounds);
     let (kl, _) = mean_and_stderr(&kls);
     let measures = Measures::new()
-        .with("walks", bounds.len())
+        .with("sequences", bounds.len())
         .with("bound", bound)
         .with("bound_stderr", bound_stderr)
         .with("kl", kl);

@@ -39,9 +39,9 @@ pub struct Navigating;
 const MSE: &str = "mean squared error of a pixel";
 
 /// Its measurements.
-static QUANTITIES: [Quantity; 16] = [
+static QUANTITIES: [Quantity; 13] = [
     Quantity::new("bound", "bound", "nats per foreseen frame")
-        .meaning("mean over {walks} held-out walks, higher is better")
+        .meaning("mean over {sequences} held-out walks, higher is better")
         .spread("bound_stderr", "walks")
         .better(Better::Higher)
         .column("bound", 1)
@@ -126,10 +126,6 @@ static QUANTITIES: [Quantity; 16] = [
         .meaning("frames that the VAE sees, decoded again")
         .better(Better::Lower)
         .claims(&[Claim::new("error of the VAE itself", "mse", 5)]),
-    Quantity::new("best_by_block", "foreseen, by 32 steps", MSE)
-        .meaning("the mean of the component of largest weight, decoded"),
-    Quantity::new("sampled_by_block", "sampled, by 32 steps", MSE).meaning("a sample of the prior, decoded"),
-    Quantity::new("own_by_block", "VAE itself, by 32 steps", MSE).meaning("frames that the VAE sees, decoded again"),
 ];
 
 impl Navigating {
@@ -160,6 +156,18 @@ impl Family for Navigating {
 
     fn extras(&self) -> &'static [(&'static str, &'static str)] {
         &[
+            (
+                "best_by_block",
+                "error of the mean of the component of largest weight, decoded, by 32 steps",
+            ),
+            (
+                "sampled_by_block",
+                "error of a decoded sample of the prior, by 32 steps",
+            ),
+            (
+                "own_by_block",
+                "error of frames that the VAE sees, decoded again, by 32 steps",
+            ),
             (
                 "oracle_by_block",
                 "error of the VAE's frame of the place seen that is truly nearest, by 32 steps",
