@@ -34,8 +34,9 @@ macro_rules! photographs {
 const DIVISORS: [usize; 3] = [1, 2, 3];
 /// A window is moved by this fraction of its side.
 const MOVES: usize = 4;
-/// The least standard deviation of a window's numbers, on the scale of 0 to 255: others are nearly of one colour.
-const LEAST_CONTRAST: f64 = 0.05 * 255.0;
+/// The least standard deviation of a window's numbers around the mean of their colour, on the scale of 0 to 255: a window
+/// below it shows hardly anything.
+const LEAST_CONTRAST: f64 = 0.1 * 255.0;
 
 impl Pictures {
     /// Windows of bundled photographs; no photograph is in both splits.
@@ -223,12 +224,15 @@ fn cut_windows(picture: &Picture, side: usize, windows: &mut Vec<u8>) {
     }
 }
 
-/// Standard deviation of numbers.
-fn contrast(numbers: &[u8]) -> f64 {
-    let count = numbers.len() as f64;
-    let mean = numbers.iter().map(|x| f64::from(*x)).sum::<f64>() / count;
-    let squares = numbers.iter().map(|x| (f64::from(*x) - mean).powi(2));
-    (squares.sum::<f64>() / count).sqrt()
+/// Standard deviation of pixels `[count, 3]` around the mean of each colour.
+fn contrast(pixels: &[u8]) -> f64 {
+    let count = pixels.len() as f64 / 3.0;
+    let variance = |colour: usize| {
+        let numbers = || pixels.iter().skip(colour).step_by(3).map(|x| f64::from(*x));
+        let mean = numbers().sum::<f64>() / count;
+        numbers().map(|x| (x - mean).powi(2)).sum::<f64>() / count
+    };
+    ((0..3).map(variance).sum::<f64>() / 3.0).sqrt()
 }
 
 const PICTURES: [&str; 3] = ["png", "jpg", "jpeg"];

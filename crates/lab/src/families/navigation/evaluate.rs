@@ -98,6 +98,11 @@ pub fn foresee(
     }
 }
 
+/// A cell as a point.
+pub fn point_of(cell: [usize; 2]) -> [f64; 2] {
+    cell.map(|x| x as f64)
+}
+
 /// The true point of a step: the first two numbers of a place.
 fn point(walks: &Walks, row: usize, step: usize) -> [f32; 2] {
     let start = (row * walks.time + step) * walks.place_width;

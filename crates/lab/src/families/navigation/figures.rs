@@ -18,7 +18,7 @@ use mnemora_figures::{
     picture::{Colour, Group, Image, Row, Sequence, Sheet, sheet},
 };
 use mnemora_models::GtmSm;
-use mnemora_worlds::{Split, Stream, Walks};
+use mnemora_worlds::{FrameShape, Split, Stream, Walks};
 
 /// Frames shown of either end of a prediction.
 const SHOWN: usize = 20;
@@ -140,46 +140,46 @@ fn foreseen_picture(settings: &NavigationSettings, foreseen: &Foreseen) -> Resul
         true => vec![0, predicted - shown],
         false => vec![0],
     };
-    let places: Vec<(usize, usize)> = (0..walks.batch)
-        .flat_map(|row| starts.iter().map(move |start| (row, *start)))
-        .collect();
     let of = |all: &[f32], row: usize, start: usize| {
         all[(row * predicted + start) * pixels..][..shown * pixels].to_vec()
     };
-    let frames: Vec<[Vec<f32>; 3]> = places
-        .iter()
-        .map(|(row, start)| {
-            let steps = memorised + start..memorised + start + shown;
-            [
-                frames_of(walks, *row, steps),
-                of(&foreseen.best, *row, *start),
-                of(&foreseen.sampled, *row, *start),
-            ]
-        })
-        .collect();
-    let groups = frames
-        .iter()
-        .zip(&places)
-        .map(|(frames, (_, start))| Group {
+    let sheets = starts.into_iter().map(|start| {
+        let first = memorised + start;
+        let frames: Vec<[Vec<f32>; 3]> = (0..walks.batch)
+            .map(|row| {
+                [
+                    frames_of(walks, row, first..first + shown),
+                    of(&foreseen.best, row, start),
+                    of(&foreseen.sampled, row, start),
+                ]
+            })
+            .collect();
+        let groups = frames.iter().map(|frames| Group {
             rows: ["truth", "foreseen", "sampled"]
                 .into_iter()
                 .zip(frames)
                 .map(|(label, frames)| Row {
                     label: label.into(),
                     frames: sequence(walks, frames),
-                    first_step: memorised + start,
+                    first_step: 0,
                 })
                 .collect(),
             marked: Vec::new(),
         });
-    Ok(sheet(&Sheet {
-        title: format!("Foreseen from the actions alone, after {memorised} memorised steps"),
-        groups: groups.collect(),
-        mark_caption: String::new(),
-        scale: scale(walks),
-        wrap: None,
-        first_number: 1,
-    })?)
+        sheet(&Sheet {
+            title: format!(
+                "From the actions alone, {} steps after the last memorised one",
+                start + 1
+            ),
+            groups: groups.collect(),
+            mark_caption: String::new(),
+            scale: scale(walks),
+            wrap: None,
+            first_number: first + 1,
+        })
+    });
+    let sheets: Vec<Image> = sheets.collect::<Result<_, _>>()?;
+    Ok(Image::stack(&sheets, 12)?)
 }
 
 /// Draws a walk over a picture twice: what was seen where, and what the model stored where it believed to be; each with
@@ -231,7 +231,7 @@ fn panel(
     for (step, point) in points.iter().enumerate().take(settings.memorise) {
         let [left, top] = corner(point);
         let frame = &frames[walks.seen[step] as usize * pixels..][..pixels];
-        draw_frame(&mut image, walks, frame, [left, top]);
+        draw_frame(&mut image, walks.frame, frame, [left, top], ZOOM);
     }
     let middle = |point: &[f64; 2]| {
         let [left, top] = corner(point);
@@ -263,17 +263,24 @@ fn panel(
     Ok(image)
 }
 
-fn draw_frame(image: &mut Image, walks: &Walks, frame: &[f32], [left, top]: [usize; 2]) {
-    let (rows, columns) = (walks.frame.height, walks.frame.width);
-    let plane = rows * columns;
+/// Draws a frame, `[channels, height, width]`, with its corner at a pixel of a picture; each of its pixels is `zoom` pixels
+/// wide.
+pub fn draw_frame(
+    image: &mut Image,
+    shape: FrameShape,
+    frame: &[f32],
+    [left, top]: [usize; 2],
+    zoom: usize,
+) {
+    let plane = shape.height * shape.width;
     for pixel in 0..plane {
         let value = |channel: usize| {
-            let index = (channel % walks.frame.channels) * plane + pixel;
+            let index = (channel % shape.channels) * plane + pixel;
             (frame[index].clamp(0.0, 1.0) * 255.0).round() as u8
         };
-        let (x, y) = (pixel % columns, pixel / columns);
+        let (x, y) = (pixel % shape.width, pixel / shape.width);
         let colour = [value(0), value(1), value(2)];
-        image.fill(left + x * ZOOM, top + y * ZOOM, ZOOM, ZOOM, colour);
+        image.fill(left + x * zoom, top + y * zoom, zoom, zoom, colour);
     }
 }
 

@@ -5,12 +5,13 @@ use super::{
     figures,
     settings::NavigationSettings,
     stages::{Actions, Advice, Progress, Stage},
+    walker::ImageWalker,
     walks::{Lesson, upload},
     world::World,
 };
 use crate::{
     Experiment, LabError,
-    experiment::family::{Drawn, Gallery, Shown},
+    experiment::family::{Drawn, Gallery, Shown, Walker},
     pictures::Figures,
 };
 use burn::{
@@ -29,7 +30,7 @@ use mnemora_training::{
     memory_use::{Parts, Planned, Work, in_words},
     updates::Updates,
 };
-use mnemora_worlds::{FrameShape, Prefetch, Split, Stream, Walks};
+use mnemora_worlds::{FrameShape, Pictures, Prefetch, Split, Stream, Walks};
 use std::{hint::black_box, path::Path, sync::Arc};
 
 /// Batches of walks made ahead of training.
@@ -357,6 +358,29 @@ impl Gallery for Navigator {
 
     fn stored(&self) -> Option<usize> {
         Some(self.settings.memorise)
+    }
+
+    fn walker(
+        &self,
+        seed: u64,
+        picture: Option<&Path>,
+    ) -> Option<Result<Box<dyn Walker>, LabError>> {
+        let walker = || -> Result<Box<dyn Walker>, LabError> {
+            let own;
+            let world = match picture {
+                None => self.world.as_ref(),
+                Some(file) => {
+                    let side = self.settings.image.picture;
+                    let limits = self.experiment.data.limits();
+                    let pictures = Pictures::single(file, side, limits)?;
+                    own = World::new(&self.settings, Arc::new(pictures))?;
+                    &own
+                }
+            };
+            let walker = ImageWalker::new(&self.settings, world, self.complete(), seed)?;
+            Ok(Box::new(walker))
+        };
+        Some(walker())
     }
 
     fn figures(&self, shown: &Shown) -> Result<Figures, LabError> {

@@ -7,6 +7,7 @@ mod fit;
 mod learner;
 mod settings;
 mod stages;
+mod walker;
 mod walks;
 mod world;
 

@@ -11,9 +11,9 @@ use std::{path::Path, sync::Arc};
 
 /// A world, and its identity.
 pub struct World {
-    walked: Arc<dyn Navigation>,
-    /// The same without steps into walls.
-    without_walls: Arc<dyn Navigation>,
+    walked: ImageNavigation,
+    /// The same, with steps into walls recorded as `stay`.
+    without_walls: ImageNavigation,
     pictures: Arc<Pictures>,
     one_origin: bool,
 }
@@ -26,15 +26,9 @@ impl World {
             walls: WallActions::None,
             ..image.clone()
         };
-        let world = |settings: &ImageWalkSettings| -> Result<Arc<dyn Navigation>, LabError> {
-            Ok(Arc::new(ImageNavigation::new(
-                pictures.clone(),
-                settings.clone(),
-            )?))
-        };
         Ok(Self {
-            walked: world(image)?,
-            without_walls: world(&open)?,
+            walked: ImageNavigation::new(pictures.clone(), image.clone())?,
+            without_walls: ImageNavigation::new(pictures.clone(), open)?,
             one_origin: image.start == Start::Middle,
             pictures,
         })
@@ -42,7 +36,12 @@ impl World {
 
     /// What is walked through.
     pub fn walked(&self) -> &dyn Navigation {
-        self.walked.as_ref()
+        &self.walked
+    }
+
+    /// The same, as walks over pictures.
+    pub fn images(&self) -> &ImageNavigation {
+        &self.walked
     }
 
     /// Whether all walks start at one place.
