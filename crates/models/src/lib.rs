@@ -59,7 +59,7 @@ pub use filtering::{Filtered, FilteringModel, filter, follow};
 pub use footprint::Footprint;
 pub use generation::{Generated, generate};
 pub use gtm_sm::{
-    Elbo, ElboNoise, GtmSm, GtmSmConfig, Prediction, PriorKind, Start, Transition,
+    Elbo, ElboNoise, GtmSm, GtmSmConfig, GtmSmState, Prediction, PriorKind, Start, Transition,
     TransitionConfig, TransitionKind, Walk, WalkedWorld,
 };
 pub use gtmm::{Gtmm, GtmmConfig};
