@@ -229,7 +229,7 @@ impl GtmSm {
     }
 
     /// The bound of a VAE on single frames `[rows, pixels]` under a standard normal prior: `log p(x | z)` and
-    /// `KL(q(z | x) || N(0, 1))` in nats, both `[rows]`, with standard normal `noise`, `[rows, latent]`.
+    /// `KL(q(z | x) || N(0, I))` in nats, both `[rows]`, with standard normal `noise`, `[rows, latent]`.
     pub fn vae(&self, frames: Tensor<2>, noise: Tensor<2>) -> (Tensor<1>, Tensor<1>) {
         let code = self.code(frames.clone());
         let z = code.sample(noise);
@@ -307,7 +307,8 @@ impl GtmSm {
         }
     }
 
-    /// The bound on `log p(x_{tau+1..T} | a, v)` of gtm-sm, section 3.3, with one sample of each latent.
+    /// The bound on `log p(x_{tau+1..T} | a, v)` of gtm-sm, section 3.3, with one sample of each latent; `v` are the
+    /// memorised frames and their actions.
     ///
     /// # Panics
     /// As [`predict_walk`](Self::predict_walk).

@@ -12,16 +12,25 @@ use mnemora_memory::Initializer;
 use serde::{Deserialize, Serialize};
 
 /// How an action changes the place.
+///
+/// ```text
+/// linear     s_t = s_{t-1} + d_t,          d_t = A a_t
+/// walls      s_t = s_{t-1} + d_t,          d_t = g(s_{t-1} + A a_t) A a_t, with 0 < g < 1       (equation 4)
+/// rotation   s_t = s_{t-1} + Rot(u) d_t,   d_t = A a_t; u, the last number of s_{t-1}, is the heading (equation 5)
+/// momentum   as rotation,                  d_t = b tanh(A a_t + sig(c) d_{t-1})
+/// ```
+///
+/// and to each place comes normal noise of the standard deviation `r`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TransitionKind {
-    /// `s_t = s_{t-1} + A a_t`
+    /// Every action is a step of its own.
     Linear,
-    /// The same times a learned number between 0 and 1 that depends on where the step would lead: walls (equation 4).
+    /// A learned number between 0 and 1, which depends on where the step would lead, shortens it.
     Walls,
-    /// The step is taken in the agent's own directions; the last number of the place is its heading (equation 5).
+    /// Steps are taken in the agent's own directions.
     Rotation,
-    /// The same with momentum, friction and a largest speed.
+    /// The same with momentum: a share `sig(c)` of the last step goes on, and `b` is the largest step.
     Momentum,
 }
 
@@ -103,7 +112,8 @@ pub struct Transition {
 pub struct Whereabouts {
     /// `s_t`, `[batch, place]`.
     pub place: Tensor<2>,
-    /// `d_t`, the last displacement in the agent's own directions, without noise: `[batch, place]`.
+    /// `d_t`, the last displacement without noise, `[batch, place]`; for the kinds `rotation` and `momentum` in the
+    /// agent's own directions.
     pub displacement: Tensor<2>,
 }
 
@@ -117,7 +127,7 @@ mnemora_memory::bundle!(Whereabouts {
 pub struct Rolled {
     /// `s_1 .. s_T`, `[batch, time, place]`.
     pub places: Tensor<3>,
-    /// `d_1 .. d_T`, `[batch, time, place]`; for the kind `walls` what is left of a step at a wall.
+    /// `d_1 .. d_T`, `[batch, time, place]`.
     pub displacements: Tensor<3>,
     /// The state after the last step.
     pub last: Whereabouts,
