@@ -112,6 +112,11 @@ pub trait Family: Sync {
         &[]
     }
 
+    /// Its model in a word, if it has only one, for names of runs and in comparisons.
+    fn label(&self) -> &'static str {
+        self.name()
+    }
+
     /// The models that can be trained on its tasks.
     fn models(&self) -> &'static [ModelName] {
         &[ModelName::Gtmm]

@@ -383,3 +383,137 @@ fn from_archive(
         false => Ok((train, test)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formats::npy::tests::{npy, npz};
+    use std::fs;
+
+    /// A PNG of one colour, but for a few pixels.
+    fn picture(height: usize, width: usize, colour: u8) -> Vec<u8> {
+        let mut pixels = vec![colour; 3 * height * width];
+        pixels[0] = 255 - colour;
+        let mut bytes = Vec::new();
+        let mut encoder = png::Encoder::new(&mut bytes, width as u32, height as u32);
+        encoder.set_color(png::ColorType::Rgb);
+        let mut writer = encoder.write_header().unwrap();
+        writer.write_image_data(&pixels).unwrap();
+        drop(writer);
+        bytes
+    }
+
+    fn open(folder: &Path, side: usize) -> Result<Pictures, Error> {
+        Pictures::open(folder, side, Limits::default())
+    }
+
+    #[test]
+    fn bundled_windows_are_many_and_show_something() {
+        let pictures = Pictures::bundled(32).unwrap();
+        assert!(pictures.len(Split::Train) >= 1000 && pictures.len(Split::Test) >= 200);
+        assert_eq!(
+            (pictures.len(Split::Train), pictures.len(Split::Test)),
+            (1606, 901)
+        );
+        for split in [Split::Train, Split::Test] {
+            for index in 0..pictures.len(split) {
+                assert!(contrast(pictures.picture(split, index)) >= LEAST_CONTRAST);
+            }
+        }
+        assert_eq!(
+            pictures.fingerprint(),
+            "41cb42442a64c965a8c2770d93f546534c5b00f9feada74003aff20a63a8ea62"
+        );
+        let other = Pictures::bundled(64).unwrap();
+        assert_ne!(other.fingerprint(), pictures.fingerprint());
+        let error = Pictures::bundled(512).unwrap_err().to_string();
+        assert!(error.contains("too small"), "{error}");
+    }
+
+    #[test]
+    fn a_folder_is_divided_by_name_or_by_its_subfolders() {
+        let folder = tempfile::tempdir().unwrap();
+        for index in 1..=10 {
+            let file = folder.path().join(format!("picture{index}.png"));
+            fs::write(file, picture(40, 50, 10 * index)).unwrap();
+        }
+        let pictures = open(folder.path(), 16).unwrap();
+        assert_eq!(
+            (pictures.len(Split::Train), pictures.len(Split::Test)),
+            (8, 2)
+        );
+        // In natural order, 10 is last.
+        assert_eq!(pictures.picture(Split::Test, 1)[100], 100);
+        for (part, from) in [("train", 1), ("test", 4)] {
+            fs::create_dir(folder.path().join(part)).unwrap();
+            for index in from..from + 3 {
+                let name = format!("picture{index}.png");
+                let to = folder.path().join(part).join(&name);
+                fs::rename(folder.path().join(&name), to).unwrap();
+            }
+        }
+        let pictures = open(folder.path(), 16).unwrap();
+        assert_eq!(
+            (pictures.len(Split::Train), pictures.len(Split::Test)),
+            (3, 3)
+        );
+        assert_eq!(pictures.picture(Split::Test, 0)[100], 40);
+    }
+
+    #[test]
+    fn an_archive_has_its_own_splits() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("pictures.npz");
+        let pixels: Vec<u8> = (0..3 * 4 * 4 * 3).map(|x| x as u8).collect();
+        let bytes = |flags: &[u8]| {
+            let images = npy_bytes(&[3, 4, 4, 3], &pixels);
+            npz(&[
+                ("images", images),
+                ("is_test", npy_bytes(&[flags.len()], flags)),
+            ])
+        };
+        fs::write(&file, bytes(&[0, 1, 0])).unwrap();
+        for path in [file.as_path(), folder.path()] {
+            let pictures = open(path, 4).unwrap();
+            assert_eq!(
+                (pictures.len(Split::Train), pictures.len(Split::Test)),
+                (2, 1)
+            );
+            assert_eq!(pictures.picture(Split::Test, 0), &pixels[48..96]);
+        }
+        fs::write(&file, bytes(&[0, 0, 0])).unwrap();
+        assert!(open(&file, 4).unwrap_err().to_string().contains("no image"));
+        fs::write(&file, bytes(&[0, 1])).unwrap();
+        assert!(
+            open(&file, 4)
+                .unwrap_err()
+                .to_string()
+                .contains("3 images, but 2")
+        );
+    }
+
+    fn npy_bytes(shape: &[usize], data: &[u8]) -> Vec<u8> {
+        npy("|u1", false, shape, data)
+    }
+
+    #[test]
+    fn what_cannot_be_walked_over_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let refused = |path: &Path| open(path, 16).unwrap_err().to_string();
+        assert!(refused(folder.path()).contains("no PNG or JPEG picture"));
+        assert!(refused(&folder.path().join("nowhere")).contains("does not exist"));
+        let file = folder.path().join("one.png");
+        fs::write(&file, picture(20, 20, 7)).unwrap();
+        assert!(refused(folder.path()).contains("one picture only"));
+        assert!(refused(&file).contains("is not a folder"));
+        fs::write(folder.path().join("two.png"), b"no picture").unwrap();
+        assert!(refused(folder.path()).contains("two.png"));
+        let single = |side| Pictures::single(&file, side, Limits::default());
+        assert_eq!(single(16).unwrap().len(Split::Test), 1);
+        let error = single(21).unwrap_err().to_string();
+        assert!(
+            error.contains("20 x 20") && error.contains("21 x 21"),
+            "{error}"
+        );
+    }
+}

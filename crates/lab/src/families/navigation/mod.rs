@@ -180,6 +180,10 @@ impl Family for Navigating {
         ]
     }
 
+    fn label(&self) -> &'static str {
+        "gtm-sm"
+    }
+
     fn memories(&self) -> &'static [MemoryName] {
         &[]
     }
