@@ -19,6 +19,7 @@ import avf
 import conv_lstm
 import dnc
 import ent_net
+import gtm_sm
 import gtmm_step
 import hybrid
 import introspection
@@ -319,6 +320,50 @@ def srnn_smoothing_golden(seed: int, *, observation: int, latent: int, hidden: i
     return filtering_golden(parameters, srnn.filter_sequence, observations, draw(random, (steps, batch, latent)), ())
 
 
+def gtm_sm_golden(seed: int, kind: str, *, place: int, units: int) -> Golden:
+    """The objective is the sum of the bound, and of the displacements times a probe. Places lie far apart, so that no choice of neighbours and no
+    unit is near a switch."""
+    random = np.random.default_rng(seed)
+    pixels, latent, hidden, wide, actions, neighbours, tau, batch, steps = 6, 2, 5, 3, 4, 3, 5, 2, 8
+    shapes = gtm_sm.parameter_shapes(
+        kind,
+        pixels=pixels,
+        latent=latent,
+        hidden=hidden,
+        wide=wide,
+        actions=actions,
+        place=place,
+        neighbours=neighbours,
+        units=units,
+    )
+    parameters = draw_parameters(random, shapes, 0.8)
+    observations = as_stored(random.uniform(0.0, 1.0, (batch, steps, pixels)))
+    chosen = random.integers(0, actions, (batch, steps))
+    taken = np.eye(actions)[chosen]
+    taken[:, 0] = 0.0
+    place_noise = draw(random, (batch, steps, place))
+    latent_noise = draw(random, (batch, steps - tau, latent))
+    probe = draw(random, (batch, steps, place))
+    constants = {"r": as_stored(np.array([0.3])), "delta": as_stored(np.array([0.1])), "std": as_stored(np.array([0.5]))}
+    numbers = {name: float(value[0]) for name, value in constants.items()}
+
+    def run(at: Arrays) -> Arrays:
+        return gtm_sm.bound(at, kind, observations, taken, place_noise, latent_noise, tau=tau, neighbours=neighbours, **numbers)
+
+    def objective(at: Arrays) -> np.ndarray:
+        outputs = run(at)
+        return (outputs["reconstruction"] - outputs["kl"]).sum() + (outputs["displacements"] * probe).sum()
+
+    inputs = {
+        "observations": observations,
+        "actions": taken,
+        "place_noise": place_noise,
+        "latent_noise": latent_noise,
+        "probe": probe,
+    }
+    return Golden(parameters | inputs | constants | run(parameters) | named_gradients(objective, parameters), objective, parameters)
+
+
 def vrnn_full_golden(seed: int, *, observation: int, latent: int, hidden: int, wide: int, units: int, batch: int, steps: int) -> Golden:
     """Beyond their limits: log std of the first latent in the posterior, of the last in the prior, of the first observed number (below) and of
     the last (above). Where the standard deviation is exp(-5) the mean is a constant near what is observed, so that the bound stays moderate;
@@ -516,6 +561,11 @@ def all_golden() -> dict[str, Golden]:
         "avf_observation": avf_golden(
             74, latent=3, observation=4, hidden=5, batch=2, normalise_mean=True, limit=avf.LOG_VARIANCE_FLOOR
         ),
+        "gtm_sm_linear": gtm_sm_golden(101, "linear", place=2, units=0),
+        "gtm_sm_walls": gtm_sm_golden(102, "walls", place=2, units=0),
+        "gtm_sm_rotation": gtm_sm_golden(103, "rotation", place=3, units=0),
+        "gtm_sm_momentum": gtm_sm_golden(104, "momentum", place=3, units=4),
+        "gtm_sm_mlp": gtm_sm_golden(105, "walls", place=2, units=4),
         "closed_forms": closed_forms_golden(),
     }
 

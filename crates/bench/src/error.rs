@@ -59,6 +59,9 @@ pub enum BenchError {
     /// A loss or a gradient is not finite.
     #[error("the benchmark's {0} is not finite")]
     NonFinite(String),
+    /// The training gave up.
+    #[error("the benchmark's training gave up: {0}")]
+    GivenUp(String),
     /// The device failed.
     #[error("the device failed: {0}")]
     Device(String),
@@ -78,6 +81,7 @@ impl BenchError {
             | Self::PeerStopped { .. }
             | Self::Child { .. }
             | Self::NonFinite(_)
+            | Self::GivenUp(_)
             | Self::Device(_) => 1,
         }
     }
@@ -96,6 +100,7 @@ impl From<StepFailure> for BenchError {
         match failure {
             StepFailure::Batch(error) => Self::Training(error),
             StepFailure::NonFinite { what, .. } => Self::NonFinite(what),
+            StepFailure::GivenUp(why) => Self::GivenUp(why),
         }
     }
 }

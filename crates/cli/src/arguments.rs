@@ -112,6 +112,9 @@ pub enum Command {
     /// Filter observations from standard input as they arrive: print the belief, a prediction of the next
     /// observation, and the surprise
     Filter(Filter),
+    /// Walk on in the world that a model remembers, from the keyboard or by a script: what it imagines beside
+    /// what is there
+    Walk(Walk),
     /// Rewrite a run's report
     Report {
         /// Directory of the run
@@ -188,6 +191,38 @@ pub struct Filter {
     #[arg(long, value_name = "PNG")]
     pub draw: Option<PathBuf>,
     /// Seed of the sampled latents
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Checkpoint to use: last, best (by held-out bound, or by accuracy if the task has one) or a number of updates
+    #[arg(long, default_value = "last", value_name = "WHICH")]
+    pub checkpoint: Which,
+    #[command(flatten)]
+    pub data: Data,
+    #[command(flatten)]
+    pub on: On,
+}
+
+/// Walk on in a remembered world.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The model first memorises a walk of its own; from then on it sees nothing, and your actions decide.\n\
+    In a terminal: keys. Otherwise standard input: lines of letters, one step each, one line of output a step.\n\n\
+    Examples: mnemora walk pretrained/image-navigation\n\
+    mnemora walk runs/mine --image photo.jpg --script steps.txt --out walk.gif"
+)]
+pub struct Walk {
+    /// Directory of the run
+    pub run: PathBuf,
+    /// File with a letter for each step, instead of the keyboard
+    #[arg(long, value_name = "FILE")]
+    pub script: Option<PathBuf>,
+    /// PNG or JPEG to walk in, instead of a held-out picture
+    #[arg(long, value_name = "FILE")]
+    pub image: Option<PathBuf>,
+    /// GIF of the walk to write
+    #[arg(long, value_name = "GIF")]
+    pub out: Option<PathBuf>,
+    /// Seed of the picture, of the walk that is memorised, and of the samples
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Checkpoint to use: last, best (by held-out bound, or by accuracy if the task has one) or a number of updates

@@ -95,6 +95,7 @@ pub fn run(command: Command) -> Result<u8, Error> {
             Ok(0)
         }
         Command::Filter(arguments) => crate::filter::run(&arguments),
+        Command::Walk(arguments) => crate::walk::run(&arguments),
         Command::Report {
             run,
             checkpoint,

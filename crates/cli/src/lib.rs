@@ -8,7 +8,9 @@ mod commands;
 mod error;
 mod filter;
 mod output;
+mod screen;
 mod signals;
+mod walk;
 
 use clap::Parser;
 use mnemora_lab::{CHECKS_VARIABLE, Family, add_families, note, set_range_checks};

@@ -53,6 +53,7 @@ fn failed(failure: StepFailure) -> Broken {
     match failure {
         StepFailure::NonFinite { step, what } => format!("update {step}: {what} is not finite"),
         StepFailure::Batch(error) => error.to_string(),
+        StepFailure::GivenUp(why) => why,
     }
 }
 
@@ -241,7 +242,9 @@ fn not_finite(experiment: &Experiment) -> Result<(), Broken> {
         };
         match failure {
             None => continue,
-            Some(StepFailure::Batch(error)) => return Err(error.to_string()),
+            Some(failure @ (StepFailure::Batch(_) | StepFailure::GivenUp(_))) => {
+                return Err(failed(failure));
+            }
             Some(StepFailure::NonFinite { what, .. }) => {
                 require(
                     names_something(&what, &sound.model),

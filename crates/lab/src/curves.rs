@@ -92,6 +92,19 @@ pub fn kl_per_step_series(label: &str, kl: &[Option<f64>]) -> Series {
     }
 }
 
+/// Means over blocks of steps, drawn at the middle of each block, with steps counted from 1.
+pub fn series_by_block(label: &str, means: &[Option<f64>], block: usize) -> Series {
+    let middle = |index: usize| (index * block) as f64 + (block as f64 + 1.0) / 2.0;
+    let points = means.iter().enumerate();
+    Series {
+        label: label.into(),
+        points: points
+            .filter_map(|(index, mean)| Some((middle(index), (*mean)?)))
+            .collect(),
+        band: None,
+    }
+}
+
 /// Bound over training.
 pub fn bound_chart(series: Vec<Series>) -> Chart {
     Chart {

@@ -245,7 +245,7 @@ impl Experiment {
     /// The model in a word: its memory or its name, and the inference strategy unless it is direct.
     pub fn label(&self) -> String {
         let base = match self.model.name {
-            ModelName::Gtmm if !self.chooses_memory() => self.family().name(),
+            ModelName::Gtmm if !self.chooses_memory() => self.family().label(),
             ModelName::Gtmm => self.model.memory.as_str(),
             ModelName::Srnn if self.network.srnn.smoothing => "srnn-smoothing",
             other => other.as_str(),

@@ -32,7 +32,7 @@ pub use claims::claim;
 pub use contract::{Broken, check_family};
 pub use error::LabError;
 pub use experiment::family::{
-    Family, FilteredSequence, Found, Gallery, TaskEntry, add_families, families,
+    Family, FilteredSequence, Found, Gallery, TaskEntry, Walker, add_families, families,
 };
 pub use experiment::{
     CurriculumName, DataSettings, DecoderInputName, Experiment, Kind, LanguageSettings,
@@ -44,6 +44,7 @@ pub use experiment::{
     shipped::Shipped,
 };
 pub use export::export;
+pub use mnemora_figures::{animation::gif, picture::Image};
 pub use mnemora_kernels::KERNELS_VARIABLE;
 pub use mnemora_memory::{CHECKS_VARIABLE, MemoryName, MemorySettings, set_range_checks};
 pub use mnemora_models::{ModelName, NetworkSettings};
@@ -64,10 +65,17 @@ pub use replicas::{ReplicasOutcome, replica, train_replicas};
 pub use train::{resume, train};
 
 use families::{
-    copy::Copy, frames::FRAMES, nth_farthest::NthFarthest, programs::Programs,
-    recordings::Recordings, words::Words,
+    copy::Copy, frames::FRAMES, navigation::Navigating, nth_farthest::NthFarthest,
+    programs::Programs, recordings::Recordings, words::Words,
 };
 
 /// The families that come with mnemora: the only list that a new family must be added to.
-pub static FAMILIES: &[&dyn Family] =
-    &[&FRAMES, &Recordings, &Copy, &NthFarthest, &Programs, &Words];
+pub static FAMILIES: &[&dyn Family] = &[
+    &FRAMES,
+    &Recordings,
+    &Copy,
+    &NthFarthest,
+    &Programs,
+    &Words,
+    &Navigating,
+];

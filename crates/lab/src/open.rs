@@ -2,7 +2,7 @@
 
 use crate::{
     Experiment, LabError,
-    experiment::family::{FilteredSequence, Gallery},
+    experiment::family::{FilteredSequence, Gallery, Walker},
     memory_use::check as check_memory,
     pictures::{self, write_png},
 };
@@ -217,6 +217,20 @@ impl Trained {
         recording.ok_or_else(|| {
             LabError::Configuration(format!(
                 "the task {} has no recordings; give observations on standard input",
+                self.experiment.task.name.as_str()
+            ))
+        })
+    }
+
+    /// A walk in the world that the model remembers: see [`Gallery::walker`](crate::Gallery::walker).
+    ///
+    /// # Errors
+    /// If the model does not walk, or if the picture cannot be walked in.
+    pub fn walker(&self, seed: u64, picture: Option<&Path>) -> Result<Box<dyn Walker>, LabError> {
+        let walker = self.ask(|learner| learner.walker(seed, picture).transpose())?;
+        walker.ok_or_else(|| {
+            LabError::Configuration(format!(
+                "a model of the task {} does not walk; train image-navigation-small for one that does",
                 self.experiment.task.name.as_str()
             ))
         })

@@ -167,14 +167,32 @@ pub fn check_png_name(path: &Path) -> Result<(), LabError> {
     }
 }
 
+/// Writes a GIF file, and creates its folder if needed.
+///
+/// # Errors
+/// If the name does not end in `.gif`, or the file cannot be written.
+pub fn write_gif(path: &Path, gif: &[u8]) -> Result<(), LabError> {
+    if path.extension().is_none_or(|extension| extension != "gif") {
+        return Err(LabError::Configuration(format!(
+            "{}: animations are GIF files; the name must end in .gif",
+            path.display()
+        )));
+    }
+    write_in_new_folder(path, gif)
+}
+
 /// Writes a PNG file, and creates its folder if needed.
 pub(crate) fn write_png(path: &Path, png: &[u8]) -> Result<(), LabError> {
     check_png_name(path)?;
+    write_in_new_folder(path, png)
+}
+
+fn write_in_new_folder(path: &Path, bytes: &[u8]) -> Result<(), LabError> {
     if let Some(parent) = path
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty())
     {
         std::fs::create_dir_all(parent).map_err(|error| LabError::write(path, error))?;
     }
-    Ok(write_atomically(path, png)?)
+    Ok(write_atomically(path, bytes)?)
 }

@@ -79,6 +79,25 @@ const SMALL: &[(&str, &str, &[&str])] = &[
         ],
     ),
     (
+        "navigation",
+        "image-navigation-small",
+        &[
+            "training.batch=3",
+            "navigation.memorise=7",
+            "navigation.predict=2",
+            "navigation.foresee=40",
+            "navigation.model.hidden=4",
+            "navigation.model.latent=2",
+            "navigation.model.neighbours=3",
+            "navigation.model.transition.wall_hidden=3",
+            "navigation.stages.frames=0",
+            "navigation.stages.gate=false",
+            "navigation.stages.short=1",
+            "navigation.stages.grow=1",
+            "navigation.stages.short_memorise=5",
+        ],
+    ),
+    (
         "texts",
         "books-small",
         &[

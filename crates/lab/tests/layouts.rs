@@ -8,9 +8,9 @@ use mnemora_memory::{
     NtmConfig, RmcConfig, StackedLstmConfig,
 };
 use mnemora_models::{
-    ClassifierConfig, EncoderDecoderConfig, GtmmConfig, ImageShape, IterativeConfig,
-    LanguageConfig, LikelihoodConfig, SequenceConfig, SrnnConfig, SvgConfig, SvgNetwork, SvgPrior,
-    SvgSkips, VisualConfig, VrnnConfig,
+    ClassifierConfig, EncoderDecoderConfig, GtmSmConfig, GtmmConfig, ImageShape, IterativeConfig,
+    LanguageConfig, LikelihoodConfig, PriorKind, SequenceConfig, SrnnConfig, SvgConfig, SvgNetwork,
+    SvgPrior, SvgSkips, TransitionConfig, TransitionKind, VisualConfig, VrnnConfig, WalkedWorld,
 };
 use mnemora_training::arrays::{Array, Arrays, collect};
 use mnemora_worlds::Stream;
@@ -524,6 +524,49 @@ fn every_array_of_every_model_is_in_the_tables() {
             let sizes = [&sizes[..], &[("units", 13), ("seen", seen)]].concat();
             let srnn = srnn.init(&mut initializer()).unwrap();
             checker.check_module(&[("SRNN", "")], &srnn, &sizes);
+        }
+        for (kind, place, features, prior) in [
+            (TransitionKind::Walls, 2, 2, PriorKind::Mixture),
+            (TransitionKind::Momentum, 3, 4, PriorKind::Mlp),
+        ] {
+            let config = GtmSmConfig {
+                latent: 7,
+                hidden: 11,
+                neighbours: 3,
+                prior,
+                prior_hidden: 17,
+                transition: TransitionConfig {
+                    kind,
+                    wall_hidden: 19,
+                    ..TransitionConfig::default()
+                },
+                ..GtmSmConfig::default()
+            };
+            let world = WalkedWorld {
+                frame: ImageShape {
+                    channels: 1,
+                    height: 1,
+                    width: 5,
+                },
+                actions: 23,
+                place,
+                opposites: &[],
+                memorise: 29,
+            };
+            let sizes = [
+                ("observation", 5),
+                ("latent", 7),
+                ("hidden", 11),
+                ("actions", 23),
+                ("place", place),
+                ("features", features),
+                ("neighbours", 3),
+                ("entry", features + 1 + 2 * 7),
+                ("prior_hidden", 17),
+                ("wall_hidden", 19),
+            ];
+            let model = config.init(&world, &mut initializer()).unwrap();
+            checker.check_module(&[("GTM-SM", "")], &model, &sizes);
         }
         let clips = [
             (

@@ -134,8 +134,7 @@ pub trait Bundle: Clone + Send + Debug {
 
     /// The rows of the batch within `range`, in their order.
     ///
-    /// Use this to drop sequences that have ended: if the batch is sorted by length, the longest first, these
-    /// are its last rows.
+    /// If the batch is sorted by length, the longest first, `rows(0..n)` keeps the `n` sequences that go on.
     fn rows(self, range: Range<usize>) -> Self {
         self.map_tensors(&mut Rows(range))
     }

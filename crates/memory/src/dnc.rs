@@ -124,7 +124,7 @@ impl DncConfig {
     /// Fills in the sizes that settings leave open, for inputs of width `input` and sequences of `time` steps.
     ///
     /// # Errors
-    /// Never.
+    /// Never; the signature is that of every `fit`.
     pub fn fit(&self, input: usize, time: usize) -> Result<Self, MemoryError> {
         Ok(Self {
             input,

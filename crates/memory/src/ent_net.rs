@@ -89,7 +89,7 @@ impl EntNetConfig {
     /// Fills in the sizes that settings leave open, for inputs of width `input`.
     ///
     /// # Errors
-    /// Never.
+    /// Never; the signature is that of every `fit`.
     pub fn fit(&self, input: usize, _time: usize) -> Result<Self, MemoryError> {
         Ok(Self {
             input,

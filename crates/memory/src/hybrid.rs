@@ -39,7 +39,8 @@ pub struct HybridConfig {
     pub key: usize,
     /// Read heads `R`.
     pub reads: usize,
-    /// Storage locations `L`; 0 for one per step of a sequence, so that nothing is ever forgotten.
+    /// Slots, `L`: at least as many as steps of a training sequence, or 0 for exactly as many, so that nothing is
+    /// forgotten within such a sequence.
     pub slots: usize,
 }
 
@@ -47,18 +48,19 @@ pub struct HybridConfig {
 /// between three ways to address it.
 ///
 /// The discussion of gtmm (section 6) suggests combining the direct storage of latents with content addressing.
-/// Each slot `i` holds `z_i` and two keys made when it is written: `a_i = A z_i` for the content, and `b_i = B
-/// h_i` for the circumstances, where `h_i` is the controller's output at that step. At step `t` the same two
-/// maps give the queries `A z_{t-1}` and `B h_t`, and each head scores slots by
+/// Slot `i` holds `z_i` and two keys: `a_i = A z_i` (what was seen) and `b_i = B h_i` (under which circumstances; `h_i` is
+/// the controller's output of step `i`, from before `z_i` was known). It is written at step `i + 1`. At step `t` the
+/// same two maps give the queries `A z_{t-1}` and `B h_t`, and each head scores slots by
 ///
 /// `s^r[i] = beta_a^r cos(A z_{t-1}, a_i) + beta_b^r cos(B h_t, b_i)`
 ///
 /// - *position*: softplus attention on absolute slots (gtmm, equation 10), for recall in order and by index;
-/// - *content*: `softmax(s^r)`, for a place that is visited again;
+/// - *content*: `softmax(s^r)` over all slots, by both keys, for a place that is visited again. The newest slot,
+///   `z_{t-1}` itself, always matches the first key fully, so a return to a place is found by the second;
 /// - *successor*: `softmax(s^r)` over the slots that have a successor, shifted by one slot, for a repeated cue:
 ///   what followed it?
 ///
-/// A head's weights mix the three by its own softmax. Reads are gated as in equation 12, and the context is `Psi
+/// A head's weights mix the three by its own softmax. Reads are gated as in equation 12, and the context is `Psi_t
 /// = [phi^1 sig(g^1); ...; phi^R sig(g^R); h_t]`. Unlike the context of the Introspection network it contains
 /// the controller's output, for information that needs no slot.
 ///
@@ -335,6 +337,11 @@ impl Memory for Hybrid {
         let attention = 2 * self.attention_hidden.weight.shape()[1];
         let outside = self.lstm.kept() + self.lstm.input_size() + attention + 4 * keys + heads;
         outside + self.lstm.hidden_size() + slot * mean_filled(self.slots, time)
+    }
+
+    fn attention_words(&self) -> &'static str {
+        "Read weights of each head over the slots on one held-out sequence, one column per step. Slot i holds the \
+         latent of step i."
     }
 
     fn stored(&self) -> Option<usize> {

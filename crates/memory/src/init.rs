@@ -171,6 +171,17 @@ impl Draws {
             .collect()
     }
 
+    /// A direction, uniform over those in a space of `size` dimensions: numbers whose squares sum to one.
+    pub fn direction(&mut self, size: usize) -> Vec<f32> {
+        let numbers: Vec<f64> = (0..size).map(|_| self.standard_normal()).collect();
+        let length = numbers.iter().map(|number| number * number).sum::<f64>();
+        let length = length.sqrt().max(f64::MIN_POSITIVE);
+        numbers
+            .into_iter()
+            .map(|number| (number / length) as f32)
+            .collect()
+    }
+
     /// A draw from the standard normal distribution.
     fn standard_normal(&mut self) -> f64 {
         // Box-Muller transform; the first number of a pair is never zero.

@@ -34,14 +34,22 @@ pub struct IntrospectionConfig {
     pub attention: usize,
     /// Read heads `R`.
     pub reads: usize,
-    /// Storage locations `L`; 0 for one per step of a sequence, so that nothing is ever forgotten.
+    /// Slots, `L`: at least as many as steps of a training sequence, or 0 for exactly as many, so that nothing is
+    /// forgotten within such a sequence.
     pub slots: usize,
 }
 
 /// A first-in-first-out buffer of latents, read by attention on absolute position.
 ///
-/// gtmm, section 3.1: the controller (equation 9) proposes a weight for each of the `L` slots and each of the
-/// `R` heads (equation 10). Only slots that hold a latent take part.
+/// gtmm, section 3.1, equations 9 to 12, for `L` slots and `R` heads; only slots that hold a latent take part:
+///
+/// ```text
+/// h_t    = LSTM(h_{t-1}, [z_{t-1}; c_t])
+/// k      = softplus(f_att(h_t)) + 1e-6
+/// w^r[i] = k^r[i] / sum_j k^r[j]
+/// phi^r  = sum_i w^r[i] M[i]                  M holds z_1 .. z_{t-1}, one in each slot, the oldest first
+/// Psi_t  = [phi^1 sig(g^1); ..; phi^R sig(g^R)],  g = linear(h_t)
+/// ```
 #[derive(Module, Debug)]
 pub struct Introspection {
     /// `f_rnn` of equation 9, input `[z_{t-1}; c_t]`.
@@ -216,6 +224,11 @@ impl Memory for Introspection {
         let attention = 2 * self.attention_hidden.weight.shape()[1];
         let outside = self.lstm.kept() + self.lstm.input_size() + attention + heads;
         outside + slot * mean_filled(self.slots, time)
+    }
+
+    fn attention_words(&self) -> &'static str {
+        "Read weights of each head over the slots on one held-out sequence, one column per step. Slot i holds the \
+         latent of step i."
     }
 
     fn stored(&self) -> Option<usize> {

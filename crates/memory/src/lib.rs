@@ -2,7 +2,11 @@
 //!
 //! A generative model learns about the past only through a [`MemoryContext`]. At step `t` a [`Memory`] takes in
 //! the results of step `t - 1` and the condition of step `t`, and returns the context for `z_t`. The context
-//! contains nothing of step `t` itself. At `t = 1` there is no previous step, so nothing is written.
+//! contains nothing of step `t` itself. At `t = 1` there is no previous step: a store of latents writes nothing; a
+//! core is stepped with zeros for `z_0`, and may write.
+//!
+//! The condition `c_t` is an input that is given from outside and not modelled, for example the move that leads to
+//! frame `t` of a walk. Many tasks have none.
 //!
 //! - [`introspection`]: a first-in-first-out store of latents with positional attention.
 //! - [`hybrid`]: the same store, also addressed by content and by its successor.
@@ -12,6 +16,7 @@
 //! - [`rmc`]: memories that attend to each other; also a core.
 //! - [`stacked_lstm`], [`ent_net`], [`conv_lstm`]: cores that the RMC is compared with.
 //! - [`lstm_memory`]: an LSTM alone, which keeps everything it remembers in its state.
+//! - [`dnd`]: a dictionary of what was seen where; not a [`Memory`], since its query is the state of the same step.
 //! - [`bundle`](mod@bundle): operations on a whole state: detach it, make it a leaf, pick rows.
 //! - [`any`]: the table of all memories and cores, and types that hold any of them, chosen by name at run time.
 //! - [`recurrent`], [`lstm`], [`controller`], [`init`]: recurrent cores, the LSTM, the controllers of a DNC,
@@ -23,9 +28,9 @@ pub mod bundle;
 mod checks;
 pub mod controller;
 pub mod conv_lstm;
-
 pub mod count;
 pub mod dnc;
+pub mod dnd;
 pub mod ent_net;
 mod error;
 mod fifo;
@@ -51,6 +56,7 @@ pub use controller::{Controller, ControllerKind, ControllerState, ControllerWeig
 pub use conv_lstm::{ConvLstm, ConvLstmConfig, ConvLstmState};
 pub use count::Count;
 pub use dnc::{Dnc, DncConfig, DncState};
+pub use dnd::{Dnd, Neighbours};
 pub use ent_net::{EntNet, EntNetConfig, EntNetState};
 pub use error::MemoryError;
 pub use hybrid::{Hybrid, HybridConfig, HybridState};
@@ -83,7 +89,8 @@ pub struct Previous {
 
 crate::bundle!(Previous { latent, features });
 
-/// Weights of a memory's heads over its slots at one step, for inspection.
+/// Weights of a memory's heads over its slots at one step, for inspection. In an [`EntNet`] they are gates of the
+/// cells, which do not sum to one.
 #[derive(Clone, Debug)]
 pub struct Attention {
     /// The kind of weights: `read`, `write`, `allocation`.
@@ -126,8 +133,8 @@ impl Attention {
         Self { name, weights }
     }
 
-    /// The weights of each query row of a head, `[batch, heads, rows, slots]`; `None` if heads have one query
-    /// only.
+    /// The weights of each query of a head, `[batch, heads, queries, slots]`; `None` if heads have one query only. In an
+    /// RMC every slot is a query, and the last entries are the rows of the input.
     pub fn by_row(&self) -> Option<Tensor<4>> {
         match &self.weights {
             Weights::Rows(weights) => Some(weights.clone()),
@@ -154,7 +161,8 @@ impl Attention {
     }
 }
 
-/// What a memory tells the model at step `t`: `Psi_{t-1}` of gtmm, figure 2.
+/// What a memory tells the model at step `t`, before it sees `x_t`. Here it is `Psi_t`; gtmm (figure 2) writes
+/// `Psi_{t-1}`, because it depends only on what was stored before step `t`.
 #[derive(Clone, Debug)]
 pub struct MemoryContext {
     /// `[batch, context_size]`.
@@ -198,8 +206,8 @@ pub trait Memory: Module + ModuleDisplay {
     /// Width of [`MemoryContext::psi`].
     fn context_size(&self) -> usize;
 
-    /// Numbers that the graph of a step keeps for each sequence, averaged over sequences of `time` steps. Used
-    /// to estimate the memory that training takes.
+    /// How many f32 numbers the autodiff graph of one step holds until the backward pass, for each sequence of the batch,
+    /// averaged over sequences of `time` steps. It estimates memory use.
     fn kept(&self, time: usize) -> Count;
 
     /// For a store of the last latents, how many it holds before it drops the oldest; `None` for any other
@@ -210,7 +218,6 @@ pub trait Memory: Module + ModuleDisplay {
 
     /// A caption of one or two sentences for a picture of the [`Attention`] weights.
     fn attention_words(&self) -> &'static str {
-        "Read weights of each head over the slots on one held-out sequence, one column per step. Slot i holds the \
-         latent of step i."
+        "Weights of each head over the slots on one held-out sequence, one column per step."
     }
 }

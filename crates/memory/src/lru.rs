@@ -36,9 +36,9 @@ pub struct LruConfig {
     pub hidden: usize,
     /// Read heads `R`. Each has a write head tied to it.
     pub reads: usize,
-    /// Width of a memory row, `W`.
+    /// Width of a slot, `W`.
     pub width: usize,
-    /// Memory rows, `N`; 0 for five per step of a sequence (gtmm, section 4.1). With `reads` rows per step
+    /// Slots, `N`; 0 for five per step of a sequence (gtmm, section 4.1). With `reads` slots per step
     /// nothing needs to be overwritten.
     pub slots: usize,
     /// Number of slots that a head reads, those nearest to its key; 0 for all. When few of many slots are read,
@@ -51,7 +51,14 @@ pub struct LruConfig {
 ///
 /// Santoro et al. 2016, section 3.2, equations 17 to 23, with four differences: head `j` takes the `j`-th least
 /// used slot; it writes a separate vector instead of its key; reads have a learned strength; and writing comes
-/// before reading. No gradient passes through usage.
+/// before reading. No gradient passes through usage. For head `j`, with `k`, `a`, `alpha` and `beta` from `h_t`:
+///
+/// ```text
+/// w^w_j = sig(alpha_j) w^r_{j,t-1} + (1 - sig(alpha_j)) u_j     u_j: one-hot at the j-th least used slot
+/// M_t   = M_{t-1} with the least used slot set to 0, + sum_j w^w_j a_j^T
+/// w^r_j = C(M_t, k_j, beta_j),  r_j = M_t^T w^r_j
+/// w^u_t = 0.99 w^u_{t-1} + sum_j (w^r_j + w^w_j)
+/// ```
 #[derive(Module, Debug)]
 pub struct Lru {
     /// Controller, input `[input; r_{t-1}]`.

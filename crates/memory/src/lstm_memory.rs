@@ -56,7 +56,7 @@ impl LstmMemoryConfig {
     /// Fills in the sizes that settings leave open, from `place`.
     ///
     /// # Errors
-    /// Never.
+    /// Never; the signature is that of every `fit`.
     pub fn fit(&self, place: &Place) -> Result<Self, MemoryError> {
         Ok(Self {
             latent: place.latent,

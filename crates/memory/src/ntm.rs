@@ -28,16 +28,26 @@ pub struct NtmConfig {
     pub reads: usize,
     /// Write heads `V`.
     pub writes: usize,
-    /// Width of a memory row, `W`.
+    /// Width of a slot, `W`.
     pub width: usize,
-    /// Memory rows, `N`; 0 for one per step of a sequence.
+    /// Slots, `N`; 0 for one per step of a sequence.
     pub slots: usize,
 }
 
 /// An LSTM controller with heads that address memory by content and by shifting their previous position.
 ///
 /// Graves et al. 2014, section 3. At a step the controller reads `[input; r_{t-1}]`, the write
-/// heads write into `M_{t-1}`, and the read heads read `M_t`.
+/// heads write into `M_{t-1}`, and the read heads read `M_t`. For each head, with the key `k`, the strength `beta`, the
+/// gate `g`, the shifts `s`, the sharpening `gamma`, and, of a write head, the vectors `e` and `a` from `h_t`:
+///
+/// ```text
+/// w_c = C(M, k, beta)                              content addressing
+/// w_g = g w_c + (1 - g) w_{t-1}
+/// w_s = w_g convolved with s over the shifts -1, 0 and 1, around the ends
+/// w_t = w_s^gamma / sum w_s^gamma
+/// M_t = M_{t-1} prod_v (1 - w_v e_v^T) + sum_v w_v a_v^T       over the write heads v
+/// r_t = M_t^T w_t                                              for each read head
+/// ```
 #[derive(Module, Debug)]
 pub struct Ntm {
     /// Controller, input `[input; r_{t-1}]`.
@@ -106,7 +116,7 @@ impl NtmConfig {
     /// Fills in the sizes that settings leave open, for inputs of width `input` and sequences of `time` steps.
     ///
     /// # Errors
-    /// Never.
+    /// Never; the signature is that of every `fit`.
     pub fn fit(&self, input: usize, time: usize) -> Result<Self, MemoryError> {
         Ok(Self {
             input,

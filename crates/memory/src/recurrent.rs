@@ -160,8 +160,8 @@ pub(crate) fn step_through<I, S: Bundle>(
     (outputs, state)
 }
 
-/// A recurrent core as the memory of a temporal VAE. Its input is `[z_{t-1}; c_t]`, with zeros for `z_0`. Its
-/// output is the context `Psi = [r_1; ...; r_R; h_t]` (gtmm, section 3.2).
+/// A recurrent core as the memory of a temporal VAE. Its input is `[z_{t-1}; c_t]`, with zeros for `z_0`. The core's
+/// output is the context: `Psi_t = [r_1; ..; r_R; h_t]` for NTM, LRU and DNC (gtmm, section 3.2), all slots for the RMC.
 #[derive(Module, Debug)]
 pub struct CoreMemory<C: Module> {
     /// The core.

@@ -71,7 +71,7 @@ pub enum GateStyle {
 
 /// Sizes and switches of an [`Rmc`].
 ///
-/// Every memory, a row of the memory matrix, is `heads * head_size` wide.
+/// Every slot is `heads * head_size` wide.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RmcConfig {
@@ -81,7 +81,7 @@ pub struct RmcConfig {
     /// Rows of an input: 1 for a vector. If there are more, each is attended to separately.
     #[serde(skip)]
     pub rows: usize,
-    /// Memories, `N`.
+    /// Slots, `N`.
     pub slots: usize,
     /// Attention heads.
     pub heads: usize,
@@ -95,7 +95,7 @@ pub struct RmcConfig {
     pub mlp_layers: usize,
     /// The granularity of the gates: each `unit`, each `memory`, or `none`.
     pub gates: GateStyle,
-    /// Whether the output is `sig(o) * tanh(M')` with a third gate `o`, instead of `M'`.
+    /// Whether the output is `sig(o) * tanh(M_t)` with a third gate `o`, instead of `M_t`.
     pub output_gate: bool,
     /// A constant added to forget gates.
     #[serde(skip)]
@@ -112,14 +112,14 @@ pub struct RmcConfig {
 ///
 /// ```text
 /// x~ = W_in x + b_in
-/// X  = [M; x~]
+/// X  = [M_{t-1}; x~]
 /// blocks times:
-///     [q k v] = LN(X W_qkv + b), head by head
-///     X = LN(X + softmax(q k' / sqrt(key_size)) v)
+///     [q k v] = LN(X W_qkv + b)                one norm over all heads of a row; then split into heads
+///     X = LN(X + softmax(q k^T / sqrt(key_size)) v)
 ///     X = LN(X + MLP(X))                       ReLU between the MLP's layers, none after the last
-/// M~ = the memory's rows of X
-/// [i f] = x~ W_g + b + tanh(M) U_g + b'
-/// M' = sig(i + input_bias) * tanh(M~) + sig(f + forget_bias) * M
+/// M~ = the slots' rows of X
+/// [i f] = flat(x~) W_g + b_1 + tanh(M_{t-1}) U_g + b_2      flat(x~): all input rows, one after the other
+/// M_t = sig(i + input_bias) * tanh(M~) + sig(f + forget_bias) * M_{t-1}
 /// ```
 ///
 /// LN normalises the features of each row separately. Each block has its own projections and norms. All blocks

@@ -58,7 +58,7 @@ impl StackedLstmConfig {
     /// Fills in the sizes that settings leave open, for inputs of width `input`.
     ///
     /// # Errors
-    /// Never.
+    /// Never; the signature is that of every `fit`.
     pub fn fit(&self, input: usize, _time: usize) -> Result<Self, MemoryError> {
         Ok(Self {
             input,

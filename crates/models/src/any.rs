@@ -26,7 +26,7 @@ pub struct Recorded {
     pub latent: usize,
 }
 
-/// An operation on a model of any type.
+/// Generic code to run on an [`AnyNetwork`], whose type of model is known only at run time.
 pub trait WithModel {
     /// Its result.
     type Output;
@@ -95,7 +95,7 @@ macro_rules! table {
             }
         }
 
-        /// Any of the models.
+        /// Any of the models of the table; the temporal VAE is not among them.
         #[derive(Clone, Debug)]
         pub enum AnyNetwork {
             $($(#[$doc])* $name($name),)+

@@ -39,8 +39,8 @@ pub trait KlFrom<Q> {
     /// Whether the divergence has a closed form, so that `z` is not used.
     const CLOSED_FORM: bool;
 
-    /// `KL(q || self)` in nats, `[rows]`: the closed form if there is one, otherwise the unbiased estimate
-    /// `log q(z) - log p(z)` from one sample `z ~ q`.
+    /// `KL(q || self)` in nats, `[rows]`: the closed form if there is one, otherwise an unbiased estimate from one
+    /// sample `z ~ q`.
     ///
     /// # Shapes
     /// - `z`: `[rows, latent]`
@@ -61,6 +61,14 @@ impl DiagonalGaussian {
     pub fn from_parameters(parameters: Tensor<2>) -> Self {
         let (mean, log_std) = halves(parameters, [LOG_STD_MIN, LOG_STD_MAX]);
         Self { mean, log_std }
+    }
+
+    /// `H(q)` in nats, `[rows]`.
+    pub fn entropy(&self) -> Tensor<1> {
+        let latent = self.log_std.dims()[1] as f64;
+        let constant = latent * (0.5 + HALF_LOG_TWO_PI);
+        let sum = self.log_std.clone().sum_dim(1);
+        sum.squeeze_dim::<1>(1).add_scalar(constant)
     }
 }
 

@@ -1,3 +1,4 @@
+use crate::gtm_sm::TransitionKind;
 use mnemora_memory::MemoryError;
 
 /// Reasons why a model cannot be built.
@@ -11,6 +12,37 @@ pub enum ModelError {
     ZeroSize {
         /// The field of the model's configuration.
         field: &'static str,
+    },
+    /// A number that must be positive is not.
+    #[error("{key} is {value}, it must be a positive number")]
+    NotPositive {
+        /// The key of the setting.
+        key: &'static str,
+        /// Its value.
+        value: f64,
+    },
+    /// A transition that needs places of another size.
+    #[error(
+        "the transition '{}' needs places of {needed} numbers, but they have {place}",
+        .kind.as_str()
+    )]
+    Place {
+        /// The transition.
+        kind: TransitionKind,
+        /// Numbers of a place that it needs.
+        needed: usize,
+        /// Numbers of a place.
+        place: usize,
+    },
+    /// A dictionary with fewer entries than neighbours to read.
+    #[error(
+        "{neighbours} neighbours are read from a memory of {memorised} frames; it must hold at least {neighbours}"
+    )]
+    FewerEntriesThanNeighbours {
+        /// Neighbours to read.
+        neighbours: usize,
+        /// Frames to memorise.
+        memorised: usize,
     },
     /// A linear posterior map whose features are not the parameters of a Gaussian.
     #[error(

@@ -7,11 +7,22 @@ use burn::tensor::Tensor;
 use mnemora_memory::{Attention, Bundle};
 use std::fmt::Debug;
 
-/// The maps that make up every dynamical latent-variable model. Inference strategies, bounds and
-/// generation are written once, in terms of them.
+/// The maps of a dynamical latent-variable model. Training, inference, bounds and generation all call them in this
+/// order:
 ///
-/// Only maps that depend on the previous step are called one step at a time; `encode`, `prior` and
-/// `decode` take the rows of any number of steps in one call.
+/// ```text
+/// features = encode(x)                                 all frames, one call
+/// for each step t:
+///     context   = predict(c_t, noise, state)           what the model knows before it sees x_t
+///     q(z_t)    = posterior(features_t, context)       a sample of it is z_t
+///     emission  = emit(z_t, context)
+///     state     = update(features_t, z_t, emission, context)
+/// prior      = prior(prior_input of all contexts)      all scored steps, one call
+/// likelihood = decode(all emissions)                   all scored steps, one call
+/// ```
+///
+/// Generation samples `z_t` from the prior, so it calls `prior` and `decode` inside the loop, and `encode` for each
+/// generated frame.
 ///
 /// # A stochastic transition
 /// The state may itself be random, `s_t = f(s_{t-1}, .., e_t)` with standard normal `e_t`
@@ -32,7 +43,8 @@ pub trait FilteringModel {
     /// Parameters in the layout that the kernels take, packed once for all steps of a pass; `()` for a model that
     /// uses its parameters directly.
     type Prepared: Clone + Debug + Send;
-    /// Features of `x_t` alone.
+    /// Features of step `t`, computed from observations only; from `x_t` alone unless the model
+    /// [sees ahead](Self::sees_ahead).
     type Features: Bundle;
     /// The context of step `t`; it also holds the state before the update and the prepared parameters
     /// that the step needs.
@@ -216,7 +228,7 @@ pub(crate) fn frames_of_steps(observations: Tensor<3>) -> Vec<Tensor<2>> {
 /// Direct filtering: the model's own posterior at every step, one sample each.
 ///
 /// # Shapes
-/// - `observations`: `[batch, time, pixels]`, in `[0, 1]`
+/// - `observations`: `[batch, time, pixels]`; in `[0, 1]` if the likelihood is of pixels
 /// - `conditions`: `[batch, time, condition]`
 /// - `noise`: standard normal, `[time, batch, noise_size]`
 /// - `state`: the state to start from; the initial state if `None`
@@ -324,7 +336,7 @@ impl StepNoise {
 /// The inputs of a step of the time loop.
 #[derive(Clone, Debug)]
 pub struct Inputs<F> {
-    /// Features of `x_t` alone.
+    /// See [`FilteringModel::Features`].
     pub features: F,
     /// `[batch, condition]`
     pub condition: Option<Tensor<2>>,

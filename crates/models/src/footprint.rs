@@ -3,16 +3,16 @@
 
 use mnemora_memory::Count;
 
-/// Numbers that learning keeps for each step of a sequence.
+/// How many f32 numbers an update holds in memory for one step of one sequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Footprint {
-    /// Kept by the calls before and after the time loop, which see all steps at once.
+    /// Held by the graph of the calls that see all steps at once: encoder, prior, decoder, likelihood.
     pub outside: Count,
-    /// Kept by the graph of the time loop, averaged over the steps.
+    /// Held by the graph of the time loop, averaged over the steps.
     pub inside: Count,
-    /// Without a graph: intermediate results between the calls over all steps.
+    /// Held when no graph is built, as in an evaluation: results that wait between the calls over all steps.
     pub passing: Count,
-    /// Kept by decoder and likelihood, a part of `outside`. If beliefs are improved by gradients, these run once
+    /// The part of `outside` that decoder and likelihood hold. If beliefs are improved by gradients, these run once
     /// more, one step at a time.
     pub decoder: Count,
 }

@@ -10,17 +10,16 @@ use mnemora_memory::Attention;
 /// Generated sequences.
 #[derive(Clone, Debug)]
 pub struct Generated {
-    /// The frames that `observe` returned, `[batch, time, pixels]`.
+    /// The frames that `choose` returned, `[batch, time, pixels]`.
     pub frames: Tensor<3>,
     /// Attention of each step.
     pub attention: Vec<Vec<Attention>>,
 }
 
-/// Samples `time` further steps from a state: `z_t` from the prior, then a frame that `observe(t, ..)` chooses from
+/// Samples `time` further steps from a state: `z_t` from the prior, then a frame that `choose(t, ..)` picks from
 /// the likelihood: its [mean](Likelihood::mean), or a [sample](Likelihood::sample).
 ///
-/// Each generated frame is encoded, since a core may read the features of frames (the VRNN
-/// does). Call it on a model that is not in training mode, so that batch norm uses its running statistics.
+/// Each generated frame is encoded, because the next step may read its features. Call it on a model that is not in training mode, so that batch norm uses its running statistics.
 ///
 /// # Shapes
 /// - `state`: after a prompt (see [`filter`](crate::filter)), or the initial state
@@ -34,7 +33,7 @@ pub fn generate<M: FilteringModel>(
     state: M::State,
     conditions: Option<Tensor<3>>,
     noise: Tensor<3>,
-    mut observe: impl FnMut(usize, Likelihood) -> Tensor<2>,
+    mut choose: impl FnMut(usize, Likelihood) -> Tensor<2>,
 ) -> Generated {
     let [time, _, _] = noise.dims();
     assert_eq!(
@@ -54,7 +53,7 @@ pub fn generate<M: FilteringModel>(
         let prior = model.prior(model.prior_input(&context));
         let z = prior.sample(noise);
         let emission = model.emit(z.clone(), &context);
-        let frame = observe(t, model.decode(emission.clone()));
+        let frame = choose(t, model.decode(emission.clone()));
         let frame = frame.unsqueeze_dim::<3>(1);
         attention.push(model.attention(&context).to_vec());
         let features = model.encode(frame.clone());

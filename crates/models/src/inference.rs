@@ -1,11 +1,11 @@
 //! Variational filtering: beliefs improved at each step by gradients (Marino et al. 2018, avf).
 //!
-//! At each step the belief `q(z_t) = N(m, exp(l))` starts at the prior, with `l` within [`LOG_VARIANCE`], and is
-//! improved by gradients of the step's free energy
+//! A belief is the approximate posterior of one step. At each step the belief `q(z_t) = N(m, exp(l))` starts at the
+//! prior, with `l` within [`LOG_VARIANCE`], and is improved by gradients of the step's free energy
 //!
-//! `F_t(m, l) = -(1/S) sum_s log p(x_t | z_s, ..) + KL(q || p(z_t | ..))`, `z_s = m + exp(l / 2) e_s`
+//! `F_t(m, l) = -(1/S) sum_s log p(x_t | z_s, ..) + kl_weight KL(q || p(z_t | ..))`
 //!
-//! (avf, equation 9). If the prior is not a Gaussian, the belief starts at the Gaussian with its moments. If the
+//! with `S` samples `z_s = m + exp(l / 2) e_s` and standard normal `e_s` (avf, equation 9, where `kl_weight` is 1). If the prior is not a Gaussian, the belief starts at the Gaussian with its moments. If the
 //! divergence has no closed form, it is a mean over the same samples `z_s`.
 //!
 //! A model learns from sequences in two passes. [`infer`] finds all beliefs with a frozen model, with one small
@@ -167,9 +167,10 @@ pub struct Inferred<S> {
 /// Standard normal noise for [`infer`].
 #[derive(Clone, Debug)]
 pub struct InferenceNoise {
-    /// Noise for the free energies before and after each round, `[samples, time, batch, latent]` each; the last one is
-    /// also used for all later rounds. A network that learns needs new noise in each round, because the gradient
-    /// reveals the noise of the round before.
+    /// `inner[r]` is the noise of the samples in the free energy before round `r` (from 0); the one after the last round
+    /// is for the free energy after all rounds. Each is `[samples, time, batch, latent]`. If there are fewer, the last one
+    /// is used again. Give a network that learns one per round: the gradient of a round depends on that round's noise,
+    /// and the network could fit the noise if it were used again.
     pub inner: Vec<Tensor<4>>,
     /// Noise for the latents passed to the next step and for the transitions, as in
     /// [`filter`](crate::filter), `[time, batch, noise_size]`. It must be independent of the inner noise, to which
@@ -183,7 +184,7 @@ pub struct InferenceNoise {
 /// is tracked, and batch norm uses its running statistics without changing them.
 ///
 /// # Shapes
-/// - `observations`: `[batch, time, pixels]`, in `[0, 1]`
+/// - `observations`: `[batch, time, pixels]`; in `[0, 1]` if the likelihood is of pixels
 /// - `conditions`: `[batch, time, condition]`
 /// - `state`: the state to start from; the initial state if `None`
 ///

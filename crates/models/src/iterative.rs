@@ -33,10 +33,10 @@ pub struct IterativeConfig {
 /// update of mean and log-variance.
 ///
 /// `h1 = g1 A e + (1 - g1) elu(W1 e)`, `h2 = g2 h1 + (1 - g2) elu(W2 h1)`,
-/// `m' = u m + (1 - u) M h2`, where each gate is the `sigmoid` of a linear map of its layer's input; likewise for
-/// `l'`, with separate heads (avf, section 4.1; output gates from Marino et al. 2018, iterative amortized
-/// inference). Each part of the input, `m`, `l` and their gradients, is normalised over the latents; a single
-/// latent is replaced by its `asinh` instead.
+/// `m' = u m + (1 - u) M h2`, where the gates `g1`, `g2` and `u` are the `sigmoid` of a linear map of their layer's
+/// input; likewise for `l'`, with separate heads (avf, section 4.1; output gates from Marino et al. 2018, iterative
+/// amortized inference). The input `e` is the gradients of `m` and `l`, then `m` and `l`, each normalised over the
+/// latents (with one latent, each is replaced by its `asinh`), then `x` as it is if the network sees it.
 #[derive(Module, Debug)]
 pub struct IterativeNet {
     /// `A`, `W1` and the gate `g1`, side by side.

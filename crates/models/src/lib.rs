@@ -8,6 +8,7 @@
 //! - [`generation`]: sequences sampled from a model, with or without a prompt.
 //! - [`segments`]: the gradient of a long sequence with the memory use of a short one.
 //! - [`gtmm`]: the temporal VAE over any memory (Gemici et al. 2017).
+//! - [`gtm_sm`]: the temporal VAE with a spatial memory (Fraccaro et al. 2018).
 //! - [`srnn`], [`vrnn`]: stochastic recurrent networks (Fraccaro et al. 2016, Chung et al. 2015).
 //! - [`svg`]: stochastic video generation (Denton and Fergus 2018).
 //! - [`any`]: the table of models of recorded sequences, chosen by name at run time.
@@ -29,6 +30,7 @@ mod error;
 pub mod filtering;
 pub mod footprint;
 pub mod generation;
+pub mod gtm_sm;
 pub mod gtmm;
 pub mod inference;
 pub mod iterative;
@@ -56,6 +58,10 @@ pub use error::ModelError;
 pub use filtering::{Filtered, FilteringModel, filter, follow};
 pub use footprint::Footprint;
 pub use generation::{Generated, generate};
+pub use gtm_sm::{
+    Elbo, ElboNoise, GtmSm, GtmSmConfig, GtmSmState, Prediction, PriorKind, Start, Transition,
+    TransitionConfig, TransitionKind, Walk, WalkedWorld,
+};
 pub use gtmm::{Gtmm, GtmmConfig};
 pub use inference::{
     GradientSteps, Improver, InferenceNoise, Inferred, InferredStep, filter_given, infer,

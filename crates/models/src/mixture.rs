@@ -25,6 +25,18 @@ mnemora_memory::bundle!(MixtureOfGaussians {
 });
 
 impl MixtureOfGaussians {
+    /// Component `index` (from 0) of each row.
+    ///
+    /// # Panics
+    /// If there are not that many.
+    pub fn component(&self, index: usize) -> DiagonalGaussian {
+        let of = |all: &Tensor<3>| all.clone().narrow(1, index, 1).squeeze_dim(1);
+        DiagonalGaussian {
+            mean: of(&self.means),
+            log_std: of(&self.log_stds),
+        }
+    }
+
     /// `w_k`, `[rows, components, 1]`.
     fn weights(&self) -> Tensor<3> {
         self.log_weights.clone().exp().unsqueeze_dim(2)
@@ -106,8 +118,12 @@ impl Distribution for MixtureOfGaussians {
 impl KlFrom<DiagonalGaussian> for MixtureOfGaussians {
     const CLOSED_FORM: bool = false;
 
+    /// `-H(q) - log p(z)`, with the exact entropy of `q`; the closed form for a single component.
     fn kl_from(&self, q: &DiagonalGaussian, z: &Tensor<2>) -> Tensor<1> {
-        q.log_density(z.clone()) - self.log_density(z.clone())
+        match self.log_weights.dims()[1] {
+            1 => self.component(0).kl_from(q, z),
+            _ => (q.entropy() + self.log_density(z.clone())).neg(),
+        }
     }
 }
 

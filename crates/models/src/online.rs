@@ -1,7 +1,8 @@
 //! Filtering one step at a time, as observations arrive, and one-step-ahead prediction.
 //!
 //! `prepared` is the result of [`FilteringModel::prepare`], made once for all steps: the model does not learn
-//! meanwhile. Predictions are expectations, not samples: a stochastic transition takes its mean.
+//! meanwhile. Predictions draw no samples: `z` is the mean of the prior, and a stochastic
+//! transition takes its mean.
 
 use crate::{
     DiagonalGaussian, Distribution, FilteringModel, KlFrom, Likelihood,

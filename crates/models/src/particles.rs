@@ -43,7 +43,7 @@ pub struct ParticleBound {
 /// step `t`.
 ///
 /// # Shapes
-/// - `observations`: `[batch, time, pixels]`, in `[0, 1]`
+/// - `observations`: `[batch, time, pixels]`; in `[0, 1]` if the likelihood is of pixels
 /// - `conditions`: `[batch, time, condition]`
 /// - `noise`: standard normal, `[time, batch * particles, noise_size]`, with the particles of a sequence next
 ///   to each other

@@ -9,13 +9,15 @@
 //! x_t ~ N(decoder(g_t, skips))
 //! ```
 //!
+//! The skips are the encoder's maps at each resolution, which the decoder also reads.
+//!
 //! The encoder runs on all frames before the time loop, the decoder on all steps after it; only the
 //! LSTMs are inside. Choices where the sources are silent or differ:
 //!
 //! - Before the first frame `h` and the skips are zeros, and the first frame is predicted and scored like every
 //!   other. [`Svg::after`] starts after a given frame that is not scored, as in the original.
 //! - The encoder gets frames minus 1/2, as in Marino et al.; the decoder's sigmoid is the mean.
-//! - The maps give log standard deviations, as everywhere in this crate, not log variances.
+//! - The maps give log standard deviations, as in all generative models of this crate, not log variances.
 //! - Batch norm takes its statistics over all frames of a call, that is, over batch and time; the original
 //!   calls its networks once per step. If beliefs are improved by gradients, the search for them uses the
 //!   running statistics without changing them; the pass from which the model learns uses the statistics of all

@@ -17,7 +17,7 @@ const NEVER: f64 = -1e9;
 
 /// Words sampled from the vocabulary for a sampled softmax, which estimates the normaliser by
 ///
-/// `Z ~ exp(l_target) + sum_{s not target} exp(l_s) / (count q(s))`
+/// `Z ≈ exp(l_target) + sum_{s not target} exp(l_s) / (count q(s))`
 ///
 /// with `count` words `s` drawn from `q`. The estimate is unbiased (Bengio and Senecal 2003); the same samples
 /// serve all words of a batch (Jean et al. 2015). Its logarithm is too low on average, so the resulting nats are

@@ -18,6 +18,8 @@ use std::{collections::BTreeMap, path::Path};
 #[derive(Clone, Debug, Default)]
 pub struct Adam {
     moments: BTreeMap<String, Moments>,
+    /// Factors of the learning rate for parameters whose path starts so; 1 for all others.
+    factors: Vec<(String, f64)>,
 }
 
 /// First and second moment of a parameter's gradient, flattened.
@@ -85,6 +87,23 @@ impl ParameterGradients {
 }
 
 impl Adam {
+    /// The same with other learning rates for some parameters: each pair is the start of their paths, and a factor.
+    #[must_use]
+    pub fn with_factors(self, factors: &[(&str, f64)]) -> Self {
+        let factors = factors
+            .iter()
+            .map(|(start, factor)| ((*start).to_owned(), *factor));
+        Self {
+            factors: factors.collect(),
+            ..self
+        }
+    }
+
+    /// Forgets the moments of the parameters whose path starts with `start`.
+    pub fn forget(&mut self, start: &str) {
+        self.moments.retain(|name, _| !name.starts_with(start));
+    }
+
     /// Makes update number `step` (from 1) of the module's parameters, with the gradient scaled by `scale`.
     pub fn step<M: Module>(
         &mut self,
@@ -125,6 +144,7 @@ impl Adam {
         let mut update = Update {
             names: Names::default(),
             moments: &mut self.moments,
+            factors: &self.factors,
             gradients: gradients.0,
             on_device,
             rates: Rates {
@@ -177,7 +197,10 @@ impl Adam {
             moments.insert(name, Moments { first, second });
         }
         match arrays.into_keys().next() {
-            None => Ok(Self { moments }),
+            None => Ok(Self {
+                moments,
+                factors: Vec::new(),
+            }),
             Some(key) => Err(Error::DamagedFile {
                 path: path.to_owned(),
                 problem: format!("tensor '{key}' has no counterpart"),
@@ -241,6 +264,7 @@ impl ModuleVisitor for Collector<'_> {
 struct Update<'a> {
     names: Names,
     moments: &'a mut BTreeMap<String, Moments>,
+    factors: &'a [(String, f64)],
     gradients: BTreeMap<String, Tensor<1>>,
     /// Another factor for the gradient, and whether to make the update.
     on_device: Option<(Tensor<1>, Tensor<1, Bool>)>,
@@ -272,18 +296,26 @@ impl ModuleMapper for Update<'_> {
         let shape = tensor.dims();
         let size = shape.iter().product::<usize>();
         let value = tensor.inner().reshape([size]);
+        let own = self
+            .factors
+            .iter()
+            .find(|(start, _)| name.starts_with(start));
+        let rates = Rates {
+            rate: self.rates.rate * own.map_or(1.0, |(_, factor)| *factor),
+            ..self.rates
+        };
 
         let moments = self.moments.remove(&name).unwrap_or_else(|| Moments {
             first: value.zeros_like(),
             second: value.zeros_like(),
         });
         let [value, first, second] = match &self.on_device {
-            None => step(value, gradient, moments.first, moments.second, self.rates),
+            None => step(value, gradient, moments.first, moments.second, rates),
             Some((scale, made)) => {
                 let before = [value, moments.first, moments.second];
                 let [value, first, second] = before.clone();
                 let gradient = gradient * scale.clone();
-                let after = step(value, gradient, first, second, self.rates);
+                let after = step(value, gradient, first, second, rates);
                 let mut both = before.into_iter().zip(after);
                 // Not a product: a number that is not finite stays so under any factor.
                 std::array::from_fn(|_| {

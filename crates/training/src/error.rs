@@ -105,6 +105,16 @@ pub enum Error {
         /// Where the last usable state was saved.
         checkpoint: Option<PathBuf>,
     },
+    /// A learner that gave up.
+    #[error("after step {step}: {why}; the state is in {}", .checkpoint.display())]
+    GivenUp {
+        /// The last step.
+        step: u64,
+        /// Why more steps would not help.
+        why: String,
+        /// The checkpoint that was written.
+        checkpoint: PathBuf,
+    },
     /// A held-out number that is not finite.
     #[error(
         "{what} is {value}, not a finite number: take an earlier checkpoint, or train with a smaller \
@@ -151,6 +161,7 @@ impl Error {
             | Self::Write { .. }
             | Self::NonFinite { .. }
             | Self::NonFiniteScore { .. }
+            | Self::GivenUp { .. }
             | Self::RunTaken(_)
             | Self::Thread(_) => 1,
             Self::Learner { exit_code, .. } => *exit_code,

@@ -151,6 +151,8 @@ pub enum StepFailure {
     },
     /// The batch could not be made.
     Batch(Error),
+    /// The learner gives up, for this reason: more updates would not help. The model is as after the last update.
+    GivenUp(String),
 }
 
 impl<E: Into<Error>> From<E> for StepFailure {

@@ -190,6 +190,17 @@ impl<L: Learner + ?Sized> Training<'_, L> {
             let row = match looked {
                 Ok(row) => row,
                 Err(StepFailure::Batch(error)) => return Err(error),
+                Err(StepFailure::GivenUp(why)) => {
+                    let checkpoint = self.finite_checkpoint(directory)?;
+                    run.check()?;
+                    let checkpoint = checkpoint::save(directory, &checkpoint)?;
+                    run.record_saved()?;
+                    return Err(Error::GivenUp {
+                        step: self.state.step,
+                        why,
+                        checkpoint,
+                    });
+                }
                 Err(StepFailure::NonFinite { step, what }) => {
                     // Updates queued after this one were not applied.
                     self.state.step = step - 1;

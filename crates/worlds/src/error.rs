@@ -343,6 +343,17 @@ pub enum Error {
         wanted: String,
     },
 
+    /// A setting that is a number, out of its range.
+    #[error("{key} = {value}: it must be {wanted}")]
+    Number {
+        /// Key of the setting in an experiment file.
+        key: &'static str,
+        /// The value given.
+        value: f64,
+        /// What values are accepted.
+        wanted: String,
+    },
+
     /// An action that an environment does not have.
     #[error("action {action} does not exist: the environment has {count} actions, numbered from 0")]
     NoAction {

@@ -12,9 +12,9 @@
 //! | `recall/` | all tasks of frames, listed in one table: [`FRAME_TASKS`] |
 //! | `algorithmic/` | supervised tasks: copy, the N-th farthest, learning to execute programs |
 //! | `images/` | labelled images that the tasks of frames draw from: MNIST, Omniglot |
+//! | `navigation/` | walks of an agent: what it sees, what it does, where it truly is; windows that walk over pictures, and a [`labyrinth`] of rooms |
 //! | `recordings/` | sequences of different lengths: music, speech, clips, a user's own; windows and whole recordings |
 //! | `text/` | words for language models: WikiText, books, a user's own texts |
-//! | `navigation.rs` | [`Walks`]: what an agent sees, does, and where it truly is; [`labyrinth`] is a world of rooms |
 //! | `environment.rs` | [`Environment`]: a world to act in, one step at a time |
 //! | `formats/` | WAV, SPHERE, NumPy, IDX, PNG, JPEG, CSV |
 //! | `files.rs`, `folder.rs` | how a user's files are opened, ordered and divided into parts |
@@ -60,7 +60,10 @@ pub use error::Error;
 pub use files::{Limits, read_regular};
 pub use formats::{Encoding, Fit, FrameSettings, Sound, idx, npy};
 pub use images::{DATA_VARIABLE, DataSet, Images, Mnist, Omniglot, Origin};
-pub use navigation::{Navigation, Walks, labyrinth};
+pub use navigation::{
+    Grid, IMAGE_ACTIONS, ImageNavigation, ImageStep, ImageWalk, ImageWalkSettings, Navigation,
+    Pictures, Start, Walks, WallActions, labyrinth,
+};
 pub use prefetch::Prefetch;
 pub use recall::{
     DynamicDependency, FRAME_TASKS, FrameTask, ImageSet, LENGTH, MnistMap, Opened, ParityRecall,

@@ -1,6 +1,14 @@
 //! Walks in worlds with places: what an agent sees, what it does, and where it truly is.
 
+mod image_walk;
 pub mod labyrinth;
+mod pictures;
+
+pub use image_walk::{
+    Grid, IMAGE_ACTIONS, ImageNavigation, ImageStep, ImageWalk, ImageWalkSettings, Start,
+    WallActions,
+};
+pub use pictures::Pictures;
 
 use crate::{FrameShape, Split, Stream};
 
@@ -33,6 +41,31 @@ pub struct Walks {
     pub blocked: Vec<bool>,
     /// `[batch]`: which picture (or which maze) each walk is in.
     pub scenes: Vec<u32>,
+}
+
+impl Walks {
+    /// Number of different frames.
+    pub fn distinct(&self) -> usize {
+        self.frames.len() / self.frame.size().max(1)
+    }
+
+    /// The actions as conditions: `[batch, time, actions_count]`, one-hot, all 0 at the first step of a walk.
+    pub fn conditions(&self) -> Vec<f32> {
+        let mut conditions = vec![0.0; self.actions.len() * self.actions_count];
+        for (row, action) in conditions.chunks_mut(self.actions_count).zip(&self.actions) {
+            if let Some(action) = action {
+                row[usize::from(*action)] = 1.0;
+            }
+        }
+        conditions
+    }
+
+    /// The frames of all steps, `[batch, time, channels, height, width]`.
+    pub fn all_frames(&self) -> Vec<f32> {
+        let size = self.frame.size();
+        let frame = |index: &u32| &self.frames[*index as usize * size..][..size];
+        self.seen.iter().flat_map(frame).copied().collect()
+    }
 }
 
 /// A source of walks to learn from and be tested on.

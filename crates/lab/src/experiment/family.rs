@@ -112,6 +112,11 @@ pub trait Family: Sync {
         &[]
     }
 
+    /// Its model in a word, if it has only one, for names of runs and in comparisons.
+    fn label(&self) -> &'static str {
+        self.name()
+    }
+
     /// The models that can be trained on its tasks.
     fn models(&self) -> &'static [ModelName] {
         &[ModelName::Gtmm]
@@ -272,10 +277,35 @@ pub trait Gallery: Learner {
         None
     }
 
+    /// A walk in the world that the model remembers, after it memorised a walk of its own; in a held-out world, or in
+    /// `picture`. `None` if the model does not walk.
+    fn walker(
+        &self,
+        _seed: u64,
+        _picture: Option<&Path>,
+    ) -> Option<Result<Box<dyn Walker>, LabError>> {
+        None
+    }
+
     /// The model as an online filter, whose samples are drawn under `seed`; `None` for a model without latents.
     fn online(&self, _seed: u64) -> Option<Box<dyn OnlineFilter>> {
         None
     }
+}
+
+/// A walk in a world that a model remembers.
+pub trait Walker: Send {
+    /// A letter for each action, and its name.
+    fn keys(&self) -> Vec<(char, &'static str)>;
+
+    /// Takes an action.
+    fn step(&mut self, action: usize) -> Result<(), LabError>;
+
+    /// The last step in words, one line.
+    fn words(&self) -> String;
+
+    /// What the model imagines beside what is there, and a map below; a pixel of a frame is at least `zoom` pixels wide.
+    fn picture(&self, zoom: usize) -> Result<Image, LabError>;
 }
 
 /// A sequence after filtering.

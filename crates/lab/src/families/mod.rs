@@ -2,6 +2,7 @@
 
 pub mod copy;
 pub mod frames;
+pub mod navigation;
 pub mod nth_farthest;
 pub mod programs;
 pub mod recordings;

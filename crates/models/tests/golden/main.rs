@@ -12,9 +12,10 @@ use file::{Golden, assert_close};
 use mnemora_kernels::{bernoulli, gaussian};
 use mnemora_memory::{Initializer, IntrospectionConfig, LstmMemoryConfig, MemoryConfig};
 use mnemora_models::{
-    DiagonalGaussian, FilteringModel, GtmmConfig, ImageShape, IterativeConfig, Likelihood,
-    LikelihoodConfig, SrnnConfig, SvgConfig, SvgNetwork, SvgPrior, SvgSkips, VisualConfig,
-    VrnnConfig, filter, inference::Belief,
+    DiagonalGaussian, ElboNoise, FilteringModel, GtmSmConfig, GtmmConfig, ImageShape,
+    IterativeConfig, Likelihood, LikelihoodConfig, PriorKind, SrnnConfig, SvgConfig, SvgNetwork,
+    SvgPrior, SvgSkips, TransitionConfig, TransitionKind, VisualConfig, VrnnConfig, Walk,
+    WalkedWorld, filter, inference::Belief,
 };
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
@@ -291,6 +292,123 @@ fn filtering_with_stochastic_video_generation() {
 #[test]
 fn filtering_with_stochastic_video_generation_and_a_fixed_prior() {
     stochastic_video_generation("svg_fixed", 8);
+}
+
+/// The bound of GTM-SM with one transition and prior: places, entries read, terms, gradients.
+fn spatial_memory(file: &str, kind: TransitionKind) {
+    let golden = Golden::open(file);
+    let device = Device::default().autodiff();
+    let [batch, time, pixels] = golden.shape("observations").try_into().unwrap();
+    let [_, predicted, latent] = golden.shape("latent_noise").try_into().unwrap();
+    let [actions, place] = golden.shape("transition.moves").try_into().unwrap();
+    let number = |name: &str| f64::from(golden.values(name)[0]);
+    let has_network = golden.has("prior.map.output.bias");
+    let config = GtmSmConfig {
+        latent,
+        hidden: golden.shape("encoder.output.weight")[0],
+        pixel_std: number("std"),
+        neighbours: golden.shape("weights")[2],
+        delta: number("delta"),
+        prior: match has_network {
+            true => PriorKind::Mlp,
+            false => PriorKind::Mixture,
+        },
+        prior_hidden: match has_network {
+            true => golden.shape("prior.map.output.weight")[0],
+            false => 1,
+        },
+        transition: TransitionConfig {
+            kind,
+            wall_hidden: match kind {
+                TransitionKind::Walls => golden.shape("transition.walls.output.weight")[0],
+                _ => 1,
+            },
+            noise: number("r"),
+            ..TransitionConfig::default()
+        },
+    };
+    let world = WalkedWorld {
+        frame: ImageShape {
+            channels: 1,
+            height: 1,
+            width: pixels,
+        },
+        actions,
+        place,
+        opposites: &[],
+        memorise: time - predicted,
+    };
+    let model = config.init(&world, &mut initializer(&device)).unwrap();
+    let model = model.map(&mut Load(&golden, Path::default()));
+    let walk = Walk {
+        frames: golden
+            .tensor::<3>("observations", &device)
+            .reshape([batch * time, pixels]),
+        seen: (0..batch * time).collect(),
+        actions: golden.tensor("actions", &device),
+    };
+    let noise = ElboNoise {
+        latent: golden
+            .tensor::<3>("latent_noise", &device)
+            .reshape([batch * predicted, latent]),
+        place: Some(golden.tensor("place_noise", &device)),
+    };
+    let elbo = model.elbo(&walk, noise);
+    let rolled = &elbo.prediction.rolled;
+    assert_close("places", &golden.values("places"), rolled.places.clone());
+    let displacements = rolled.displacements.clone();
+    assert_close(
+        "displacements",
+        &golden.values("displacements"),
+        displacements.clone(),
+    );
+    let found: Vec<f32> = elbo
+        .prediction
+        .neighbours
+        .positions
+        .iter()
+        .map(|position| *position as f32)
+        .collect();
+    assert_eq!(found, golden.values("positions"));
+    if !has_network {
+        let weights = elbo.prediction.prior.log_weights.clone().exp();
+        assert_close("weights", &golden.values("weights"), weights);
+    }
+    let reconstruction = elbo.reconstruction;
+    assert_close(
+        "reconstruction",
+        &golden.values("reconstruction"),
+        reconstruction.clone(),
+    );
+    assert_close("kl", &golden.values("kl"), elbo.kl.clone());
+    let probe: Tensor<3> = golden.tensor("probe", &device);
+    let objective = (reconstruction - elbo.kl).sum() + (displacements * probe).sum();
+    check_gradients(&golden, &model, objective.backward());
+}
+
+#[test]
+fn spatial_memory_without_walls() {
+    spatial_memory("gtm_sm_linear", TransitionKind::Linear);
+}
+
+#[test]
+fn spatial_memory_with_walls() {
+    spatial_memory("gtm_sm_walls", TransitionKind::Walls);
+}
+
+#[test]
+fn spatial_memory_of_an_agent_that_turns() {
+    spatial_memory("gtm_sm_rotation", TransitionKind::Rotation);
+}
+
+#[test]
+fn spatial_memory_of_an_agent_with_momentum() {
+    spatial_memory("gtm_sm_momentum", TransitionKind::Momentum);
+}
+
+#[test]
+fn spatial_memory_with_a_network_for_its_prior() {
+    spatial_memory("gtm_sm_mlp", TransitionKind::Walls);
 }
 
 fn inference_network(file: &str, normalise_mean: bool) {

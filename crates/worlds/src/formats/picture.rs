@@ -102,6 +102,26 @@ impl Picture {
         picture.reduce(&rows, &columns)
     }
 
+    /// The picture with its sides divided by `divisor`, in colour. Each pixel is the mean over the area that it covers.
+    pub fn divided(&self, divisor: usize) -> Picture {
+        let picture = match self.channels {
+            3 => self.clone(),
+            _ => self.coloured(),
+        };
+        let (height, width) = (
+            (self.height / divisor).max(1),
+            (self.width / divisor).max(1),
+        );
+        let rows = Areas::new(0, self.height, height);
+        let columns = Areas::new(0, self.width, width);
+        Picture {
+            height,
+            width,
+            channels: 3,
+            pixels: picture.reduce(&rows, &columns),
+        }
+    }
+
     /// Brightness by ITU-R BT.601.
     fn grey(&self) -> Picture {
         let brightness = |pixel: &[u8]| {

@@ -136,7 +136,7 @@ fn a_step_that_fails_leaves_parameters_and_state_of_one_step() {
         let before = now.snapshot();
         let failed = |error| match error {
             StepFailure::NonFinite { step, .. } => step,
-            StepFailure::Batch(error) => panic!("{error}"),
+            other => panic!("{other:?}"),
         };
         assert_eq!(failed(now.update(2).unwrap_err()), 2);
         assert_eq!(now.snapshot(), before);

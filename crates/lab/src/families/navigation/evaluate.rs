@@ -1,0 +1,329 @@
+//! What a model of walks knows about places and what it foresees.
+
+use super::{
+    fit::{AffineFit, distance},
+    settings::NavigationSettings,
+    walks::{Lesson, upload},
+    world::World,
+};
+use crate::{
+    Experiment, LabError,
+    families::supervised::{batches, data_stream},
+};
+use burn::tensor::{Tensor, TensorData};
+use mnemora_models::{Distribution, Elbo, ElboNoise, FilteringModel, GtmSm};
+use mnemora_training::{Measures, Purpose, arrays::host, measures::mean_and_stderr};
+use mnemora_worlds::{Split, Stream, Walks};
+
+/// Steps in which errors are averaged for curves.
+pub const BLOCK: usize = 32;
+/// Steps at either end of a walk in which the error of places is averaged.
+const END: usize = 64;
+
+/// Predictions of a batch of walks, on the host.
+pub struct Foreseen {
+    /// The walks.
+    pub walks: Walks,
+    /// The model's places, `[batch, time, place]`.
+    pub places: Vec<f32>,
+    /// Frames, `[batch * predicted, pixels]`: one sample of the prediction.
+    pub sampled: Vec<f32>,
+    /// The mean of the component of largest weight, decoded.
+    pub best: Vec<f32>,
+    /// What the VAE makes of each of the distinct frames, `[distinct, pixels]`.
+    pub decoded: Vec<f32>,
+    /// The memorised step whose place is nearest to that of each predicted step, `[batch * predicted]`.
+    pub nearest: Vec<usize>,
+    /// Sum over the predicted steps of the bound and of its KL, in nats, for each walk.
+    pub bounds: Vec<[f64; 2]>,
+}
+
+/// Predicts held-out walks: memorises, then foresees from the actions alone. `stream` makes the walks, `noise` the
+/// samples.
+pub fn foresee(
+    settings: &NavigationSettings,
+    world: &World,
+    model: &GtmSm,
+    [stream, noise]: [&Stream; 2],
+    index: u64,
+    batch: usize,
+) -> Foreseen {
+    let lesson = Lesson {
+        memorise: settings.memorise,
+        predict: settings.foresee,
+        without_walls: false,
+    };
+    let walks = world.walks(Split::Test, stream, index, batch, lesson);
+    let device = model.device();
+    let rows = batch * lesson.predict;
+    let (latent, place) = (model.latent_size(), model.transition.place_size());
+    // Of the bound, of the sample of the prior, and of the transition.
+    let numbers = rows * (2 * latent + 1) + batch * walks.time * place;
+    let mut drawn = noise.standard_normal(index, numbers);
+    let mut take = |count: usize| drawn.split_off(drawn.len() - count);
+    let of_places = TensorData::new(take(batch * walks.time * place), [batch, walks.time, place]);
+    let of_bound = TensorData::new(take(rows * latent), [rows, latent]);
+    let of_sample = TensorData::new(take(rows * (latent + 1)), [rows, latent + 1]);
+    let noise = ElboNoise {
+        latent: Tensor::from_data(of_bound, &device),
+        place: Some(Tensor::from_data(of_places, &device)),
+    };
+    let Elbo {
+        reconstruction,
+        kl,
+        prediction,
+    } = model.elbo(&upload(&walks, &device), noise);
+    let sums = |values: Tensor<2>| host(values.sum_dim(1).into_data());
+    let bounds = sums(reconstruction).into_iter().zip(sums(kl));
+    let frames = |z: Tensor<2>| host(model.frames(z).mean().into_data());
+    let prior = &prediction.prior;
+    let count = prediction.neighbours.positions.len() / rows;
+    Foreseen {
+        places: host(prediction.rolled.places.clone().into_data()),
+        sampled: frames(prior.sample(Tensor::from_data(of_sample, &device))),
+        // The components are sorted by distance.
+        best: frames(prior.component(0).mean),
+        decoded: frames(prediction.codes.mean.clone()),
+        nearest: prediction
+            .neighbours
+            .positions
+            .iter()
+            .step_by(count)
+            .copied()
+            .collect(),
+        bounds: bounds
+            .map(|(r, kl)| [f64::from(r) - f64::from(kl), f64::from(kl)])
+            .collect(),
+        walks,
+    }
+}
+
+/// A cell as a point.
+pub fn point_of(cell: [usize; 2]) -> [f64; 2] {
+    cell.map(|x| x as f64)
+}
+
+/// The true point of a step: the first two numbers of a place.
+fn point(walks: &Walks, row: usize, step: usize) -> [f32; 2] {
+    let start = (row * walks.time + step) * walks.place_width;
+    [walks.places[start], walks.places[start + 1]]
+}
+
+/// Mean squared error of pixels.
+fn error(one: &[f32], other: &[f32]) -> f64 {
+    let squares = one
+        .iter()
+        .zip(other)
+        .map(|(a, b)| f64::from((a - b) * (a - b)));
+    squares.sum::<f64>() / one.len() as f64
+}
+
+/// A mean in the making, for each block of predicted steps.
+#[derive(Clone, Default)]
+struct Blocks(Vec<[f64; 2]>);
+
+impl Blocks {
+    fn add(&mut self, step: usize, value: f64) {
+        let block = step / BLOCK;
+        if self.0.len() <= block {
+            self.0.resize(block + 1, [0.0; 2]);
+        }
+        self.0[block][0] += value;
+        self.0[block][1] += 1.0;
+    }
+
+    fn series(&self) -> Vec<Option<f64>> {
+        let means = self.0.iter();
+        means
+            .map(|[sum, count]| (*count > 0.0).then(|| sum / count))
+            .collect()
+    }
+
+    fn mean(&self) -> Option<f64> {
+        let [sum, count] = self
+            .0
+            .iter()
+            .fold([0.0; 2], |all, one| [all[0] + one[0], all[1] + one[1]]);
+        (count > 0.0).then(|| sum / count)
+    }
+}
+
+/// What is measured at each predicted step.
+#[derive(Default)]
+struct Errors {
+    sampled: Blocks,
+    best: Blocks,
+    own: Blocks,
+    oracle: Blocks,
+    average: Blocks,
+    sampled_seen: Blocks,
+    best_seen: Blocks,
+    own_seen: Blocks,
+    right: Blocks,
+    seen: Blocks,
+}
+
+impl Errors {
+    fn add(&mut self, foreseen: &Foreseen, memorised: usize) {
+        let walks = &foreseen.walks;
+        let (pixels, predicted) = (walks.frame.size(), walks.time - memorised);
+        for row in 0..walks.batch {
+            let frame_of = |step: usize| walks.seen[row * walks.time + step] as usize;
+            let image = |all: &'_ [f32], index: usize| all[index * pixels..][..pixels].to_vec();
+            let mut average = vec![0.0; pixels];
+            for step in 0..memorised {
+                let frame = &walks.frames[frame_of(step) * pixels..][..pixels];
+                for (sum, pixel) in average.iter_mut().zip(frame) {
+                    *sum += pixel / memorised as f32;
+                }
+            }
+            for step in 0..predicted {
+                let at = memorised + step;
+                let truth = image(&walks.frames, frame_of(at));
+                let here = point(walks, row, at).map(f64::from);
+                let apart = |step: usize| distance(point(walks, row, step).map(f64::from), here);
+                let (oracle, away) = (0..memorised).map(|step| (step, apart(step))).fold(
+                    (0, f64::INFINITY),
+                    |best, next| {
+                        if next.1 < best.1 { next } else { best }
+                    },
+                );
+                let place = row * predicted + step;
+                let sampled = error(&foreseen.sampled[place * pixels..][..pixels], &truth);
+                let best = error(&foreseen.best[place * pixels..][..pixels], &truth);
+                let own = error(&image(&foreseen.decoded, frame_of(at)), &truth);
+                let oracle = error(&image(&foreseen.decoded, frame_of(oracle)), &truth);
+                self.sampled.add(step, sampled);
+                self.best.add(step, best);
+                self.own.add(step, own);
+                self.oracle.add(step, oracle);
+                self.average.add(step, error(&average, &truth));
+                let seen = away < SEEN;
+                self.seen.add(step, f64::from(u8::from(seen)));
+                if seen {
+                    self.sampled_seen.add(step, sampled);
+                    self.best_seen.add(step, best);
+                    self.own_seen.add(step, own);
+                    let right = apart(foreseen.nearest[place]) < SEEN;
+                    self.right.add(step, f64::from(u8::from(right)));
+                }
+            }
+        }
+    }
+}
+
+/// Two places nearer than this are the same cell.
+const SEEN: f64 = 0.5;
+
+/// Scores a model on held-out walks.
+pub fn evaluate(
+    experiment: &Experiment,
+    settings: &NavigationSettings,
+    world: &World,
+    model: &GtmSm,
+    purpose: Purpose,
+) -> Result<Measures, LabError> {
+    let data = data_stream(experiment, purpose);
+    let noise = Stream::new(
+        purpose.seed(experiment.seed),
+        &format!("{} noise", purpose.stream()),
+    );
+    let mut errors = Errors::default();
+    let (mut bounds, mut kls) = (Vec::new(), Vec::new());
+    let (mut places, mut truth) = (Vec::new(), Vec::new());
+    let time = settings.memorise + settings.foresee;
+    for index in 0..batches(experiment, purpose) {
+        let batch = experiment.evaluation.batch;
+        let foreseen = foresee(settings, world, model, [&data, &noise], index, batch);
+        errors.add(&foreseen, settings.memorise);
+        for [bound, kl] in &foreseen.bounds {
+            bounds.push(bound / settings.foresee as f64);
+            kls.push(kl / settings.foresee as f64);
+        }
+        for row in 0..batch {
+            truth.extend((0..time).map(|step| point(&foreseen.walks, row, step)));
+        }
+        places.extend(foreseen.places);
+    }
+    let (bound, bound_stderr) = mean_and_stderr(&bounds);
+    let (kl, _) = mean_and_stderr(&kls);
+    let measures = Measures::new()
+        .with("sequences", bounds.len())
+        .with("bound", bound)
+        .with("bound_stderr", bound_stderr)
+        .with("kl", kl);
+    let measures = of_places(measures, world, model, &places, &truth, time);
+    Ok(of_frames(measures, &errors))
+}
+
+/// How well places are known, after the affine map that fits best.
+fn of_places(
+    measures: Measures,
+    world: &World,
+    model: &GtmSm,
+    places: &[f32],
+    truth: &[[f32; 2]],
+    time: usize,
+) -> Measures {
+    let width = model.transition.place_size();
+    // Walks that start at one place have one origin.
+    let group = if world.one_origin() {
+        truth.len()
+    } else {
+        time
+    };
+    let (mut first, mut last) = ([0.0; 2], [0.0; 2]);
+    let (mut left, mut total) = (0.0, 0.0);
+    for (places, truth) in places.chunks(group * width).zip(truth.chunks(group)) {
+        let count = truth.len() as f64;
+        let mean = [0, 1].map(|axis| truth.iter().map(|p| f64::from(p[axis])).sum::<f64>() / count);
+        let fit = AffineFit::of(places, width, truth);
+        for (index, (place, truth)) in places.chunks(width).zip(truth).enumerate() {
+            let truth = truth.map(f64::from);
+            // Places on a line tell nothing: the mean is as good a guess.
+            let found = fit.as_ref().map_or(mean, |fit| fit.point(place));
+            let apart = distance(found, truth);
+            left += apart * apart;
+            total += distance(mean, truth).powi(2);
+            let step = index % time;
+            if step < END {
+                first = [first[0] + apart, first[1] + 1.0];
+            }
+            if step + END >= time {
+                last = [last[0] + apart, last[1] + 1.0];
+            }
+        }
+    }
+    measures
+        .with("place_r2", 1.0 - left / total)
+        .with("place_error_first", first[0] / first[1])
+        .with("place_error", last[0] / last[1])
+}
+
+/// How well frames are foreseen.
+fn of_frames(measures: Measures, errors: &Errors) -> Measures {
+    let last = |blocks: &Blocks| blocks.series().last().copied().flatten();
+    let first = |blocks: &Blocks| blocks.series().first().copied().flatten();
+    let ratio = |one: &Blocks, other: &Blocks| Some(one.mean()? / other.mean()?);
+    let flatness = last(&errors.best_seen).zip(first(&errors.best_seen));
+    measures
+        .with_some("nearest_right", errors.right.mean())
+        .with_some("seen", errors.seen.mean())
+        .with_some("best_ratio", ratio(&errors.best_seen, &errors.own_seen))
+        .with_some("oracle_ratio", ratio(&errors.best, &errors.oracle))
+        .with_some("sampled_ratio", ratio(&errors.sampled, &errors.average))
+        .with_some("best_seen", errors.best_seen.mean())
+        .with_some("own_seen", errors.own_seen.mean())
+        .with_some("sampled_seen", errors.sampled_seen.mean())
+        .with_some("flatness", flatness.map(|(last, first)| last / first))
+        .with_some("best", errors.best.mean())
+        .with_some("sampled", errors.sampled.mean())
+        .with_some("own", errors.own.mean())
+        .with_some("oracle", errors.oracle.mean())
+        .with_some("average", errors.average.mean())
+        .with("best_by_block", errors.best.series())
+        .with("sampled_by_block", errors.sampled.series())
+        .with("own_by_block", errors.own.series())
+        .with("oracle_by_block", errors.oracle.series())
+        .with("average_by_block", errors.average.series())
+}

@@ -1,0 +1,309 @@
+//! Navigation: a model with a spatial memory walks through a world, memorises what it sees, and foresees what it will
+//! see (Fraccaro et al. 2018, gtm-sm).
+
+mod evaluate;
+mod figures;
+mod fit;
+mod learner;
+mod settings;
+mod stages;
+mod walker;
+mod walks;
+mod world;
+
+pub use settings::{NavigationSettings, StageSettings};
+
+use crate::{
+    Experiment, LabError, MemoryName,
+    curves::{Curves, bound_chart},
+    experiment::{
+        family::{Drawn, Family, Found, Gallery, TaskEntry},
+        shipped::{Shipped, presets},
+    },
+};
+use burn::tensor::Device;
+use learner::Navigator;
+use mnemora_figures::chart::Chart;
+use mnemora_training::{
+    Quantity,
+    measures::{Better, Claim, Format},
+    memory_use::Planned,
+};
+use mnemora_worlds::Pictures;
+use std::{path::Path, sync::Arc};
+use toml::Table;
+use world::World;
+
+/// The family.
+pub struct Navigating;
+
+const MSE: &str = "mean squared error of a pixel";
+
+/// Its measurements.
+static QUANTITIES: [Quantity; 13] = [
+    Quantity::new("bound", "bound", "nats per foreseen frame")
+        .meaning("mean over {sequences} held-out walks, higher is better")
+        .spread("bound_stderr", "walks")
+        .better(Better::Higher)
+        .column("bound", 1)
+        .tracked()
+        .finite()
+        .progress("bound", Format::Digits)
+        .checkpoint("bound", Format::Digits)
+        .claims(&[Claim::new("bound", "nats per foreseen frame", 2)]),
+    Quantity::new("kl", "KL", "nats per foreseen frame")
+        .meaning("KL of what is seen from what was expected")
+        .better(Better::Lower)
+        .tracked()
+        .finite()
+        .progress("KL", Format::Digits)
+        .claims(&[Claim::new("KL", "nats per foreseen frame", 2)]),
+    Quantity::new("place_r2", "places known", "R²")
+        .meaning(
+            "share of the variance of the true place that an affine map of the model's place explains; a plateau near \
+             0.5 means that both axes lie on one line",
+        )
+        .better(Better::Higher)
+        .format(Format::Decimals(5))
+        .column("R²", 5)
+        .tracked()
+        .checkpoint("R²", Format::Decimals(4))
+        .claims(&[Claim::new("R² of the place", "share of variance", 5)]),
+    Quantity::new("place_error", "place error, last 64 steps", "cells")
+        .meaning("distance from the true place, in the first 64 steps {place_error_first}")
+        .better(Better::Lower)
+        .column("place error", 4)
+        .tracked()
+        .claims(&[Claim::new("place error, last 64 steps", "cells", 4)]),
+    Quantity::new("nearest_right", "nearest entry right", "% of steps to places seen")
+        .meaning("the stored entry nearest to the model's place is of the true place; {seen%}% of the steps lead to places seen")
+        .format(Format::Percent(2))
+        .better(Better::Higher)
+        .column("nearest", 4)
+        .tracked()
+        .checkpoint("nearest", Format::Percent(1))
+        .claims(&[Claim::new("nearest entry right", "share of steps to places seen", 4)]),
+    Quantity::new("best_seen", "foreseen, places seen", MSE)
+        .meaning("the mean of the component of largest weight, decoded; the VAE itself has {own_seen}")
+        .better(Better::Lower)
+        .claims(&[Claim::new("error of the foreseen frame, places seen", "mse", 5)]),
+    Quantity::new("best_ratio", "foreseen against the VAE", "ratio")
+        .meaning("error of foreseen frames at places seen, divided by the VAE's own")
+        .better(Better::Lower)
+        .format(Format::Decimals(3))
+        .column("/VAE", 3)
+        .tracked()
+        .claims(&[Claim::new("foreseen / VAE, places seen", "ratio", 3)]),
+    Quantity::new("flatness", "last block against the first", "ratio")
+        .meaning("error of foreseen frames at places seen in the last 32 steps, divided by that in the first 32")
+        .better(Better::Lower)
+        .format(Format::Decimals(3))
+        .column("flat", 3)
+        .tracked()
+        .claims(&[Claim::new("error of the last block / of the first", "ratio", 3)]),
+    Quantity::new("best", "foreseen", MSE)
+        .meaning("over all steps; with the VAE's frame of the place seen that is truly nearest {oracle}")
+        .better(Better::Lower)
+        .column("foreseen", 5)
+        .tracked()
+        .claims(&[Claim::new("error of the foreseen frame", "mse", 5)]),
+    Quantity::new("oracle_ratio", "foreseen against the oracle", "ratio")
+        .meaning("error of foreseen frames divided by that of the VAE's frame of the place seen that is truly nearest")
+        .better(Better::Lower)
+        .format(Format::Decimals(3))
+        .claims(&[Claim::new("foreseen / oracle", "ratio", 3)]),
+    Quantity::new("sampled", "sampled", MSE)
+        .meaning("a frame decoded from a sample of the prior; at places seen {sampled_seen}")
+        .better(Better::Lower)
+        .column("sampled", 5)
+        .tracked()
+        .claims(&[Claim::new("error of the sampled frame", "mse", 5)]),
+    Quantity::new("sampled_ratio", "sampled against the mean of memory", "ratio")
+        .meaning("error of sampled frames divided by that of the mean of all memorised frames, {average}")
+        .better(Better::Lower)
+        .format(Format::Decimals(3))
+        .claims(&[Claim::new("sampled / mean of memory", "ratio", 3)]),
+    Quantity::new("own", "VAE itself", MSE)
+        .meaning("frames that the VAE sees, decoded again")
+        .better(Better::Lower)
+        .claims(&[Claim::new("error of the VAE itself", "mse", 5)]),
+];
+
+impl Navigating {
+    fn settings(experiment: &Experiment) -> NavigationSettings {
+        experiment.own_settings().unwrap_or_default()
+    }
+}
+
+impl Family for Navigating {
+    fn name(&self) -> &'static str {
+        "navigation"
+    }
+
+    fn tasks(&self) -> Vec<TaskEntry> {
+        vec![TaskEntry::new(
+            "image-navigation",
+            "walk over a picture, memorise it, and foresee it (gtm-sm, section 4.1)",
+        )]
+    }
+
+    fn presets(&self) -> &'static [Shipped] {
+        presets!["image-navigation-small", "image-navigation"]
+    }
+
+    fn quantities(&self) -> &'static [Quantity] {
+        &QUANTITIES
+    }
+
+    fn extras(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            (
+                "best_by_block",
+                "error of the mean of the component of largest weight, decoded, by 32 steps",
+            ),
+            (
+                "sampled_by_block",
+                "error of a decoded sample of the prior, by 32 steps",
+            ),
+            (
+                "own_by_block",
+                "error of frames that the VAE sees, decoded again, by 32 steps",
+            ),
+            (
+                "oracle_by_block",
+                "error of the VAE's frame of the place seen that is truly nearest, by 32 steps",
+            ),
+            (
+                "average_by_block",
+                "error of the mean of all memorised frames, by 32 steps",
+            ),
+        ]
+    }
+
+    fn label(&self) -> &'static str {
+        "gtm-sm"
+    }
+
+    fn memories(&self) -> &'static [MemoryName] {
+        &[]
+    }
+
+    fn has_data(&self) -> bool {
+        true
+    }
+
+    fn own_settings(&self) -> Option<(&'static str, Table)> {
+        let table = Table::try_from(NavigationSettings::default()).ok()?;
+        Some(("navigation", table))
+    }
+
+    fn choices(&self, key: &str) -> Option<Vec<&'static str>> {
+        match key.strip_prefix("navigation.")? {
+            "image.walls" => Some(vec!["attempted", "none"]),
+            "image.start" => Some(vec!["middle", "anywhere"]),
+            "model.prior" => Some(vec!["mixture", "mlp"]),
+            "model.transition.kind" => Some(vec!["linear", "walls", "rotation", "momentum"]),
+            "model.transition.start" => Some(vec!["random", "opposites"]),
+            _ => None,
+        }
+    }
+
+    fn check(&self, experiment: &Experiment) -> Result<(), String> {
+        let settings: NavigationSettings = experiment
+            .own_settings()
+            .map_err(|error| error.to_string())?;
+        settings.check()
+    }
+
+    fn time(&self, experiment: &Experiment) -> usize {
+        let settings = Self::settings(experiment);
+        settings.memorise + settings.predict
+    }
+
+    fn time_words(&self, experiment: &Experiment) -> String {
+        let settings = Self::settings(experiment);
+        format!(
+            "navigation.memorise {} and navigation.predict {}",
+            settings.memorise, settings.predict
+        )
+    }
+
+    fn words(&self, experiment: &Experiment) -> String {
+        let settings = Self::settings(experiment);
+        format!(
+            "{}, {} steps memorised and {} foreseen",
+            experiment.task.name.as_str(),
+            settings.memorise,
+            settings.foresee
+        )
+    }
+
+    fn numbers(&self, experiment: &Experiment) -> usize {
+        let crop = Self::settings(experiment).image.crop;
+        3 * crop * crop
+    }
+
+    fn lengthen(&self, experiment: &mut Experiment, steps: usize) {
+        if let Some(table) = experiment.own.get_mut("navigation") {
+            table.insert("foresee".into(), (steps as i64).into());
+        }
+    }
+
+    fn find(
+        &'static self,
+        experiment: &mut Experiment,
+        data: Option<&Path>,
+    ) -> Result<Box<dyn Found>, LabError> {
+        Ok(Box::new(FoundWorld {
+            pictures: world::find_pictures(experiment, data)?,
+        }))
+    }
+
+    fn compared(&self, _: &Experiment, curves: &Curves) -> Vec<Chart> {
+        vec![
+            figures::place_chart(curves.held_out("place_r2")),
+            bound_chart(curves.held_out("bound")),
+        ]
+    }
+}
+
+struct FoundWorld {
+    pictures: Arc<Pictures>,
+}
+
+impl FoundWorld {
+    fn world(&self, experiment: &Experiment) -> Result<(NavigationSettings, World), LabError> {
+        let settings: NavigationSettings = experiment.own_settings()?;
+        let world = World::new(&settings, self.pictures.clone())?;
+        Ok((settings, world))
+    }
+}
+
+impl Found for FoundWorld {
+    fn words(&self) -> String {
+        format!("pictures: {}", self.pictures.origin())
+    }
+
+    fn planned(&self, experiment: &Experiment) -> Result<Planned, LabError> {
+        let (_, world) = self.world(experiment)?;
+        learner::planned(experiment, &world)
+    }
+
+    fn training_picture(&self, experiment: &Experiment) -> Result<Drawn, LabError> {
+        let (settings, world) = self.world(experiment)?;
+        figures::training_picture(experiment, &settings, &world)
+    }
+
+    fn learner(
+        self: Box<Self>,
+        experiment: &Experiment,
+        device: &Device,
+    ) -> Result<Box<dyn Gallery>, LabError> {
+        let (_, world) = self.world(experiment)?;
+        Ok(Box::new(Navigator::new(
+            experiment,
+            Arc::new(world),
+            device,
+        )?))
+    }
+}

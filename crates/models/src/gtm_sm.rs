@@ -1,0 +1,671 @@
+//! The generative temporal model with spatial memory (Fraccaro et al. 2018, gtm-sm): a state-space model of where, a
+//! VAE of what, and a dictionary between them.
+//!
+//! The model first memorises: at each step it stores what it sees under where it believes to be. Then it predicts: the
+//! action says where it will be, and the dictionary what it will see there.
+
+mod prior;
+mod transition;
+
+pub use prior::PriorKind;
+pub use transition::{Rolled, Start, Transition, TransitionConfig, TransitionKind, Whereabouts};
+
+use crate::{
+    DiagonalGaussian, Distribution, FilteringModel, ImageShape, KlFrom, Likelihood,
+    LikelihoodConfig, MixtureOfGaussians, ModelError,
+    mlp::{Activation, Head},
+};
+use burn::{
+    module::Module,
+    tensor::{Device, Int, Tensor, TensorData},
+};
+use mnemora_memory::{Attention, Dnd, Initializer, Neighbours};
+use prior::MlpPrior;
+use serde::{Deserialize, Serialize};
+
+/// Sizes and choices of a [`GtmSm`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct GtmSmConfig {
+    /// Size of `z`.
+    pub latent: usize,
+    /// Units of each of the two hidden layers of the encoder and of the decoder.
+    pub hidden: usize,
+    /// Standard deviation of a pixel, on the scale of intensities in `[0, 1]`.
+    pub pixel_std: f64,
+    /// Entries of the dictionary that a prediction reads, `K`.
+    pub neighbours: usize,
+    /// Added to squared distances before they are inverted.
+    pub delta: f64,
+    /// How the entries make a prior.
+    pub prior: PriorKind,
+    /// Units of the layers of the prior `mlp`.
+    pub prior_hidden: usize,
+    /// How an action changes the place.
+    pub transition: TransitionConfig,
+}
+
+impl Default for GtmSmConfig {
+    /// Image navigation (gtm-sm, section 4.1).
+    fn default() -> Self {
+        Self {
+            latent: 16,
+            hidden: 256,
+            pixel_std: 0.1,
+            neighbours: 5,
+            delta: 1e-4,
+            prior: PriorKind::Mixture,
+            prior_hidden: 256,
+            transition: TransitionConfig::default(),
+        }
+    }
+}
+
+/// The world that a [`GtmSm`] is built for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WalkedWorld<'a> {
+    /// Shape of a frame.
+    pub frame: ImageShape,
+    /// Number of actions.
+    pub actions: usize,
+    /// Numbers of a place: 2 without and 3 with a heading.
+    pub place: usize,
+    /// Pairs of opposite actions.
+    pub opposites: &'a [[usize; 2]],
+    /// Steps to memorise, `tau`.
+    pub memorise: usize,
+}
+
+/// A temporal VAE whose prior reads a dictionary of what was seen where.
+#[derive(Module, Debug)]
+pub struct GtmSm {
+    /// `q(z_t | x_t)`: from pixels to mean and log standard deviation.
+    pub encoder: Head,
+    /// `p(x_t | z_t)`: from `z` to the logits of the pixels' means.
+    pub decoder: Head,
+    /// `p(s_t | s_{t-1}, a_t)`
+    pub transition: Transition,
+    /// From the entries found to a prior, for the kind `mlp`.
+    pub prior: Option<MlpPrior>,
+    /// Steps to memorise, `tau`; not a parameter.
+    pub memorise: usize,
+    latent: usize,
+    neighbours: usize,
+    delta: f64,
+    pixel_std: f64,
+}
+
+/// The state that a [`GtmSm`] carries from step to step.
+#[derive(Clone, Debug)]
+pub struct GtmSmState {
+    /// `s_t` and the last displacement.
+    pub whereabouts: Whereabouts,
+    /// What was seen where: keys are the distance features of places; values are mean and log standard deviation of `q(z | x)`, then the
+    /// place.
+    pub memory: Dnd,
+}
+
+mnemora_memory::bundle!(GtmSmState {
+    whereabouts,
+    memory
+});
+
+/// The context of a step of a [`GtmSm`].
+#[derive(Clone, Debug)]
+pub struct GtmSmContext {
+    whereabouts: Whereabouts,
+    memory: Dnd,
+    prior_input: Tensor<2>,
+}
+
+/// Walks of one length, as a training batch. Each frame that was seen several times is given once.
+#[derive(Clone, Debug)]
+pub struct Walk {
+    /// `[distinct, pixels]`, in `[0, 1]`: the different frames of the batch.
+    pub frames: Tensor<2>,
+    /// `[batch, time]` row-major: the frame of each step, a row of `frames`.
+    pub seen: Vec<usize>,
+    /// `[batch, time, actions]`, one-hot: the action that led to each frame; zeros at the first step.
+    pub actions: Tensor<3>,
+}
+
+/// The standard normal noise of [`GtmSm::elbo`].
+#[derive(Clone, Debug)]
+pub struct ElboNoise {
+    /// Of the samples of `z` in the predicted steps, `[batch * predicted, latent]`.
+    pub latent: Tensor<2>,
+    /// Of the transitions, `[batch, time, place]`; `None` for their means.
+    pub place: Option<Tensor<3>>,
+}
+
+/// What a model predicts for the steps after the memorised ones. Rows are `sequence * predicted + step`.
+#[derive(Clone, Debug)]
+pub struct Prediction {
+    /// The places of all steps.
+    pub rolled: Rolled,
+    /// `q(z | x)` of each of the distinct frames.
+    pub codes: DiagonalGaussian,
+    /// The entries read at each predicted step.
+    pub neighbours: Neighbours,
+    /// `p(z_t | s_t, M)`, rows of the predicted steps.
+    pub prior: MixtureOfGaussians,
+}
+
+/// The bound of [`GtmSm::elbo`], over the predicted steps.
+#[derive(Clone, Debug)]
+pub struct Elbo {
+    /// `log p(x_t | z_t)` in nats, `[batch, predicted]`.
+    pub reconstruction: Tensor<2>,
+    /// `KL(q(z_t | x_t) || p(z_t | s_t, M))` in nats, `[batch, predicted]`, estimated from one sample.
+    pub kl: Tensor<2>,
+    /// The prediction that it scores.
+    pub prediction: Prediction,
+}
+
+/// Hidden layers of the encoder and of the decoder.
+const LAYERS: usize = 2;
+
+impl GtmSmConfig {
+    /// Builds the model.
+    ///
+    /// # Errors
+    /// If a size is 0, a number is out of its range, or sizes do not fit together.
+    pub fn init(&self, world: &WalkedWorld, init: &mut Initializer) -> Result<GtmSm, ModelError> {
+        ModelError::require_positive(&[
+            ("latent", self.latent),
+            ("hidden", self.hidden),
+            ("neighbours", self.neighbours),
+            ("prior_hidden", self.prior_hidden),
+        ])?;
+        for (key, value) in [("pixel_std", self.pixel_std), ("delta", self.delta)] {
+            if !(value.is_finite() && value > 0.0) {
+                return Err(ModelError::NotPositive { key, value });
+            }
+        }
+        if self.neighbours > world.memorise {
+            return Err(ModelError::FewerEntriesThanNeighbours {
+                neighbours: self.neighbours,
+                memorised: world.memorise,
+            });
+        }
+        let (pixels, latent) = (world.frame.size(), self.latent);
+        let net = |sizes, init: &mut Initializer| {
+            Head::new(sizes, LAYERS, self.hidden, Activation::Relu, init)
+        };
+        let transition =
+            self.transition
+                .init([world.actions, world.place], world.opposites, init)?;
+        let features = prior::feature_size(world.place);
+        Ok(GtmSm {
+            encoder: net([pixels, 2 * latent], init),
+            decoder: net([latent, pixels], init),
+            prior: (self.prior == PriorKind::Mlp)
+                .then(|| MlpPrior::new(self.neighbours, features, latent, self.prior_hidden, init)),
+            transition,
+            memorise: world.memorise,
+            latent,
+            neighbours: self.neighbours,
+            delta: self.delta,
+            pixel_std: self.pixel_std,
+        })
+    }
+}
+
+impl GtmSm {
+    /// The device of the parameters.
+    pub fn device(&self) -> Device {
+        self.transition.moves.device()
+    }
+
+    /// `q(z | x)` of frames `[rows, pixels]` in `[0, 1]`.
+    pub fn code(&self, frames: Tensor<2>) -> DiagonalGaussian {
+        DiagonalGaussian::from_parameters(self.encoder.forward(frames))
+    }
+
+    /// `p(x | z)` for `z` `[rows, latent]`.
+    pub fn frames(&self, z: Tensor<2>) -> Likelihood {
+        let std = self.pixel_std;
+        Likelihood::from_output(LikelihoodConfig::Gaussian { std }, self.decoder.forward(z))
+    }
+
+    /// The bound of a VAE on single frames `[rows, pixels]` under a standard normal prior: `log p(x | z)` and
+    /// `KL(q(z | x) || N(0, I))` in nats, both `[rows]`, with standard normal `noise`, `[rows, latent]`.
+    pub fn vae(&self, frames: Tensor<2>, noise: Tensor<2>) -> (Tensor<1>, Tensor<1>) {
+        let code = self.code(frames.clone());
+        let z = code.sample(noise);
+        let standard = DiagonalGaussian {
+            mean: z.zeros_like(),
+            log_std: z.zeros_like(),
+        };
+        let kl = standard.kl_from(&code, &z);
+        (self.frames(z).log_probability(frames), kl)
+    }
+
+    /// The dictionary of memorised steps: places `[batch, time, place]` and the statistics of `q(z | x)` of each step,
+    /// `[batch, time, latent]`.
+    fn memorised(&self, places: Tensor<3>, mean: Tensor<3>, log_std: Tensor<3>) -> Dnd {
+        let [batch, time, place] = places.dims();
+        let keys = prior::features(places.clone().reshape([batch * time, place]));
+        let width = keys.dims()[1];
+        let values = Tensor::cat(vec![mean, log_std, places], 2);
+        Dnd::new(time).write_all(keys.reshape([batch, time, width]), values)
+    }
+
+    /// The entries of `memory` near places `[batch, queries, place]`, and the rows that [`prior`](FilteringModel::prior) reads.
+    fn recall(&self, memory: &Dnd, places: Tensor<3>) -> (Neighbours, Tensor<2>) {
+        let [batch, queries, place] = places.dims();
+        let here = prior::features(places.reshape([batch * queries, place]));
+        let width = here.dims()[1];
+        let near = memory.nearest(
+            here.clone().reshape([batch, queries, width]),
+            self.neighbours,
+        );
+        let near = near.expect("at least one frame is memorised");
+        let input = prior::input(&near, here, self.latent);
+        (near, input)
+    }
+
+    /// Memorises the first `memorise` steps of walks and predicts the others from their actions alone.
+    ///
+    /// `noise` is that of the transitions, standard normal `[batch, time, place]`.
+    ///
+    /// # Panics
+    /// If the walks have no step to predict, or shapes do not fit.
+    pub fn predict_walk(&self, walk: &Walk, noise: Option<Tensor<3>>) -> Prediction {
+        let [batch, time, _] = walk.actions.dims();
+        let predicted = time
+            .checked_sub(self.memorise)
+            .filter(|predicted| *predicted > 0)
+            .expect("a step to predict");
+        assert_eq!(walk.seen.len(), batch * time, "a frame for each step");
+        let rolled =
+            self.transition
+                .roll(walk.actions.clone(), noise, self.transition.origin(batch));
+        let codes = self.code(walk.frames.clone());
+
+        let rows = walk
+            .seen
+            .chunks(time)
+            .flat_map(|seen| &seen[..self.memorise]);
+        let rows = rows_of(rows.copied(), &self.device());
+        let of = |all: &Tensor<2>| {
+            let picked = all.clone().select(0, rows.clone());
+            picked.reshape([batch, self.memorise, self.latent])
+        };
+        let places = rolled.places.clone();
+        let memory = self.memorised(
+            places.clone().narrow(1, 0, self.memorise),
+            of(&codes.mean),
+            of(&codes.log_std),
+        );
+        let (neighbours, input) = self.recall(&memory, places.narrow(1, self.memorise, predicted));
+        Prediction {
+            rolled,
+            codes,
+            neighbours,
+            prior: self.prior(input),
+        }
+    }
+
+    /// The bound on `log p(x_{tau+1..T} | a, v)` of gtm-sm, section 3.3, with one sample of each latent; `v` are the
+    /// memorised frames and their actions.
+    ///
+    /// # Panics
+    /// As [`predict_walk`](Self::predict_walk).
+    pub fn elbo(&self, walk: &Walk, noise: ElboNoise) -> Elbo {
+        let [batch, time, _] = walk.actions.dims();
+        let prediction = self.predict_walk(walk, noise.place);
+        let rows = walk
+            .seen
+            .chunks(time)
+            .flat_map(|seen| &seen[self.memorise..]);
+        let rows = rows_of(rows.copied(), &self.device());
+        let code = DiagonalGaussian {
+            mean: prediction.codes.mean.clone().select(0, rows.clone()),
+            log_std: prediction.codes.log_std.clone().select(0, rows.clone()),
+        };
+        let z = code.sample(noise.latent);
+        let kl = prediction.prior.kl_from(&code, &z);
+        let truth = walk.frames.clone().select(0, rows);
+        let reconstruction = self.frames(z).log_probability(truth);
+        let each = |scored: Tensor<1>| scored.reshape([batch, time - self.memorise]);
+        Elbo {
+            reconstruction: each(reconstruction),
+            kl: each(kl),
+            prediction,
+        }
+    }
+}
+
+/// Row numbers as a tensor, `[count]`.
+fn rows_of(rows: impl Iterator<Item = usize>, device: &Device) -> Tensor<1, Int> {
+    let rows: Vec<i64> = rows.map(|row| row as i64).collect();
+    let count = rows.len();
+    Tensor::from_data(TensorData::new(rows, [count]), device)
+}
+
+impl FilteringModel for GtmSm {
+    type State = GtmSmState;
+    type Prepared = ();
+    type Features = DiagonalGaussian;
+    type Context = GtmSmContext;
+    type Emission = Tensor<2>;
+    type Prior = MixtureOfGaussians;
+
+    fn latent_size(&self) -> usize {
+        self.latent
+    }
+
+    fn transition_noise(&self) -> usize {
+        self.transition.place_size()
+    }
+
+    fn scored_from(&self, state: &GtmSmState) -> usize {
+        self.memorise.saturating_sub(state.memory.len())
+    }
+
+    fn initial_state(&self, batch: usize) -> GtmSmState {
+        GtmSmState {
+            whereabouts: self.transition.origin(batch),
+            memory: Dnd::new(self.memorise),
+        }
+    }
+
+    fn prepare(&self) {}
+
+    fn encode(&self, observations: Tensor<3>) -> Vec<DiagonalGaussian> {
+        let [batch, time, pixels] = observations.dims();
+        let frames = observations.swap_dims(0, 1).reshape([time * batch, pixels]);
+        let DiagonalGaussian { mean, log_std } = self.code(frames);
+        let each = mean.chunk(time, 0).into_iter().zip(log_std.chunk(time, 0));
+        each.map(|(mean, log_std)| DiagonalGaussian { mean, log_std })
+            .collect()
+    }
+
+    fn predict(
+        &self,
+        (): &(),
+        condition: Option<Tensor<2>>,
+        noise: Option<Tensor<2>>,
+        state: GtmSmState,
+    ) -> GtmSmContext {
+        let action = condition.expect("a spatial memory needs actions");
+        let push = self.transition.pushes(action);
+        let whereabouts = self.transition.step(push, noise, state.whereabouts);
+        let prior_input = match self.memorise - state.memory.len() {
+            0 => {
+                let place = whereabouts.place.clone().unsqueeze_dim(1);
+                self.recall(&state.memory, place).1
+            }
+            // Nothing is predicted yet.
+            _ => {
+                let [batch, place] = whereabouts.place.dims();
+                let width =
+                    prior::input_size(self.neighbours, prior::feature_size(place), self.latent);
+                Tensor::zeros([batch, width], &self.device())
+            }
+        };
+        GtmSmContext {
+            whereabouts,
+            memory: state.memory,
+            prior_input,
+        }
+    }
+
+    fn prior_input(&self, context: &GtmSmContext) -> Tensor<2> {
+        context.prior_input.clone()
+    }
+
+    fn prior(&self, input: Tensor<2>) -> MixtureOfGaussians {
+        let found = prior::Found::from_input(input, self.neighbours, self.latent);
+        match &self.prior {
+            None => found.mixture(self.delta),
+            Some(map) => map.forward(found, self.delta),
+        }
+    }
+
+    fn posterior(&self, features: &DiagonalGaussian, _: &mut GtmSmContext) -> DiagonalGaussian {
+        features.clone()
+    }
+
+    fn emit(&self, z: Tensor<2>, _: &GtmSmContext) -> Tensor<2> {
+        z
+    }
+
+    fn decode(&self, emissions: Tensor<2>) -> Likelihood {
+        self.frames(emissions)
+    }
+
+    fn update(
+        &self,
+        features: &DiagonalGaussian,
+        _: Tensor<2>,
+        _: &Tensor<2>,
+        context: GtmSmContext,
+    ) -> GtmSmState {
+        let GtmSmContext {
+            whereabouts,
+            memory,
+            ..
+        } = context;
+        let memory = match memory.len() < self.memorise {
+            true => {
+                let place = whereabouts.place.clone();
+                let DiagonalGaussian { mean, log_std } = features.clone();
+                let value = Tensor::cat(vec![mean, log_std, place.clone()], 1);
+                memory.write(prior::features(place), value)
+            }
+            false => memory,
+        };
+        GtmSmState {
+            whereabouts,
+            memory,
+        }
+    }
+
+    fn stored(&self) -> Option<usize> {
+        Some(self.memorise)
+    }
+
+    fn attention<'a>(&self, _: &'a GtmSmContext) -> &'a [Attention] {
+        &[]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{filter, follow, generate};
+    use burn::tensor::Tolerance;
+    use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+
+    const FRAME: ImageShape = ImageShape {
+        channels: 1,
+        height: 2,
+        width: 3,
+    };
+    const MEMORISE: usize = 6;
+    const TIME: usize = 9;
+    const BATCH: usize = 2;
+
+    fn model(config: GtmSmConfig, place: usize, device: &Device) -> Result<GtmSm, ModelError> {
+        let config = GtmSmConfig {
+            latent: 2,
+            hidden: 5,
+            neighbours: 3,
+            prior_hidden: 4,
+            ..config
+        };
+        let world = WalkedWorld {
+            frame: FRAME,
+            actions: 5,
+            place,
+            opposites: &[[0, 1], [2, 3]],
+            memorise: MEMORISE,
+        };
+        let stream = ChaCha8Rng::seed_from_u64(3);
+        config.init(&world, &mut Initializer::new(stream, device.clone()))
+    }
+
+    fn of_kind(kind: TransitionKind, prior: PriorKind) -> GtmSmConfig {
+        GtmSmConfig {
+            prior,
+            transition: TransitionConfig {
+                kind,
+                start: Start::Random,
+                noise: 0.05,
+                ..TransitionConfig::default()
+            },
+            ..GtmSmConfig::default()
+        }
+    }
+
+    fn numbers<const D: usize>(shape: [usize; D], seed: u64, device: &Device) -> Tensor<D> {
+        let stream = ChaCha8Rng::seed_from_u64(seed);
+        let count = shape.iter().product();
+        let values = mnemora_memory::Draws::new(stream).uniform(count, 1.0);
+        Tensor::from_data(TensorData::new(values, shape), device)
+    }
+
+    /// Two walks over four frames, with a different action at each step.
+    fn walk(device: &Device) -> Walk {
+        let seen: Vec<usize> = (0..BATCH * TIME)
+            .map(|step| (step * 7 + step / 3) % 4)
+            .collect();
+        let mut actions = vec![0.0; BATCH * TIME * 5];
+        for (place, actions) in actions.chunks_mut(5).enumerate() {
+            if place % TIME > 0 {
+                actions[(place * 3 + place / 4) % 5] = 1.0;
+            }
+        }
+        Walk {
+            frames: numbers([4, FRAME.size()], 1, device)
+                .mul_scalar(0.5)
+                .add_scalar(0.5),
+            seen,
+            actions: Tensor::from_data(TensorData::new(actions, [BATCH, TIME, 5]), device),
+        }
+    }
+
+    /// All frames of a walk, `[batch, time, pixels]`.
+    fn observations(walk: &Walk) -> Tensor<3> {
+        let rows = rows_of(walk.seen.iter().copied(), &walk.frames.device());
+        let frames = walk.frames.clone().select(0, rows);
+        frames.reshape([BATCH, TIME, FRAME.size()])
+    }
+
+    const KINDS: [(TransitionKind, usize); 4] = [
+        (TransitionKind::Linear, 2),
+        (TransitionKind::Walls, 2),
+        (TransitionKind::Rotation, 3),
+        (TransitionKind::Momentum, 3),
+    ];
+
+    /// The bound computed for all predicted steps at once is that of the time loop, and so are its gradients.
+    #[test]
+    fn the_bound_at_once_is_that_of_the_time_loop() {
+        let device = Device::default().autodiff();
+        for (kind, place) in KINDS {
+            for prior in [PriorKind::Mixture, PriorKind::Mlp] {
+                let model = model(of_kind(kind, prior), place, &device).unwrap();
+                let walk = walk(&device);
+                let predicted = TIME - MEMORISE;
+                let latent = numbers([TIME, BATCH, 2], 5, &device);
+                let places = numbers([TIME, BATCH, place], 6, &device);
+                let noise = ElboNoise {
+                    latent: latent
+                        .clone()
+                        .narrow(0, MEMORISE, predicted)
+                        .swap_dims(0, 1)
+                        .reshape([BATCH * predicted, 2]),
+                    place: Some(places.clone().swap_dims(0, 1)),
+                };
+                let elbo = model.elbo(&walk, noise);
+                let filtered = filter(
+                    &model,
+                    observations(&walk),
+                    Some(walk.actions.clone()),
+                    Tensor::cat(vec![latent, places], 2),
+                    None,
+                );
+                let tolerance = Tolerance::<f32>::rel_abs(1e-4, 1e-4);
+                for (at_once, stepwise) in [
+                    (&elbo.reconstruction, &filtered.reconstruction),
+                    (&elbo.kl, &filtered.kl),
+                ] {
+                    let stepwise = stepwise
+                        .clone()
+                        .swap_dims(0, 1)
+                        .narrow(1, MEMORISE, predicted);
+                    let at_once = at_once.clone().into_data();
+                    at_once.assert_approx_eq(&stepwise.into_data(), tolerance);
+                }
+                let bound = |r: Tensor<2>, kl: Tensor<2>| (r - kl).sum().backward();
+                let moves = model.transition.moves.val();
+                let first = moves.grad(&bound(elbo.reconstruction, elbo.kl)).unwrap();
+                let second = moves
+                    .grad(&bound(filtered.reconstruction, filtered.kl))
+                    .unwrap();
+                let tolerance = Tolerance::<f32>::rel_abs(2e-3, 2e-3);
+                first
+                    .into_data()
+                    .assert_approx_eq(&second.into_data(), tolerance);
+            }
+        }
+    }
+
+    /// Memorised, the model generates: one frame for each action, without looking.
+    #[test]
+    fn generation_goes_on_in_the_memorised_world() {
+        let device = Device::default();
+        let model = model(
+            of_kind(TransitionKind::Walls, PriorKind::Mixture),
+            2,
+            &device,
+        )
+        .unwrap();
+        let walk = walk(&device);
+        let frames = observations(&walk).narrow(1, 0, MEMORISE);
+        let noise = numbers([MEMORISE, BATCH, model.noise_size()], 8, &device);
+        let conditions = walk.actions.clone().narrow(1, 0, MEMORISE);
+        let state = follow(&model, frames, Some(conditions), noise, None);
+        assert_eq!(state.memory.len(), MEMORISE);
+        assert_eq!(model.scored_from(&state), 0);
+        let steps = TIME - MEMORISE;
+        let noise = numbers([steps, BATCH, model.generation_noise()], 9, &device);
+        let conditions = walk.actions.narrow(1, MEMORISE, steps);
+        let generated = generate(&model, state, Some(conditions), noise, |_, frame| {
+            frame.mean()
+        });
+        assert_eq!(generated.frames.dims(), [BATCH, steps, FRAME.size()]);
+    }
+
+    #[test]
+    fn sizes_that_do_not_fit_are_refused() {
+        let device = Device::default();
+        let refused =
+            |config: GtmSmConfig, place| model(config, place, &device).unwrap_err().to_string();
+        let rotation = of_kind(TransitionKind::Rotation, PriorKind::Mixture);
+        assert!(refused(rotation, 2).contains("'rotation' needs places of 3 numbers"));
+        let loud = GtmSmConfig {
+            pixel_std: f64::NAN,
+            ..GtmSmConfig::default()
+        };
+        assert!(refused(loud, 2).contains("pixel_std is NaN"));
+        let world = WalkedWorld {
+            frame: FRAME,
+            actions: 5,
+            place: 2,
+            opposites: &[],
+            memorise: 4,
+        };
+        let mut init = Initializer::new(ChaCha8Rng::seed_from_u64(1), device);
+        let error = GtmSmConfig::default().init(&world, &mut init).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("5 neighbours are read from a memory of 4"),
+            "{error}"
+        );
+    }
+}
