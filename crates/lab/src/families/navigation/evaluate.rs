@@ -4,7 +4,7 @@ use super::{
     fit::{AffineFit, distance},
     settings::NavigationSettings,
     walks::{Lesson, upload},
-    world::World,
+    world::{Compared, World},
 };
 use crate::{
     Experiment, LabError,
@@ -103,10 +103,23 @@ pub fn point_of(cell: [usize; 2]) -> [f64; 2] {
     cell.map(|x| x as f64)
 }
 
-/// The true point of a step: the first two numbers of a place.
-fn point(walks: &Walks, row: usize, step: usize) -> [f32; 2] {
+/// The true place of a step.
+fn place(walks: &Walks, row: usize, step: usize) -> &[f32] {
     let start = (row * walks.time + step) * walks.place_width;
-    [walks.places[start], walks.places[start + 1]]
+    &walks.places[start..][..walks.place_width]
+}
+
+/// How far apart two true places are; for places with a heading, a step of one cell counts like a turn of one radian.
+fn apart(one: &[f32], other: &[f32]) -> f64 {
+    let plane = [0, 1].map(|axis| f64::from(one[axis] - other[axis]));
+    let turn = match (one.get(2), other.get(2)) {
+        (Some(one), Some(other)) => {
+            let turn = f64::from(one - other);
+            turn.sin().atan2(turn.cos())
+        }
+        _ => 0.0,
+    };
+    plane[0].hypot(plane[1]).hypot(turn)
 }
 
 /// Mean squared error of pixels.
@@ -151,6 +164,8 @@ impl Blocks {
 /// What is measured at each predicted step.
 #[derive(Default)]
 struct Errors {
+    /// Two places nearer than this are the same.
+    seen_within: f64,
     sampled: Blocks,
     best: Blocks,
     own: Blocks,
@@ -180,17 +195,17 @@ impl Errors {
             for step in 0..predicted {
                 let at = memorised + step;
                 let truth = image(&walks.frames, frame_of(at));
-                let here = point(walks, row, at).map(f64::from);
-                let apart = |step: usize| distance(point(walks, row, step).map(f64::from), here);
+                let here = place(walks, row, at);
+                let apart = |step: usize| apart(place(walks, row, step), here);
                 let (oracle, away) = (0..memorised).map(|step| (step, apart(step))).fold(
                     (0, f64::INFINITY),
                     |best, next| {
                         if next.1 < best.1 { next } else { best }
                     },
                 );
-                let place = row * predicted + step;
-                let sampled = error(&foreseen.sampled[place * pixels..][..pixels], &truth);
-                let best = error(&foreseen.best[place * pixels..][..pixels], &truth);
+                let index = row * predicted + step;
+                let sampled = error(&foreseen.sampled[index * pixels..][..pixels], &truth);
+                let best = error(&foreseen.best[index * pixels..][..pixels], &truth);
                 let own = error(&image(&foreseen.decoded, frame_of(at)), &truth);
                 let oracle = error(&image(&foreseen.decoded, frame_of(oracle)), &truth);
                 self.sampled.add(step, sampled);
@@ -198,22 +213,19 @@ impl Errors {
                 self.own.add(step, own);
                 self.oracle.add(step, oracle);
                 self.average.add(step, error(&average, &truth));
-                let seen = away < SEEN;
+                let seen = away < self.seen_within;
                 self.seen.add(step, f64::from(u8::from(seen)));
                 if seen {
                     self.sampled_seen.add(step, sampled);
                     self.best_seen.add(step, best);
                     self.own_seen.add(step, own);
-                    let right = apart(foreseen.nearest[place]) < SEEN;
+                    let right = apart(foreseen.nearest[index]) < self.seen_within;
                     self.right.add(step, f64::from(u8::from(right)));
                 }
             }
         }
     }
 }
-
-/// Two places nearer than this are the same cell.
-const SEEN: f64 = 0.5;
 
 /// Scores a model on held-out walks.
 pub fn evaluate(
@@ -228,7 +240,14 @@ pub fn evaluate(
         purpose.seed(experiment.seed),
         &format!("{} noise", purpose.stream()),
     );
-    let mut errors = Errors::default();
+    let mut errors = Errors {
+        seen_within: match world {
+            // The same cell.
+            World::Images { .. } => 0.5,
+            World::Labyrinth(_) => 0.25,
+        },
+        ..Errors::default()
+    };
     let (mut bounds, mut kls) = (Vec::new(), Vec::new());
     let (mut places, mut truth) = (Vec::new(), Vec::new());
     let time = settings.memorise + settings.foresee;
@@ -241,9 +260,21 @@ pub fn evaluate(
             kls.push(kl / settings.foresee as f64);
         }
         for row in 0..batch {
-            truth.extend((0..time).map(|step| point(&foreseen.walks, row, step)));
+            truth.extend((0..time).map(|step| {
+                let place = place(&foreseen.walks, row, step);
+                match world.compared() {
+                    Compared::Point => [place[0], place[1]],
+                    Compared::Heading => [place[2], 0.0],
+                }
+            }));
         }
-        places.extend(foreseen.places);
+        let width = model.transition.place_size();
+        for place in foreseen.places.chunks(width) {
+            match world.compared() {
+                Compared::Point => places.extend(&place[..2]),
+                Compared::Heading => places.push(place[2]),
+            }
+        }
     }
     let (bound, bound_stderr) = mean_and_stderr(&bounds);
     let (kl, _) = mean_and_stderr(&kls);
@@ -252,7 +283,7 @@ pub fn evaluate(
         .with("bound", bound)
         .with("bound_stderr", bound_stderr)
         .with("kl", kl);
-    let measures = of_places(measures, world, model, &places, &truth, time);
+    let measures = of_places(measures, world, &places, &truth, time);
     Ok(of_frames(measures, &errors))
 }
 
@@ -260,12 +291,11 @@ pub fn evaluate(
 fn of_places(
     measures: Measures,
     world: &World,
-    model: &GtmSm,
     places: &[f32],
     truth: &[[f32; 2]],
     time: usize,
 ) -> Measures {
-    let width = model.transition.place_size();
+    let width = places.len() / truth.len();
     // Walks that start at one place have one origin.
     let group = if world.one_origin() {
         truth.len()
@@ -274,10 +304,14 @@ fn of_places(
     };
     let (mut first, mut last) = ([0.0; 2], [0.0; 2]);
     let (mut left, mut total) = (0.0, 0.0);
+    let mut turns = Vec::new();
     for (places, truth) in places.chunks(group * width).zip(truth.chunks(group)) {
         let count = truth.len() as f64;
         let mean = [0, 1].map(|axis| truth.iter().map(|p| f64::from(p[axis])).sum::<f64>() / count);
         let fit = AffineFit::of(places, width, truth);
+        if let (Compared::Heading, Some(fit)) = (world.compared(), &fit) {
+            turns.push(fit.slope().recip().abs());
+        }
         for (index, (place, truth)) in places.chunks(width).zip(truth).enumerate() {
             let truth = truth.map(f64::from);
             // Places on a line tell nothing: the mean is as good a guess.
@@ -298,6 +332,10 @@ fn of_places(
         .with("place_r2", 1.0 - left / total)
         .with("place_error_first", first[0] / first[1])
         .with("place_error", last[0] / last[1])
+        .with_some(
+            "turn",
+            (!turns.is_empty()).then(|| mean_and_stderr(&turns).0),
+        )
 }
 
 /// How well frames are foreseen.

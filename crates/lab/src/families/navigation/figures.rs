@@ -31,7 +31,7 @@ const BELIEF: Colour = [0, 114, 178];
 
 /// Screen pixels of a pixel of a frame.
 fn scale(walks: &Walks) -> usize {
-    (48 / walks.frame.height.max(1)).max(1)
+    (64 / walks.frame.height.max(1)).clamp(1, 6)
 }
 
 /// Frames of some steps of a walk, `[steps, pixels]`.
@@ -186,10 +186,14 @@ fn foreseen_picture(settings: &NavigationSettings, foreseen: &Foreseen) -> Resul
 /// the last steps of the path.
 fn map_picture(
     settings: &NavigationSettings,
+    world: &World,
     model: &GtmSm,
     foreseen: &Foreseen,
 ) -> Result<Option<Image>, LabError> {
     let walks = &foreseen.walks;
+    if !matches!(world, World::Images { .. }) {
+        return Ok(None);
+    }
     let (width, time) = (model.transition.place_size(), walks.time);
     let truth: Vec<[f32; 2]> = walks.places[..time * walks.place_width]
         .chunks(walks.place_width)
@@ -331,7 +335,7 @@ pub fn figures(
             settings.memorise, settings.foresee
         ),
     )?];
-    if let Some(map) = map_picture(settings, model, &foreseen)? {
+    if let Some(map) = map_picture(settings, world, model, &foreseen)? {
         pictures.push(save_figure(
             &map,
             &samples.join("map.png"),

@@ -33,6 +33,11 @@ impl AffineFit {
         })
     }
 
+    /// How much the first coordinate grows with the first number of a place.
+    pub fn slope(&self) -> f64 {
+        self.weights[0][0]
+    }
+
     /// The point of a place, `[inputs]`.
     pub fn point(&self, place: &[f32]) -> [f64; 2] {
         [0, 1].map(|coordinate| {

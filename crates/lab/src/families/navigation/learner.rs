@@ -30,7 +30,7 @@ use mnemora_training::{
     memory_use::{Parts, Planned, Work, in_words},
     updates::Updates,
 };
-use mnemora_worlds::{FrameShape, Pictures, Prefetch, Split, Stream, Walks};
+use mnemora_worlds::{FrameShape, ImageNavigation, Pictures, Prefetch, Split, Stream, Walks};
 use std::{hint::black_box, path::Path, sync::Arc};
 
 /// Batches of walks made ahead of training.
@@ -365,16 +365,17 @@ impl Gallery for Navigator {
         seed: u64,
         picture: Option<&Path>,
     ) -> Option<Result<Box<dyn Walker>, LabError>> {
+        let World::Images { walked: images, .. } = self.world.as_ref() else {
+            return None;
+        };
         let walker = || -> Result<Box<dyn Walker>, LabError> {
-            let own;
             let world = match picture {
-                None => self.world.as_ref(),
+                None => images.clone(),
                 Some(file) => {
                     let side = self.settings.image.picture;
                     let limits = self.experiment.data.limits();
                     let pictures = Pictures::single(file, side, limits)?;
-                    own = World::new(&self.settings, Arc::new(pictures))?;
-                    &own
+                    ImageNavigation::new(Arc::new(pictures), self.settings.image.clone())?
                 }
             };
             let walker = ImageWalker::new(&self.settings, world, self.complete(), seed)?;

@@ -29,7 +29,7 @@ use mnemora_training::{
     measures::{Better, Claim, Format},
     memory_use::Planned,
 };
-use mnemora_worlds::Pictures;
+use mnemora_worlds::{Pictures, labyrinth::LabyrinthTask};
 use std::{path::Path, sync::Arc};
 use toml::Table;
 use world::World;
@@ -40,7 +40,7 @@ pub struct Navigating;
 const MSE: &str = "mean squared error of a pixel";
 
 /// Its measurements.
-static QUANTITIES: [Quantity; 13] = [
+static QUANTITIES: [Quantity; 14] = [
     Quantity::new("bound", "bound", "nats per foreseen frame")
         .meaning("mean over {sequences} held-out walks, higher is better")
         .spread("bound_stderr", "walks")
@@ -70,11 +70,16 @@ static QUANTITIES: [Quantity; 13] = [
         .checkpoint("R²", Format::Decimals(4))
         .claims(&[Claim::new("R² of the place", "share of variance", 5)]),
     Quantity::new("place_error", "place error, last 64 steps", "cells")
-        .meaning("distance from the true place, in the first 64 steps {place_error_first}")
+        .meaning("distance from the true place (for a rotation: radians), in the first 64 steps {place_error_first}")
         .better(Better::Lower)
         .column("place error", 4)
         .tracked()
         .claims(&[Claim::new("place error, last 64 steps", "cells", 4)]),
+    Quantity::new("turn", "turns", "per true turn")
+        .meaning("of the model's heading; 1 if a whole turn leads back to the same place, 1/2 if only two do")
+        .format(Format::Decimals(4))
+        .tracked()
+        .claims(&[Claim::new("turns of the model per true turn", "ratio", 4)]),
     Quantity::new("nearest_right", "nearest entry right", "% of steps to places seen")
         .meaning("the stored entry nearest to the model's place is of the true place; {seen%}% of the steps lead to places seen")
         .format(Format::Percent(2))
@@ -141,14 +146,31 @@ impl Family for Navigating {
     }
 
     fn tasks(&self) -> Vec<TaskEntry> {
-        vec![TaskEntry::new(
-            "image-navigation",
-            "walk over a picture, memorise it, and foresee it (gtm-sm, section 4.1)",
-        )]
+        vec![
+            TaskEntry::new(
+                IMAGES,
+                "walk over a picture, memorise it, and foresee it (gtm-sm, section 4.1)",
+            ),
+            TaskEntry::new(
+                "rotation",
+                "turn on the spot in a room, seen by a ray caster (gtm-sm, section 4.2.1)",
+            ),
+            TaskEntry::new(
+                "walking",
+                "walk through a room, seen by a ray caster (gtm-sm, section 4.2.2)",
+            ),
+            TaskEntry::new("rooms", "walk through several rooms (gtm-sm, appendix C)"),
+        ]
     }
 
     fn presets(&self) -> &'static [Shipped] {
-        presets!["image-navigation-small", "image-navigation"]
+        presets![
+            "image-navigation-small",
+            "image-navigation",
+            "rotation",
+            "walking",
+            "rooms"
+        ]
     }
 
     fn quantities(&self) -> &'static [Quantity] {
@@ -239,8 +261,13 @@ impl Family for Navigating {
     }
 
     fn numbers(&self, experiment: &Experiment) -> usize {
-        let crop = Self::settings(experiment).image.crop;
-        3 * crop * crop
+        let NavigationSettings {
+            image, labyrinth, ..
+        } = Self::settings(experiment);
+        match is_over_pictures(experiment) {
+            true => 3 * image.crop * image.crop,
+            false => 3 * labyrinth.view.width * labyrinth.view.height,
+        }
     }
 
     fn lengthen(&self, experiment: &mut Experiment, steps: usize) {
@@ -254,9 +281,11 @@ impl Family for Navigating {
         experiment: &mut Experiment,
         data: Option<&Path>,
     ) -> Result<Box<dyn Found>, LabError> {
-        Ok(Box::new(FoundWorld {
-            pictures: world::find_pictures(experiment, data)?,
-        }))
+        let pictures = match is_over_pictures(experiment) {
+            true => Some(world::find_pictures(experiment, data)?),
+            false => None,
+        };
+        Ok(Box::new(FoundWorld { pictures }))
     }
 
     fn compared(&self, _: &Experiment, curves: &Curves) -> Vec<Chart> {
@@ -267,21 +296,40 @@ impl Family for Navigating {
     }
 }
 
+/// The task over pictures; all others are of the labyrinth.
+const IMAGES: &str = "image-navigation";
+
+fn is_over_pictures(experiment: &Experiment) -> bool {
+    experiment.task.name.as_str() == IMAGES
+}
+
 struct FoundWorld {
-    pictures: Arc<Pictures>,
+    /// For walks over pictures.
+    pictures: Option<Arc<Pictures>>,
 }
 
 impl FoundWorld {
     fn world(&self, experiment: &Experiment) -> Result<(NavigationSettings, World), LabError> {
         let settings: NavigationSettings = experiment.own_settings()?;
-        let world = World::new(&settings, self.pictures.clone())?;
+        let name = experiment.task.name.as_str();
+        let world = match (&self.pictures, LabyrinthTask::named(name)) {
+            (Some(pictures), _) => World::of_pictures(&settings, pictures.clone())?,
+            (None, Some(task)) => World::of_labyrinth(&settings, task)?,
+            (None, None) => {
+                let problem = format!("the task {name} has no world");
+                return Err(LabError::Configuration(problem));
+            }
+        };
         Ok((settings, world))
     }
 }
 
 impl Found for FoundWorld {
     fn words(&self) -> String {
-        format!("pictures: {}", self.pictures.origin())
+        match &self.pictures {
+            Some(pictures) => format!("pictures: {}", pictures.origin()),
+            None => "rooms made on the fly".into(),
+        }
     }
 
     fn planned(&self, experiment: &Experiment) -> Result<Planned, LabError> {

@@ -1,7 +1,7 @@
 //! The table `[navigation]` of an experiment.
 
 use mnemora_models::GtmSmConfig;
-use mnemora_worlds::ImageWalkSettings;
+use mnemora_worlds::{ImageWalkSettings, labyrinth::WalksConfig};
 use serde::{Deserialize, Serialize};
 
 /// Walks, the model, and the stages of its training.
@@ -20,6 +20,8 @@ pub struct NavigationSettings {
     pub faster: f64,
     /// The world of image navigation.
     pub image: ImageWalkSettings,
+    /// The world of the labyrinth's tasks.
+    pub labyrinth: WalksConfig,
     /// The model.
     pub model: GtmSmConfig,
     /// The stages of a training.
@@ -144,6 +146,7 @@ impl Default for NavigationSettings {
             regression: 0.0,
             faster: 5.0,
             image: ImageWalkSettings::default(),
+            labyrinth: WalksConfig::default(),
             model: GtmSmConfig::default(),
             stages: StageSettings::default(),
         }

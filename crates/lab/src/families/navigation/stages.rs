@@ -48,8 +48,8 @@ impl Actions {
             ["up", "down"],
             ["left", "right"],
             ["forward", "back"],
-            ["strafe left", "strafe right"],
-            ["turn left", "turn right"],
+            ["strafe-left", "strafe-right"],
+            ["turn-left", "turn-right"],
         ];
         let place = |name: &str| names.iter().position(|own| *own == name);
         let pairs = OPPOSITES.iter();

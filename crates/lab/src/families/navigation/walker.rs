@@ -4,7 +4,6 @@ use super::{
     evaluate::point_of,
     fit::{AffineFit, distance},
     settings::NavigationSettings,
-    world::World,
 };
 use crate::{LabError, experiment::family::Walker};
 use burn::tensor::{Tensor, TensorData};
@@ -38,11 +37,10 @@ impl ImageWalker {
     /// Memorises a walk of the model's own, over the held-out picture that `seed` chooses.
     pub fn new(
         settings: &NavigationSettings,
-        world: &World,
+        world: ImageNavigation,
         model: GtmSm,
         seed: u64,
     ) -> Result<Self, LabError> {
-        let world = world.images().clone();
         let stream = Stream::new(seed, "walk");
         let mut walk = world.begin(Split::Test, &stream, 0);
         let count = settings.memorise;

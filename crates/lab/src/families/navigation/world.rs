@@ -6,52 +6,106 @@ use mnemora_memory::Count;
 use mnemora_worlds::{
     DATA_VARIABLE, ImageNavigation, ImageWalkSettings, Navigation, Origin, Pictures, Split, Start,
     Stream, Walks, WallActions,
+    labyrinth::{LabyrinthTask, LabyrinthWalks},
 };
 use std::{path::Path, sync::Arc};
 
-/// A world, and its identity.
-pub struct World {
-    walked: ImageNavigation,
-    /// The same, with steps into walls recorded as `stay`.
-    without_walls: ImageNavigation,
-    pictures: Arc<Pictures>,
-    one_origin: bool,
+/// A world to walk through.
+// There is one of them in a process.
+#[allow(clippy::large_enum_variant)]
+pub enum World {
+    /// Pictures under a window.
+    Images {
+        /// Walks over them.
+        walked: ImageNavigation,
+        /// The same, with steps into walls recorded as `stay`.
+        without_walls: ImageNavigation,
+        /// The pictures.
+        pictures: Arc<Pictures>,
+    },
+    /// Rooms and corridors.
+    Labyrinth(LabyrinthWalks),
+}
+
+/// What of a place is compared with the truth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compared {
+    /// The point on the plane: the first two numbers of a place.
+    Point,
+    /// The heading: the third.
+    Heading,
 }
 
 impl World {
-    /// The world of an experiment's task over its data.
-    pub fn new(settings: &NavigationSettings, pictures: Arc<Pictures>) -> Result<Self, LabError> {
+    /// The world of pictures.
+    ///
+    /// # Errors
+    /// If settings do not fit the pictures.
+    pub fn of_pictures(
+        settings: &NavigationSettings,
+        pictures: Arc<Pictures>,
+    ) -> Result<Self, LabError> {
         let image = &settings.image;
         let open = ImageWalkSettings {
             walls: WallActions::None,
             ..image.clone()
         };
-        Ok(Self {
+        Ok(Self::Images {
             walked: ImageNavigation::new(pictures.clone(), image.clone())?,
             without_walls: ImageNavigation::new(pictures.clone(), open)?,
-            one_origin: image.start == Start::Middle,
             pictures,
         })
     }
 
-    /// What is walked through.
-    pub fn walked(&self) -> &dyn Navigation {
-        &self.walked
+    /// The world of a task of the labyrinth.
+    ///
+    /// # Errors
+    /// If a setting is out of its range.
+    pub fn of_labyrinth(
+        settings: &NavigationSettings,
+        task: LabyrinthTask,
+    ) -> Result<Self, LabError> {
+        let walks = LabyrinthWalks::new(task, settings.labyrinth.clone())?;
+        Ok(Self::Labyrinth(walks))
     }
 
-    /// The same, as walks over pictures.
-    pub fn images(&self) -> &ImageNavigation {
-        &self.walked
+    /// What is walked through.
+    pub fn walked(&self) -> &dyn Navigation {
+        match self {
+            Self::Images { walked, .. } => walked,
+            Self::Labyrinth(walks) => walks,
+        }
     }
 
     /// Whether all walks start at one place.
     pub fn one_origin(&self) -> bool {
-        self.one_origin
+        match self {
+            Self::Images { walked, .. } => walked.settings().start == Start::Middle,
+            Self::Labyrinth(_) => false,
+        }
+    }
+
+    /// What of a place is compared with the truth.
+    pub fn compared(&self) -> Compared {
+        match self {
+            Self::Labyrinth(walks)
+                if matches!(
+                    walks.task(),
+                    LabyrinthTask::Rotation | LabyrinthTask::AcceleratingRotation
+                ) =>
+            {
+                Compared::Heading
+            }
+            _ => Compared::Point,
+        }
     }
 
     /// Bytes of the data.
     pub fn bytes(&self) -> Count {
-        self.pictures.bytes().into()
+        match self {
+            Self::Images { pictures, .. } => pictures.bytes().into(),
+            Self::Labyrinth(_) => Count::NONE,
+        }
     }
 
     /// A batch of walks.
@@ -63,17 +117,12 @@ impl World {
         batch: usize,
         lesson: Lesson,
     ) -> Walks {
-        let world = match lesson.without_walls {
-            true => &self.without_walls,
-            false => &self.walked,
+        let world: &dyn Navigation = match self {
+            Self::Images { without_walls, .. } if lesson.without_walls => without_walls,
+            _ => self.walked(),
         };
-        world.walks(
-            split,
-            stream,
-            index,
-            batch,
-            lesson.memorise + lesson.predict,
-        )
+        let time = lesson.memorise + lesson.predict;
+        world.walks(split, stream, index, batch, time)
     }
 }
 
