@@ -77,15 +77,16 @@ impl Default for TransitionConfig {
         Self {
             kind: TransitionKind::Walls,
             start: Start::Opposites,
-            scale: 0.5,
+            scale: 1.0,
             wall_hidden: 32,
             noise: 1e-3,
         }
     }
 }
 
-/// Bias of the last layer of `g` at first: a step leads nearly all the way.
-const OPEN: f32 = 2.0;
+/// The first value of `g`, half way between its limits: near one of them it learns slowly, and steps as long as `g` and `A`
+/// together make them can grow by either.
+const OPEN: f64 = 0.5;
 /// Factor of the last weights of `g` at first: walls are nowhere in particular.
 const FAINT: f64 = 0.1;
 
@@ -100,7 +101,7 @@ pub struct Transition {
     pub speed: Option<Param<Tensor<1>>>,
     /// `c`, `[place]`: the share `sigmoid(c)` of the last step goes on; for the kind `momentum`.
     pub glide: Option<Param<Tensor<1>>>,
-    /// Whether the kind `walls` takes every step in full, as if `g` were 1.
+    /// Whether the kind `walls` has no walls yet: `g` is its first value, 1/2, everywhere.
     pub open: bool,
     #[module(skip)]
     kind: TransitionKind,
@@ -180,7 +181,7 @@ impl TransitionConfig {
                 [self.wall_hidden, 1],
                 FAINT / (self.wall_hidden as f64).sqrt(),
             );
-            walls.output.bias = Some(init.constant([1], OPEN));
+            walls.output.bias = Some(init.constant([1], 0.0));
             walls
         });
         let momentum = self.kind == TransitionKind::Momentum;
@@ -276,6 +277,7 @@ impl Transition {
                 let share = activation::sigmoid(walls.forward(place.clone() + push.clone()));
                 push * share
             }
+            (Some(_), ..) => push.mul_scalar(OPEN),
             (_, Some(speed), Some(glide)) => {
                 let glide = activation::sigmoid(glide.val()).unsqueeze_dim::<2>(0);
                 let pushed = push + displacement * glide;
