@@ -6,7 +6,10 @@ use crate::{
     screen::{Key, Screen},
     signals::StopSignal,
 };
-use mnemora_lab::{Image, LabError, Walker, find_device, gif, note, open, pictures::write_gif};
+use mnemora_lab::{
+    Image, LabError, TrainingError, Walker, find_device, gif, note, open,
+    pictures::{check_gif_name, write_gif},
+};
 use std::{
     io::{BufRead, Write},
     path::Path,
@@ -17,12 +20,15 @@ const SHOWN: u16 = 25;
 
 /// Runs the command.
 pub fn run(arguments: &Walk) -> Result<u8, LabError> {
+    if let Some(out) = &arguments.out {
+        check_gif_name(out)?;
+    }
     let device = find_device(arguments.on.device)?;
     let script = match &arguments.script {
         None => None,
         Some(file) => {
-            let text = std::fs::read_to_string(file)
-                .map_err(|error| mnemora_lab::TrainingError::read(file, error))?;
+            let text =
+                std::fs::read_to_string(file).map_err(|error| TrainingError::read(file, error))?;
             Some((file, text))
         }
     };
@@ -157,8 +163,7 @@ fn by_lines(walker: &mut dyn Walker, film: &mut Film) -> Result<(), LabError> {
     ));
     say(walker.words())?;
     for line in std::io::stdin().lock().lines() {
-        let line =
-            line.map_err(|error| mnemora_lab::TrainingError::read("standard input", error))?;
+        let line = line.map_err(|error| TrainingError::read("standard input", error))?;
         for action in parsed(walker, &line, "standard input")? {
             walker.step(action)?;
             say(walker.words())?;

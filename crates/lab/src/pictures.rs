@@ -167,17 +167,23 @@ pub fn check_png_name(path: &Path) -> Result<(), LabError> {
     }
 }
 
+/// Checks that a name is one of a GIF file.
+pub fn check_gif_name(path: &Path) -> Result<(), LabError> {
+    match path.extension().is_some_and(|extension| extension == "gif") {
+        true => Ok(()),
+        false => Err(LabError::Configuration(format!(
+            "{}: animations are GIF files; the name must end in .gif",
+            path.display()
+        ))),
+    }
+}
+
 /// Writes a GIF file, and creates its folder if needed.
 ///
 /// # Errors
 /// If the name does not end in `.gif`, or the file cannot be written.
 pub fn write_gif(path: &Path, gif: &[u8]) -> Result<(), LabError> {
-    if path.extension().is_none_or(|extension| extension != "gif") {
-        return Err(LabError::Configuration(format!(
-            "{}: animations are GIF files; the name must end in .gif",
-            path.display()
-        )));
-    }
+    check_gif_name(path)?;
     write_in_new_folder(path, gif)
 }
 

@@ -231,7 +231,9 @@ impl Experiment {
         let owns = |family: &&'static dyn Family| {
             family.own_settings().is_some_and(|(name, _)| name == table)
         };
-        if let Some(family) = families().into_iter().find(owns) {
+        if self.own.contains_key(table)
+            && let Some(family) = families().into_iter().find(owns)
+        {
             let here = self.is_of(family.name());
             return Some((format!("the family {}", family.name()), here));
         }

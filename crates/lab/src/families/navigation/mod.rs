@@ -24,13 +24,17 @@ use crate::{
 use burn::tensor::Device;
 use learner::Navigator;
 use mnemora_figures::chart::Chart;
+use mnemora_models::Start;
 use mnemora_training::{
     Quantity,
     measures::{Better, Claim, Format},
     memory_use::Planned,
 };
-use mnemora_worlds::{Pictures, labyrinth::LabyrinthTask};
-use std::{path::Path, sync::Arc};
+use mnemora_worlds::{Pictures, WallActions, labyrinth::LabyrinthTask};
+use std::{
+    path::Path,
+    sync::{Arc, LazyLock},
+};
 use toml::Table;
 use world::World;
 
@@ -215,8 +219,10 @@ impl Family for Navigating {
     }
 
     fn own_settings(&self) -> Option<(&'static str, Table)> {
-        let table = Table::try_from(NavigationSettings::default()).ok()?;
-        Some(("navigation", table))
+        // It is asked for with each key of an experiment.
+        static TABLE: LazyLock<Option<Table>> =
+            LazyLock::new(|| Table::try_from(NavigationSettings::default()).ok());
+        Some(("navigation", TABLE.clone()?))
     }
 
     fn choices(&self, key: &str) -> Option<Vec<&'static str>> {
@@ -258,6 +264,28 @@ impl Family for Navigating {
             settings.memorise,
             settings.foresee
         )
+    }
+
+    /// Names what makes the task another one: walls, obstacles, the first `A`, other pictures.
+    fn setting(&self, experiment: &Experiment) -> String {
+        let settings = Self::settings(experiment);
+        let mut words = vec![experiment.name.clone()];
+        if is_over_pictures(experiment) {
+            match settings.image.walls {
+                WallActions::Attempted => {}
+                WallActions::None => words.push("no walls".into()),
+            }
+            match settings.image.obstacles {
+                0 => {}
+                count => words.push(format!("{count} obstacles")),
+            }
+            let folder = Path::new(&experiment.data.directory).file_name();
+            words.extend(folder.map(|name| name.to_string_lossy().into_owned()));
+        }
+        if settings.model.transition.start == Start::Random {
+            words.push("A random at first".into());
+        }
+        words.join(", ")
     }
 
     fn numbers(&self, experiment: &Experiment) -> usize {

@@ -1,0 +1,188 @@
+//! `mnemora walk` on the model that comes with the project: by lines, by a script, in a terminal, over one's own picture.
+
+mod common;
+
+use common::{assert_says, mnemora, refuse, succeed};
+use std::{
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+    time::Duration,
+};
+use tempfile::tempdir;
+
+fn pretrained(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../pretrained")
+        .join(name)
+}
+
+fn walk(words: &[&str]) -> Command {
+    let mut command = mnemora(["walk"]);
+    command.arg(pretrained("image-navigation")).args(words);
+    command
+}
+
+/// What a walk prints for these lines of standard input, and its exit status.
+fn by_lines(lines: &str) -> (Vec<String>, String, Option<i32>) {
+    let mut command = walk(&[]);
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the program starts");
+    let mut input = child.stdin.take().expect("it is piped");
+    input.write_all(lines.as_bytes()).expect("it reads");
+    drop(input);
+    let ended = child.wait_with_output().expect("it ends");
+    let [out, err] = [ended.stdout, ended.stderr].map(|text| String::from_utf8(text).unwrap());
+    let lines = out.lines().map(str::to_owned).collect();
+    (lines, err, ended.status.code())
+}
+
+/// The number after `name` in a line.
+fn number(line: &str, name: &str) -> f64 {
+    let (_, rest) = line.split_once(name).unwrap_or_else(|| panic!("{line}"));
+    let word = rest.split_whitespace().next().expect("a word");
+    word.trim_end_matches([',', ';']).parse().expect("a number")
+}
+
+#[test]
+fn lines_of_letters_walk_on_in_memory() {
+    let (lines, _, status) = by_lines("uudd\n llrr\n");
+    assert_eq!((lines.len(), status), (9, Some(0)));
+    for (step, line) in lines.iter().enumerate() {
+        assert!(line.starts_with(&format!("step {step}, ")), "{line}");
+        let (_, off) = line.split_once("), ").expect("the true place");
+        let (_, off) = off.split_once("), ").expect("the believed place");
+        let off: f64 = off.split(' ').next().unwrap().parse().unwrap();
+        assert!(off < 0.3, "{line}");
+        assert!(number(line, "imagined frame") < 0.05, "{line}");
+    }
+    // Back where it began.
+    let place = |line: &str| {
+        line.split("at (")
+            .nth(1)
+            .unwrap()
+            .split(')')
+            .next()
+            .unwrap()
+            .to_owned()
+    };
+    assert_eq!(place(&lines[0]), place(&lines[8]));
+}
+
+#[test]
+fn an_unknown_letter_takes_no_step() {
+    let (lines, error, status) = by_lines("uu\nrrx\nd\n");
+    assert_eq!((lines.len(), status), (3, Some(2)));
+    assert_says(&error, &["line 1", "'x'", "u up", "s stay"]);
+}
+
+#[test]
+fn a_script_is_walked_and_filmed() {
+    let folder = tempdir().expect("a temporary folder is made");
+    let [script, film] = ["steps.txt", "walk.gif"].map(|name| folder.path().join(name));
+    fs::write(&script, "# there and back\nrr\nll\n").unwrap();
+    let mut command = walk(&["--script"]);
+    command.arg(&script).arg("--out").arg(&film);
+    succeed(command);
+    let bytes = fs::read(&film).expect("a film");
+    let mut options = gif::DecodeOptions::new();
+    options.set_color_output(gif::ColorOutput::RGBA);
+    let mut decoder = options.read_info(bytes.as_slice()).expect("a GIF");
+    let mut pictures = Vec::new();
+    while let Some(frame) = decoder.read_next_frame().expect("a frame") {
+        pictures.push(frame.buffer.to_vec());
+    }
+    assert_eq!(pictures.len(), 5);
+    assert_ne!(pictures[0], pictures[2]);
+
+    fs::write(&script, "r\nq\n").unwrap();
+    let mut command = walk(&["--script"]);
+    command.arg(&script);
+    assert_says(&refuse(command), &["steps.txt, line 2", "'q'"]);
+    let mut command = walk(&["--script"]);
+    command.arg(folder.path().join("nothing"));
+    assert_says(&refuse(command), &["nothing"]);
+    fs::write(&script, "r\n").unwrap();
+    let mut command = walk(&["--script"]);
+    command
+        .arg(&script)
+        .arg("--out")
+        .arg(folder.path().join("walk.mp4"));
+    assert_says(&refuse(command), &["walk.mp4", ".gif"]);
+}
+
+#[test]
+fn what_cannot_be_walked_in_is_refused() {
+    let folder = tempdir().expect("a temporary folder is made");
+    let small = folder.path().join("small.png");
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, 20, 50);
+    encoder.set_color(png::ColorType::Rgb);
+    let mut writer = encoder.write_header().unwrap();
+    writer.write_image_data(&[7; 20 * 50 * 3]).unwrap();
+    drop(writer);
+    fs::write(&small, bytes).unwrap();
+    let mut command = walk(&["--image"]);
+    command.arg(&small);
+    assert_says(&refuse(command), &["small.png", "50 x 20", "32 x 32"]);
+    let mut command = mnemora(["walk"]);
+    command.arg(pretrained("perfect-recall-small-hybrid"));
+    assert_says(&refuse(command), &["perfect-recall", "does not walk"]);
+}
+
+/// Keys in a terminal of its own: arrows and letters walk, q leaves, and the terminal is put back.
+#[test]
+fn keys_walk_in_a_terminal() {
+    let Ok(found) = Command::new("script").arg("--version").output() else {
+        eprintln!("skipped: there is no program `script`, which makes a terminal");
+        return;
+    };
+    if !String::from_utf8_lossy(&found.stdout).contains("util-linux") {
+        eprintln!("skipped: the program `script` is another one");
+        return;
+    }
+    let program = walk(&[]);
+    let words: Vec<String> = [program.get_program()]
+        .into_iter()
+        .chain(program.get_args())
+        .map(|word| format!("'{}'", word.to_string_lossy()))
+        .collect();
+    let line = format!("stty rows 40 cols 100; {}", words.join(" "));
+    let mut child = Command::new("script")
+        .args(["-qec", &line, "/dev/null"])
+        .env("TERM", "xterm-256color")
+        .env_remove("MNEMORA_DATA")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("a terminal is made");
+    let mut keys = child.stdin.take().expect("it is piped");
+    for key in ["u", "\x1b[B", "l", "\x1b[C", "q"] {
+        thread::sleep(Duration::from_millis(700));
+        keys.write_all(key.as_bytes()).expect("it reads keys");
+        keys.flush().expect("they arrive");
+    }
+    let ended = child.wait_with_output().expect("it ends");
+    let shown = String::from_utf8_lossy(&ended.stdout).into_owned();
+    assert_eq!(ended.status.code(), Some(0), "{shown}");
+    for step in [
+        "step 1, up",
+        "step 2, down",
+        "step 3, left",
+        "step 4, right",
+    ] {
+        assert!(shown.contains(step), "{step} is not shown");
+    }
+    assert!(shown.contains('▀'));
+    let [entered, left] = ["\x1b[?1049h", "\x1b[?1049l"].map(|sequence| shown.find(sequence));
+    assert!(
+        entered.is_some() && left > entered,
+        "the terminal is put back"
+    );
+}
