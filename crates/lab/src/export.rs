@@ -46,12 +46,17 @@ pub fn export(run: &Path, which: Which, data: Option<&Path>, out: &Path) -> Resu
     let metrics = run.join(METRICS_FILE);
     let rows = disk::read(&metrics).map_err(|error| LabError::read(&metrics, error))?;
     write_atomically(&draft.path().join(METRICS_FILE), &rows)?;
+    let Snapshot {
+        model, counters, ..
+    } = trained.ask(|learner| Ok(learner.snapshot()))?;
     checkpoint::save(
         draft.path(),
         &Checkpoint {
             state: trained.state.clone(),
             snapshot: Snapshot {
-                model: trained.ask(|learner| Ok(learner.snapshot().model))?,
+                model,
+                // The stage of a training can decide which parts of the model are used.
+                counters,
                 vocabulary: trained.ask(|learner| Ok(learner.vocabulary()))?,
                 ..Snapshot::default()
             },
