@@ -1,4 +1,3 @@
-use crate::gtm_sm::TransitionKind;
 use mnemora_memory::MemoryError;
 
 /// Reasons why a model cannot be built.
@@ -22,13 +21,10 @@ pub enum ModelError {
         value: f64,
     },
     /// A transition that needs places of another size.
-    #[error(
-        "the transition '{}' needs places of {needed} numbers, but they have {place}",
-        .kind.as_str()
-    )]
+    #[error("the transition '{kind}' needs places of {needed} numbers, but they have {place}")]
     Place {
         /// The transition.
-        kind: TransitionKind,
+        kind: &'static str,
         /// Numbers of a place that it needs.
         needed: usize,
         /// Numbers of a place.

@@ -162,7 +162,7 @@ impl TransitionConfig {
             && needed != place
         {
             return Err(ModelError::Place {
-                kind: self.kind,
+                kind: self.kind.as_str(),
                 needed,
                 place,
             });
