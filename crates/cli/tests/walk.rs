@@ -51,7 +51,7 @@ fn number(line: &str, name: &str) -> f64 {
 
 #[test]
 fn lines_of_letters_walk_on_in_memory() {
-    let (lines, _, status) = by_lines("uudd\n llrr\n");
+    let (lines, _, status) = by_lines("uudd\n lrud\n");
     assert_eq!((lines.len(), status), (9, Some(0)));
     for (step, line) in lines.iter().enumerate() {
         assert!(line.starts_with(&format!("step {step}, ")), "{line}");
@@ -72,6 +72,14 @@ fn lines_of_letters_walk_on_in_memory() {
             .to_owned()
     };
     assert_eq!(place(&lines[0]), place(&lines[8]));
+    // It knows where the walls are.
+    let (lines, _, _) = by_lines("llllllllll\n");
+    let last = lines.last().expect("a line");
+    assert!(place(last).starts_with("0, "), "{last}");
+    assert!(
+        last.contains(" 0.0") && last.contains(" cells off"),
+        "{last}"
+    );
 }
 
 #[test]
@@ -133,6 +141,58 @@ fn what_cannot_be_walked_in_is_refused() {
     let mut command = mnemora(["walk"]);
     command.arg(pretrained("perfect-recall-small-hybrid"));
     assert_says(&refuse(command), &["perfect-recall", "does not walk"]);
+}
+
+/// The model as a filter: it memorises 256 frames; then a frame of the place where it stands is no surprise, and another
+/// one is.
+#[test]
+fn a_filter_memorises_and_is_then_surprised() {
+    let frame = |level: f32| {
+        let pixels: Vec<String> = (0..192)
+            .map(|pixel| format!("{}", level + 0.001 * pixel as f32))
+            .collect();
+        format!(
+            "{{\"x\": [{}], \"c\": [0, 0, 0, 0, 1]}}\n",
+            pixels.join(", ")
+        )
+    };
+    let mut lines = frame(0.3).repeat(258);
+    lines.push_str(&frame(0.7));
+    let mut command = mnemora(["filter"]);
+    command
+        .arg(pretrained("image-navigation"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the program starts");
+    let mut input = child.stdin.take().expect("it is piped");
+    let writer = thread::spawn(move || input.write_all(lines.as_bytes()));
+    let ended = child.wait_with_output().expect("it ends");
+    writer.join().unwrap().expect("it reads all");
+    let text = String::from_utf8(ended.stdout).unwrap();
+    let beliefs: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect();
+    assert_eq!(
+        beliefs.len(),
+        259,
+        "{}",
+        String::from_utf8_lossy(&ended.stderr)
+    );
+    let surprise: Vec<Option<f64>> = beliefs
+        .iter()
+        .map(|belief| belief["surprise"].as_f64())
+        .collect();
+    assert!(
+        surprise[..256]
+            .iter()
+            .all(|surprise| surprise.is_none_or(|surprise| surprise == 0.0))
+    );
+    let [known, again, other] =
+        [256, 257, 258].map(|step| surprise[step].expect("it is predicted"));
+    assert!((known - again).abs() < 100.0, "{known} {again}");
+    assert!(other > known + 100.0, "{known} {other}");
 }
 
 /// Keys in a terminal of its own: arrows and letters walk, q leaves, and the terminal is put back.

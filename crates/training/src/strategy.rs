@@ -323,6 +323,18 @@ pub struct Inference<M> {
 }
 
 impl<M: FilteringModel + Module> Inference<M> {
+    /// A model, off the autodiff device, with its own posterior.
+    pub fn direct(model: M) -> Self {
+        Self {
+            settings: FilteringSettings {
+                strategy: StrategyName::Direct,
+                ..FilteringSettings::default()
+            },
+            model,
+            frozen: None,
+        }
+    }
+
     /// The model, off the autodiff device.
     pub fn model(&self) -> &M {
         &self.model

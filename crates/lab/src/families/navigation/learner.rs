@@ -28,9 +28,13 @@ use mnemora_training::{
     arrays::{collect, parameters_of, restore},
     device::outline,
     memory_use::{Parts, Planned, Work, in_words},
+    online::{Numbers, Observed, Online, OnlineFilter},
+    strategy::Inference,
     updates::Updates,
 };
-use mnemora_worlds::{FrameShape, ImageNavigation, Pictures, Prefetch, Split, Stream, Walks};
+use mnemora_worlds::{
+    FrameShape, ImageNavigation, Pictures, Prefetch, Scale, Split, Stream, Walks,
+};
 use std::{hint::black_box, path::Path, sync::Arc};
 
 /// Batches of walks made ahead of training.
@@ -382,6 +386,23 @@ impl Gallery for Navigator {
             Ok(Box::new(walker))
         };
         Some(walker())
+    }
+
+    /// Conditions are actions, one-hot. While the model memorises, nothing is predicted and nothing surprises it.
+    fn online(&self, seed: u64) -> Option<Box<dyn OnlineFilter>> {
+        let walked = self.world.walked();
+        let observed = Observed {
+            frame: walked.frame(),
+            numbers: Numbers::Pixels,
+            scale: Scale::IDENTITY,
+            conditions: walked.actions().len(),
+        };
+        Some(Box::new(Online::new(
+            Inference::direct(self.complete()),
+            observed,
+            &self.snapshot().model,
+            seed,
+        )))
     }
 
     fn figures(&self, shown: &Shown) -> Result<Figures, LabError> {

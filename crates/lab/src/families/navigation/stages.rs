@@ -299,3 +299,148 @@ fn closed(settings: &StageSettings, transition: &Transition, actions: &Actions) 
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use burn::{
+        module::Param,
+        tensor::{Device, Tensor, TensorData},
+    };
+    use mnemora_memory::Initializer;
+    use mnemora_models::{TransitionConfig, TransitionKind};
+    use mnemora_worlds::Stream;
+
+    /// A transition whose actions up, down, left, right and stay make these steps.
+    fn transition(moves: [[f32; 2]; 5]) -> Transition {
+        let device = Device::default();
+        let config = TransitionConfig {
+            kind: TransitionKind::Linear,
+            ..TransitionConfig::default()
+        };
+        let mut init = Initializer::new(Stream::new(1, "test").at(0), device.clone());
+        let mut transition = config.init([5, 2], &[], &mut init).unwrap();
+        let moves = TensorData::new(moves.concat(), [5, 2]);
+        transition.moves = Param::from_tensor(Tensor::from_data(moves, &device));
+        transition
+    }
+
+    fn actions() -> Actions {
+        Actions::of(&["up", "down", "left", "right", "stay"])
+    }
+
+    /// Understood actions: an affine map of the grid.
+    const UNDERSTOOD: [[f32; 2]; 5] = [
+        [0.1, 0.5],
+        [-0.1, -0.5],
+        [0.4, 0.0],
+        [-0.4, 0.02],
+        [0.01, 0.0],
+    ];
+
+    fn why(change: impl Fn(&mut [[f32; 2]; 5])) -> Option<String> {
+        let mut moves = UNDERSTOOD;
+        change(&mut moves);
+        closed(&StageSettings::default(), &transition(moves), &actions())
+    }
+
+    #[test]
+    fn the_gate_says_what_is_not_understood() {
+        assert_eq!(
+            actions(),
+            Actions {
+                opposites: vec![[0, 1], [2, 3]],
+                still: vec![4]
+            }
+        );
+        assert_eq!(why(|_| ()), None);
+        let says = |change: &dyn Fn(&mut [[f32; 2]; 5]), words: &str| {
+            let found = why(change).expect("the gate is closed");
+            assert!(found.contains(words), "{found}");
+        };
+        says(&|moves| moves[1] = [0.1, -0.3], "gate_opposite");
+        says(&|moves| moves[4] = [0.3, 0.0], "gate_opposite");
+        // Both axes on one line.
+        says(
+            &|moves| (moves[0], moves[1]) = ([0.5, 0.0], [-0.5, 0.0]),
+            "gate_angle",
+        );
+        says(
+            &|moves| (moves[2], moves[3]) = ([0.05, 0.0], [-0.05, 0.0]),
+            "gate_ratio",
+        );
+        says(&|moves| moves[2] = [f32::NAN, 0.0], "gate_opposite");
+    }
+
+    fn settings() -> StageSettings {
+        StageSettings {
+            frames: 2,
+            gate_every: 5,
+            gate_checks: 2,
+            redraw_after: 20,
+            redraws: 2,
+            short: 3,
+            grow: 4,
+            short_memorise: 10,
+            short_predict: 4,
+            ..StageSettings::default()
+        }
+    }
+
+    #[test]
+    fn stages_follow_one_another_and_are_restored() {
+        let (understood, actions) = (transition(UNDERSTOOD), actions());
+        let mut progress = Progress::new(settings());
+        let mut seen = Vec::new();
+        let full = [100, 40];
+        for _ in 0..22 {
+            seen.push((progress.number(), progress.lengths(full)));
+            let mut counters = BTreeMap::new();
+            progress.save(&mut counters);
+            let mut again = Progress::new(settings());
+            let snapshot = Snapshot {
+                counters,
+                ..Snapshot::default()
+            };
+            again.restore(&snapshot, Path::new("test")).unwrap();
+            assert_eq!(again, progress);
+            assert_eq!(progress.made(&understood, &actions), Advice::GoOn);
+        }
+        let stages: Vec<usize> = seen.iter().map(|(stage, _)| *stage).collect();
+        let expected = [vec![0; 2], vec![1; 10], vec![2; 3], vec![3; 4], vec![4; 3]].concat();
+        assert_eq!(stages, expected);
+        assert_eq!(seen[0].1, full);
+        assert_eq!(seen[5].1, [10, 4]);
+        let lengths: Vec<[usize; 2]> = seen[15..20].iter().map(|(_, lengths)| *lengths).collect();
+        assert_eq!(lengths[0], [10, 4]);
+        assert_eq!(lengths[4], full);
+        for pair in lengths.windows(2) {
+            assert!(
+                pair[0][0] < pair[1][0] && pair[0][1] <= pair[1][1],
+                "{lengths:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_gate_that_stays_closed_redraws_and_then_gives_up() {
+        let mut moves = UNDERSTOOD;
+        (moves[0], moves[1]) = ([0.5, 0.0], [-0.5, 0.0]);
+        let (line, actions) = (transition(moves), actions());
+        let mut progress = Progress::new(settings());
+        let mut advice = Vec::new();
+        for _ in 0..62 {
+            match progress.made(&line, &actions) {
+                Advice::GoOn => {}
+                other => advice.push(other),
+            }
+        }
+        let [Advice::Redraw(1), Advice::Redraw(2), Advice::GiveUp(why)] = advice.as_slice() else {
+            panic!("{advice:?}");
+        };
+        assert!(
+            why.contains("gate_angle") && why.contains("2 redraws"),
+            "{why}"
+        );
+    }
+}
