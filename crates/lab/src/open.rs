@@ -197,7 +197,7 @@ impl Trained {
         filter.ok_or_else(|| {
             let why = match self.experiment.network.srnn.smoothing {
                 true => "its posterior uses later observations (network.srnn.smoothing)",
-                false => "there is no filter for its family",
+                false => "it has no latents",
             };
             let task = self.experiment.task.name.as_str();
             LabError::Configuration(format!(
