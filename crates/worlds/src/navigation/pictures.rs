@@ -175,7 +175,6 @@ impl Pictures {
     }
 
     /// Pictures of a split, at least 1.
-    #[expect(clippy::len_without_is_empty, reason = "a split is never empty")]
     pub fn len(&self, split: Split) -> usize {
         self.split(split).len() / (3 * self.side * self.side)
     }
