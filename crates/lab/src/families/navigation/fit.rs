@@ -57,7 +57,8 @@ fn solve(mut matrix: Vec<f64>, mut right: Vec<f64>) -> Option<Vec<f64>> {
             let [a, b] = [a, b].map(|row| matrix[row * size + column].abs());
             a.total_cmp(&b)
         })?;
-        if !(matrix[pivot * size + column].abs() > 1e-12 * largest) {
+        let found = matrix[pivot * size + column].abs();
+        if found.is_nan() || found <= 1e-12 * largest {
             return None;
         }
         for other in 0..size {

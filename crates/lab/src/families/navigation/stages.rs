@@ -270,7 +270,7 @@ fn closed(settings: &StageSettings, transition: &Transition, actions: &Actions) 
             length(&step)
         }));
     let left = rest.fold(0.0, f64::max) / mean;
-    if !(left <= settings.gate_opposite) {
+    if left.is_nan() || left > settings.gate_opposite {
         return Some(format!(
             "opposite actions leave {left:.2} of a step, more than navigation.stages.gate_opposite, {}",
             settings.gate_opposite
@@ -281,14 +281,14 @@ fn closed(settings: &StageSettings, transition: &Transition, actions: &Actions) 
             let dot: f64 = one.iter().zip(other).map(|(a, b)| a * b).sum();
             let cos = dot / (lengths[index] * size);
             let sin = (1.0 - cos * cos).max(0.0).sqrt();
-            if !(sin >= settings.gate_angle) {
+            if sin.is_nan() || sin < settings.gate_angle {
                 return Some(format!(
                     "two axes have a sine of {sin:.2} between them, less than navigation.stages.gate_angle, {}",
                     settings.gate_angle
                 ));
             }
             let ratio = lengths[index].min(*size) / lengths[index].max(*size);
-            if !(ratio >= settings.gate_ratio) {
+            if ratio.is_nan() || ratio < settings.gate_ratio {
                 return Some(format!(
                     "the steps of two axes differ by a factor of {ratio:.2}, less than \
                      navigation.stages.gate_ratio, {}",
