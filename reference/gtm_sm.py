@@ -5,10 +5,10 @@ The state-space model, from `s_0 = 0`, `d_0 = 0`; the condition of the first ste
     linear     d_t = A a_t                              s_t = s_{t-1} + d_t + r e_t
     walls      d_t = g(s_{t-1} + A a_t) A a_t           s_t = s_{t-1} + d_t + r e_t                    (equation 4)
     rotation   d_t = A a_t                              s_t = s_{t-1} + Rot(u) d_t + r e_t             (equation 5; u is the third number of s_{t-1})
-    momentum   d_t = b tanh(A a_t + sig(c) d_{t-1})     s_t = s_{t-1} + Rot(u) d_t + r e_t
+    momentum   d_t = b tanh((A a_t + sig(c) d_{t-1}) / b)     s_t = s_{t-1} + Rot(u) d_t + r e_t     (in the paper the argument is not divided by b)
 
 What is seen: `q(z_t | x_t)` from the encoder, `x_t ~ N(sigmoid(decoder(z_t)), std^2)`. Steps up to `tau` are memorised: under the features of the
-place, `phi(s) = s`, or `[s_1, s_2, cos s_3, sin s_3]` of a place with a heading, the mean and log standard deviation of `q(z_t | x_t)`.
+place, `phi(s) = s`, or `B [s_1, s_2, cos s_3, sin s_3]` of a place with a heading (`B` may be missing), the mean and log standard deviation of `q(z_t | x_t)`.
 
 At a later step the K entries nearest by `|phi(s_k) - phi(s_t)|` make the prior, with `w_k` proportional to `1 / (distance_k^2 + delta)`:
 
@@ -19,8 +19,8 @@ At a later step the K entries nearest by `|phi(s_k) - phi(s_t)|` make the prior,
 Sizes: X pixels, Z latent, H hidden, W of `g`, A actions, D place, F features, K neighbours, U of the prior. Parameters:
 
     encoder.hidden.layers.0, .1, encoder.output     X -> H -> H -> 2Z      decoder.hidden.layers.0, .1, decoder.output   Z -> H -> H -> X
-    transition.moves [A, D]                         A, transposed
-    transition.walls.hidden.layers.0, .1, .output   D -> W -> W -> 1       transition.speed [D], transition.glide [D]    b, c
+    transition.moves [A, D]                         A, transposed          distance [F', F]                                  B, transposed
+    transition.walls.hidden.layers.0, .1, .output   D -> W -> W -> 1       transition.log_speed [D], transition.glide [D]    log b, c
     prior.embedding.layers.0, .1                    K(F + 1 + 2Z) -> U -> U
     prior.map.hidden.layers.0, prior.map.output     U + F -> U -> 2Z
 """
@@ -52,7 +52,8 @@ def roll(parameters: Mapping[str, np.ndarray], kind: str, actions: np.ndarray, n
         if kind == "walls":
             displacement = push * sigmoid(head(place + push, parameters, "transition.walls", relu))
         elif kind == "momentum":
-            displacement = parameters["transition.speed"] * np.tanh(push + sigmoid(parameters["transition.glide"]) * displacement)
+            speed = np.exp(parameters["transition.log_speed"])
+            displacement = speed * np.tanh((push + sigmoid(parameters["transition.glide"]) * displacement) / speed)
         else:
             displacement = push
         moved = rotated(displacement, place[:, 2]) if kind in ("rotation", "momentum") else displacement
@@ -90,7 +91,7 @@ def bound(
     """
     batch, steps, _ = observations.shape
     places, displacements = roll(parameters, kind, actions, place_noise, r)
-    where = features(places)
+    where = features(places) @ parameters["distance"] if "distance" in parameters else features(places)
     q = diagonal_gaussian(head(observations, parameters, "encoder", relu))
     reconstruction, kl, positions, all_weights = [], [], [], []
     for b in range(batch):
@@ -129,12 +130,13 @@ def bound(
 
 
 def parameter_shapes(
-    kind: str, *, pixels: int, latent: int, hidden: int, wide: int, actions: int, place: int, neighbours: int, units: int
+    kind: str, *, pixels: int, latent: int, hidden: int, wide: int, actions: int, place: int, neighbours: int, units: int, distance: int = 0
 ) -> dict[str, tuple[int, ...]]:
-    """`units` 0 is the mixture prior."""
-    width = 4 if place == 3 else place
+    """`units` 0 is the mixture prior; `distance` 0 is no `B`."""
+    raw = 4 if place == 3 else place
+    width = distance or raw
     walls = head_shapes("transition.walls", place, [wide, wide], 1)
-    momentum = {"transition.speed": (place,), "transition.glide": (place,)}
+    momentum = {"transition.log_speed": (place,), "transition.glide": (place,)}
     network = stack_shapes("prior.embedding", neighbours * (width + 1 + 2 * latent), [units, units]) | head_shapes(
         "prior.map", units + width, [units], 2 * latent
     )
@@ -144,5 +146,6 @@ def parameter_shapes(
         "transition.moves": (actions, place),
         **(walls if kind == "walls" else {}),
         **(momentum if kind == "momentum" else {}),
+        **({"distance": (raw, distance)} if distance else {}),
         **(network if units > 0 else {}),
     }

@@ -320,7 +320,7 @@ def srnn_smoothing_golden(seed: int, *, observation: int, latent: int, hidden: i
     return filtering_golden(parameters, srnn.filter_sequence, observations, draw(random, (steps, batch, latent)), ())
 
 
-def gtm_sm_golden(seed: int, kind: str, *, place: int, units: int) -> Golden:
+def gtm_sm_golden(seed: int, kind: str, *, place: int, units: int, distance: int = 0) -> Golden:
     """The objective is the sum of the bound, and of the displacements times a probe. Places lie far apart, so that no choice of neighbours and no
     unit is near a switch."""
     random = np.random.default_rng(seed)
@@ -335,6 +335,7 @@ def gtm_sm_golden(seed: int, kind: str, *, place: int, units: int) -> Golden:
         place=place,
         neighbours=neighbours,
         units=units,
+        distance=distance,
     )
     parameters = draw_parameters(random, shapes, 0.8)
     observations = as_stored(random.uniform(0.0, 1.0, (batch, steps, pixels)))
@@ -564,7 +565,7 @@ def all_golden() -> dict[str, Golden]:
         "gtm_sm_linear": gtm_sm_golden(101, "linear", place=2, units=0),
         "gtm_sm_walls": gtm_sm_golden(102, "walls", place=2, units=0),
         "gtm_sm_rotation": gtm_sm_golden(103, "rotation", place=3, units=0),
-        "gtm_sm_momentum": gtm_sm_golden(104, "momentum", place=3, units=4),
+        "gtm_sm_momentum": gtm_sm_golden(104, "momentum", place=3, units=4, distance=5),
         "gtm_sm_mlp": gtm_sm_golden(105, "walls", place=2, units=4),
         "closed_forms": closed_forms_golden(),
     }

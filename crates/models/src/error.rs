@@ -66,6 +66,16 @@ pub enum ModelError {
         "filtering.normalise_mean is true, it must be false if model.latent is 1: a single number cannot be normalised"
     )]
     NormalisedNumber,
+    /// Frames of a size that the networks of two pathways do not take.
+    #[error(
+        "the networks of two pathways take frames of 32x32 pixels, but these have {height}x{width}; use dense networks"
+    )]
+    PathwaysFrame {
+        /// Rows of a frame.
+        height: usize,
+        /// Columns of a frame.
+        width: usize,
+    },
     /// Frames that are too large for the visual network.
     #[error(
         "the inception network takes frames of at most 32x32 pixels, but these have {height}x{width}; use model.visual = \"dense\""

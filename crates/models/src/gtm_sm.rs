@@ -4,24 +4,26 @@
 //! The model first memorises: at each step it stores what it sees under where it believes to be. Then it predicts: the
 //! action says where it will be, and the dictionary what it will see there.
 
+mod frames;
 mod prior;
 mod transition;
 
+pub use frames::{GtmSmDecoder, GtmSmEncoder, GtmSmVisual};
 pub use prior::PriorKind;
 pub use transition::{Rolled, Start, Transition, TransitionConfig, TransitionKind, Whereabouts};
 
 use crate::{
     DiagonalGaussian, Distribution, FilteringModel, ImageShape, KlFrom, Likelihood,
     LikelihoodConfig, MixtureOfGaussians, ModelError,
-    mlp::{Activation, Head},
 };
 use burn::{
-    module::Module,
+    module::{Module, Param},
     tensor::{Device, Int, Tensor, TensorData},
 };
 use mnemora_memory::{Attention, Dnd, Initializer, Neighbours};
 use prior::MlpPrior;
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 
 /// Sizes and choices of a [`GtmSm`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,14 +31,21 @@ use serde::{Deserialize, Serialize};
 pub struct GtmSmConfig {
     /// Size of `z`.
     pub latent: usize,
-    /// Units of each of the two hidden layers of the encoder and of the decoder.
+    /// Networks for frames.
+    pub visual: GtmSmVisual,
+    /// Units of each of the two hidden layers of the dense encoder and decoder.
     pub hidden: usize,
+    /// Channels of the first maps of the global pathway, for networks of two pathways.
+    pub width: usize,
     /// Standard deviation of a pixel, on the scale of intensities in `[0, 1]`.
     pub pixel_std: f64,
     /// Entries of the dictionary that a prediction reads, `K`.
     pub neighbours: usize,
     /// Added to squared distances before they are inverted.
     pub delta: f64,
+    /// Numbers that a learned linear map `B` makes of the features of a place before distances are measured; 0 for no
+    /// map (gtm-sm, section 4.2).
+    pub distance: usize,
     /// How the entries make a prior.
     pub prior: PriorKind,
     /// Units of the layers of the prior `mlp`.
@@ -50,10 +59,13 @@ impl Default for GtmSmConfig {
     fn default() -> Self {
         Self {
             latent: 16,
+            visual: GtmSmVisual::Dense,
             hidden: 256,
+            width: 32,
             pixel_std: 0.1,
             neighbours: 5,
             delta: 1e-4,
+            distance: 0,
             prior: PriorKind::Mixture,
             prior_hidden: 256,
             transition: TransitionConfig::default(),
@@ -80,11 +92,13 @@ pub struct WalkedWorld<'a> {
 #[derive(Module, Debug)]
 pub struct GtmSm {
     /// `q(z_t | x_t)`: from pixels to mean and log standard deviation.
-    pub encoder: Head,
+    pub encoder: GtmSmEncoder,
     /// `p(x_t | z_t)`: from `z` to the logits of the pixels' means.
-    pub decoder: Head,
+    pub decoder: GtmSmDecoder,
     /// `p(s_t | s_{t-1}, a_t)`
     pub transition: Transition,
+    /// `B` transposed, `[features, distance]`, if distances are learned.
+    pub distance: Option<Param<Tensor<2>>>,
     /// From the entries found to a prior, for the kind `mlp`.
     pub prior: Option<MlpPrior>,
     /// Steps to memorise, `tau`; not a parameter.
@@ -143,8 +157,10 @@ pub struct ElboNoise {
 pub struct Prediction {
     /// The places of all steps.
     pub rolled: Rolled,
-    /// `q(z | x)` of each of the distinct frames.
+    /// `q(z | x)` of the frames that are used: those read and those predicted.
     pub codes: DiagonalGaussian,
+    /// The row of `codes` of each predicted step.
+    pub coded: Vec<usize>,
     /// The entries read at each predicted step.
     pub neighbours: Neighbours,
     /// `p(z_t | s_t, M)`, rows of the predicted steps.
@@ -162,9 +178,6 @@ pub struct Elbo {
     pub prediction: Prediction,
 }
 
-/// Hidden layers of the encoder and of the decoder.
-const LAYERS: usize = 2;
-
 impl GtmSmConfig {
     /// Builds the model.
     ///
@@ -174,6 +187,7 @@ impl GtmSmConfig {
         ModelError::require_positive(&[
             ("latent", self.latent),
             ("hidden", self.hidden),
+            ("width", self.width),
             ("neighbours", self.neighbours),
             ("prior_hidden", self.prior_hidden),
         ])?;
@@ -188,19 +202,21 @@ impl GtmSmConfig {
                 memorised: world.memorise,
             });
         }
-        let (pixels, latent) = (world.frame.size(), self.latent);
-        let net = |sizes, init: &mut Initializer| {
-            Head::new(sizes, LAYERS, self.hidden, Activation::Relu, init)
-        };
+        let latent = self.latent;
         let transition =
             self.transition
                 .init([world.actions, world.place], world.opposites, init)?;
-        let features = prior::feature_size(world.place);
+        let raw = prior::feature_size(world.place);
+        let features = match self.distance {
+            0 => raw,
+            distance => distance,
+        };
         Ok(GtmSm {
-            encoder: net([pixels, 2 * latent], init),
-            decoder: net([latent, pixels], init),
+            encoder: self.encoder(world.frame, init)?,
+            decoder: self.decoder(world.frame, init)?,
             prior: (self.prior == PriorKind::Mlp)
                 .then(|| MlpPrior::new(self.neighbours, features, latent, self.prior_hidden, init)),
+            distance: (self.distance > 0).then(|| first_distance([raw, self.distance], init)),
             transition,
             memorise: world.memorise,
             latent,
@@ -241,28 +257,37 @@ impl GtmSm {
         (self.frames(z).log_probability(frames), kl)
     }
 
-    /// The dictionary of memorised steps: places `[batch, time, place]` and the statistics of `q(z | x)` of each step,
-    /// `[batch, time, latent]`.
-    fn memorised(&self, places: Tensor<3>, mean: Tensor<3>, log_std: Tensor<3>) -> Dnd {
-        let [batch, time, place] = places.dims();
-        let keys = prior::features(places.clone().reshape([batch * time, place]));
-        let width = keys.dims()[1];
-        let values = Tensor::cat(vec![mean, log_std, places], 2);
-        Dnd::new(time).write_all(keys.reshape([batch, time, width]), values)
+    /// `u(s) = B phi(s)` of places `[rows, place]`: the numbers between which distances are measured, `[rows, features]`.
+    pub fn features(&self, places: Tensor<2>) -> Tensor<2> {
+        let features = prior::features(places);
+        match &self.distance {
+            None => features,
+            Some(distance) => features.matmul(distance.val()),
+        }
     }
 
-    /// The entries of `memory` near places `[batch, queries, place]`, and the rows that [`prior`](FilteringModel::prior) reads.
-    fn recall(&self, memory: &Dnd, places: Tensor<3>) -> (Neighbours, Tensor<2>) {
-        let [batch, queries, place] = places.dims();
-        let here = prior::features(places.reshape([batch * queries, place]));
-        let width = here.dims()[1];
-        let near = memory.nearest(
-            here.clone().reshape([batch, queries, width]),
-            self.neighbours,
-        );
+    /// [`features`](Self::features) of places `[batch, steps, place]`.
+    fn keys(&self, places: Tensor<3>) -> Tensor<3> {
+        let [batch, steps, place] = places.dims();
+        let keys = self.features(places.reshape([batch * steps, place]));
+        let width = keys.dims()[1];
+        keys.reshape([batch, steps, width])
+    }
+
+    /// Numbers between which distances are measured.
+    fn feature_size(&self) -> usize {
+        match &self.distance {
+            None => prior::feature_size(self.transition.place_size()),
+            Some(distance) => distance.shape()[1],
+        }
+    }
+
+    /// What [`prior`](FilteringModel::prior) reads at places `[batch, place]`.
+    fn recall(&self, memory: &Dnd, places: Tensor<2>) -> Tensor<2> {
+        let here = self.features(places);
+        let near = memory.nearest(here.clone().unsqueeze_dim(1), self.neighbours);
         let near = near.expect("at least one frame is memorised");
-        let input = prior::input(&near, here, self.latent);
-        (near, input)
+        prior::input(&near, here, self.latent)
     }
 
     /// Memorises the first `memorise` steps of walks and predicts the others from their actions alone.
@@ -281,28 +306,46 @@ impl GtmSm {
         let rolled =
             self.transition
                 .roll(walk.actions.clone(), noise, self.transition.origin(batch));
-        let codes = self.code(walk.frames.clone());
+        let places = rolled.places.clone();
+        let memory = {
+            let places = places.clone().narrow(1, 0, self.memorise);
+            Dnd::new(self.memorise).write_all(self.keys(places.clone()), places)
+        };
+        let here = self.keys(places.narrow(1, self.memorise, predicted));
+        let near = memory.nearest(here.clone(), self.neighbours);
+        let mut near = near.expect("at least one frame is memorised");
 
-        let rows = walk
+        // Only frames that are read or predicted are encoded.
+        let each = near.positions.len() / batch;
+        let read = near.positions.iter().enumerate();
+        let read = read.map(|(place, position)| walk.seen[place / each * time + position]);
+        let mut used = Used::default();
+        let read: Vec<usize> = read.map(|frame| used.row(frame)).collect();
+        let foreseen = walk
             .seen
             .chunks(time)
-            .flat_map(|seen| &seen[..self.memorise]);
-        let rows = rows_of(rows.copied(), &self.device());
+            .flat_map(|seen| &seen[self.memorise..]);
+        let coded: Vec<usize> = foreseen.map(|frame| used.row(*frame)).collect();
+        let used = rows_of(used.frames.into_iter(), &self.device());
+        let codes = self.code(walk.frames.clone().select(0, used));
+
+        let rows = rows_of(read.into_iter(), &self.device());
         let of = |all: &Tensor<2>| {
             let picked = all.clone().select(0, rows.clone());
-            picked.reshape([batch, self.memorise, self.latent])
+            picked.reshape([batch * predicted, near.squares.dims()[1], self.latent])
         };
-        let places = rolled.places.clone();
-        let memory = self.memorised(
-            places.clone().narrow(1, 0, self.memorise),
-            of(&codes.mean),
-            of(&codes.log_std),
+        near.values = Tensor::cat(
+            vec![of(&codes.mean), of(&codes.log_std), near.values.clone()],
+            2,
         );
-        let (neighbours, input) = self.recall(&memory, places.narrow(1, self.memorise, predicted));
+        let width = here.dims()[2];
+        let here = here.reshape([batch * predicted, width]);
+        let input = prior::input(&near, here, self.latent);
         Prediction {
             rolled,
             codes,
-            neighbours,
+            coded,
+            neighbours: near,
             prior: self.prior(input),
         }
     }
@@ -315,18 +358,19 @@ impl GtmSm {
     pub fn elbo(&self, walk: &Walk, noise: ElboNoise) -> Elbo {
         let [batch, time, _] = walk.actions.dims();
         let prediction = self.predict_walk(walk, noise.place);
-        let rows = walk
-            .seen
-            .chunks(time)
-            .flat_map(|seen| &seen[self.memorise..]);
-        let rows = rows_of(rows.copied(), &self.device());
+        let rows = rows_of(prediction.coded.iter().copied(), &self.device());
         let code = DiagonalGaussian {
             mean: prediction.codes.mean.clone().select(0, rows.clone()),
-            log_std: prediction.codes.log_std.clone().select(0, rows.clone()),
+            log_std: prediction.codes.log_std.clone().select(0, rows),
         };
         let z = code.sample(noise.latent);
         let kl = prediction.prior.kl_from(&code, &z);
-        let truth = walk.frames.clone().select(0, rows);
+        let foreseen = walk
+            .seen
+            .chunks(time)
+            .flat_map(|seen| &seen[self.memorise..]);
+        let truth = rows_of(foreseen.copied(), &self.device());
+        let truth = walk.frames.clone().select(0, truth);
         let reconstruction = self.frames(z).log_probability(truth);
         let each = |scored: Tensor<1>| scored.reshape([batch, time - self.memorise]);
         Elbo {
@@ -334,6 +378,38 @@ impl GtmSm {
             kl: each(kl),
             prediction,
         }
+    }
+}
+
+/// The first `B`: features as they are, apart from small numbers.
+fn first_distance([features, outputs]: [usize; 2], init: &mut Initializer) -> Param<Tensor<2>> {
+    init.parameter([features, outputs], |draws| {
+        let mut weights = draws.uniform(features * outputs, FAINT);
+        for number in 0..features.min(outputs) {
+            weights[number * outputs + number] += 1.0;
+        }
+        weights
+    })
+}
+
+/// Bound of the first numbers of `B` beside those that leave features as they are.
+const FAINT: f64 = 0.05;
+
+/// Frames that are used, each once.
+#[derive(Default)]
+struct Used {
+    /// The frames, in the order of their rows.
+    frames: Vec<usize>,
+    rows: HashMap<usize, usize>,
+}
+
+impl Used {
+    /// The row of a frame.
+    fn row(&mut self, frame: usize) -> usize {
+        *self.rows.entry(frame).or_insert_with(|| {
+            self.frames.push(frame);
+            self.frames.len() - 1
+        })
     }
 }
 
@@ -393,15 +469,11 @@ impl FilteringModel for GtmSm {
         let push = self.transition.pushes(action);
         let whereabouts = self.transition.step(push, noise, state.whereabouts);
         let prior_input = match self.memorise - state.memory.len() {
-            0 => {
-                let place = whereabouts.place.clone().unsqueeze_dim(1);
-                self.recall(&state.memory, place).1
-            }
+            0 => self.recall(&state.memory, whereabouts.place.clone()),
             // Nothing is predicted yet.
             _ => {
-                let [batch, place] = whereabouts.place.dims();
-                let width =
-                    prior::input_size(self.neighbours, prior::feature_size(place), self.latent);
+                let batch = whereabouts.place.dims()[0];
+                let width = prior::input_size(self.neighbours, self.feature_size(), self.latent);
                 Tensor::zeros([batch, width], &self.device())
             }
         };

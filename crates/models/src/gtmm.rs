@@ -152,7 +152,7 @@ impl<M: Memory> Gtmm<M> {
         let passing = match &self.encoder {
             FrameEncoder::Dense(_) => outside.divided_by(2),
             // Only two of the many maps exist at a time.
-            FrameEncoder::Inception(_) => outside.divided_by(5),
+            FrameEncoder::Inception(_) | FrameEncoder::Pathways(_) => outside.divided_by(5),
         };
         let inside = self.memory.kept(time) + emission + context + 2 * first + 6 * latent;
         Footprint {

@@ -7,6 +7,7 @@ mod dcgan;
 mod dense;
 mod inception;
 mod layers;
+mod pathways;
 mod vgg;
 
 pub use dcgan::{DcganDecoder, DcganEncoder};
@@ -14,6 +15,7 @@ pub use dense::{DenseDecoder, DenseEncoder};
 pub use inception::{InceptionDecoder, InceptionEncoder};
 pub(crate) use layers::WEIGHT_STD;
 pub use layers::{Block, Convolution};
+pub use pathways::{Filter, PathwaysDecoder, PathwaysEncoder};
 pub use vgg::{Level, VggDecoder, VggEncoder};
 
 use crate::ModelError;
@@ -50,6 +52,11 @@ pub enum VisualConfig {
         /// Size of the features.
         features: usize,
     },
+    /// The two pathways of gtmm, B.2, for 32x32 frames; features are `2 * latent` numbers.
+    Pathways {
+        /// Channels of the first maps of the global pathway, 128 in gtmm.
+        width: usize,
+    },
 }
 
 /// Frames to features.
@@ -61,6 +68,8 @@ pub enum FrameEncoder {
     Dense(DenseEncoder),
     /// Convolutional.
     Inception(InceptionEncoder),
+    /// Convolutional, with one pathway for the whole frame and one for textures.
+    Pathways(PathwaysEncoder),
 }
 
 /// `[z; psi]` to outputs.
@@ -71,13 +80,15 @@ pub enum FrameDecoder {
     Dense(DenseDecoder),
     /// Convolutional.
     Inception(InceptionDecoder),
+    /// Convolutional, with one pathway for the whole frame and one for textures.
+    Pathways(PathwaysDecoder),
 }
 
 impl VisualConfig {
     /// Number of features that the encoder gives.
     pub fn features(&self, latent: usize) -> usize {
         match self {
-            Self::Inception => 2 * latent,
+            Self::Inception | Self::Pathways { .. } => 2 * latent,
             Self::Dense { features, .. } => *features,
         }
     }
@@ -95,6 +106,9 @@ impl VisualConfig {
             }
             Self::Dense { hidden, features } => {
                 FrameEncoder::Dense(DenseEncoder::new(frame, *hidden, *features, init))
+            }
+            Self::Pathways { width } => {
+                FrameEncoder::Pathways(PathwaysEncoder::new(frame, *width, 2 * latent, init)?)
             }
         })
     }
@@ -114,6 +128,10 @@ impl VisualConfig {
                 let outputs = parameters * frame.size();
                 FrameDecoder::Dense(DenseDecoder::new(outputs, inputs, *hidden, init))
             }
+            Self::Pathways { width } => {
+                let decoder = PathwaysDecoder::new(frame, *width, inputs, parameters, init)?;
+                FrameDecoder::Pathways(decoder)
+            }
         })
     }
 }
@@ -124,6 +142,7 @@ impl FrameEncoder {
         match self {
             Self::Dense(encoder) => encoder.kept(),
             Self::Inception(encoder) => encoder.kept(),
+            Self::Pathways(encoder) => encoder.kept(),
         }
     }
 
@@ -132,6 +151,7 @@ impl FrameEncoder {
         match self {
             Self::Dense(encoder) => encoder.forward(frames),
             Self::Inception(encoder) => encoder.forward(frames),
+            Self::Pathways(encoder) => encoder.forward(frames),
         }
     }
 }
@@ -142,6 +162,7 @@ impl FrameDecoder {
         match self {
             Self::Dense(decoder) => decoder.kept(),
             Self::Inception(decoder) => decoder.kept(),
+            Self::Pathways(decoder) => decoder.kept(),
         }
     }
 
@@ -150,6 +171,7 @@ impl FrameDecoder {
         match self {
             Self::Dense(decoder) => decoder.forward(input),
             Self::Inception(decoder) => decoder.forward(input),
+            Self::Pathways(decoder) => decoder.forward(input),
         }
     }
 }

@@ -114,6 +114,9 @@ impl Experiment {
     fn visual_config(&self) -> VisualConfig {
         match self.model.visual {
             VisualName::Inception => VisualConfig::Inception,
+            VisualName::Pathways => VisualConfig::Pathways {
+                width: self.model.visual_width,
+            },
             VisualName::Dense => VisualConfig::Dense {
                 hidden: self.model.visual_hidden,
                 features: self.model.visual_features,

@@ -92,6 +92,11 @@ const READERS: &[Reader] = &[
         is_here: |e| e.is_temporal_vae() && e.model.visual == VisualName::Dense,
     },
     Reader {
+        keys: &["model.visual_width"],
+        by: "model.visual=pathways of the temporal VAE (model.name=gtmm of frames, walks or recorded sequences)",
+        is_here: |e| e.is_temporal_vae() && e.model.visual == VisualName::Pathways,
+    },
+    Reader {
         keys: &["model.head_layers"],
         by: "the tasks nth-farthest and programs",
         is_here: Experiment::has_head,

@@ -110,12 +110,14 @@ pub struct ModelSettings {
     pub memory: MemoryName,
     /// Size of `z`.
     pub latent: usize,
-    /// Networks for frames: `dense` or `inception`.
+    /// Networks for frames: `dense`, `inception` or, for frames of 32x32, `pathways`.
     pub visual: VisualName,
     /// Hidden units of the dense encoder and decoder.
     pub visual_hidden: usize,
     /// Features that the dense encoder outputs.
     pub visual_features: usize,
+    /// Channels of the first maps of the global one of two pathways.
+    pub visual_width: usize,
     /// Hidden units of the prior map, 0 for a linear map.
     pub prior_hidden: usize,
     /// Hidden units of the posterior map, 0 for a linear map.
@@ -144,6 +146,8 @@ pub enum VisualName {
     Dense,
     /// The convolutional blocks of gtmm, B.1.
     Inception,
+    /// The two convolutional pathways of gtmm, B.2.
+    Pathways,
 }
 
 /// The decoder's input, by name.
@@ -282,6 +286,7 @@ impl Default for ModelSettings {
             visual: VisualName::Dense,
             visual_hidden: 256,
             visual_features: 64,
+            visual_width: 128,
             prior_hidden: 128,
             posterior_hidden: 128,
             head_layers: 4,

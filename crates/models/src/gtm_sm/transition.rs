@@ -30,7 +30,9 @@ pub enum TransitionKind {
     Walls,
     /// Steps are taken in the agent's own directions.
     Rotation,
-    /// The same with momentum: a share `sig(c)` of the last step goes on, and `b` is the largest step.
+    /// The same with momentum: a share `sig(c)` of the last step goes on, and `b` is the largest step. The paper's
+    /// `b tanh(..)` would multiply that share by `b`, which is a fifth of a radian for an agent that turns slowly; so
+    /// the argument is divided by `b`.
     Momentum,
 }
 
@@ -97,8 +99,8 @@ pub struct Transition {
     pub moves: Param<Tensor<2>>,
     /// `g`, from a place to the logit of a number between 0 and 1; for the kind `walls`.
     pub walls: Option<Head>,
-    /// `b`, `[place]`: the largest step in each direction; for the kind `momentum`.
-    pub speed: Option<Param<Tensor<1>>>,
+    /// `log b`, `[place]`, of the largest step in each direction; for the kind `momentum`.
+    pub log_speed: Option<Param<Tensor<1>>>,
     /// `c`, `[place]`: the share `sigmoid(c)` of the last step goes on; for the kind `momentum`.
     pub glide: Option<Param<Tensor<1>>>,
     /// Whether the kind `walls` has no walls yet: `g` is its first value, 1/2, everywhere.
@@ -188,7 +190,7 @@ impl TransitionConfig {
         Ok(Transition {
             moves: first_moves([actions, place], self, opposites, init),
             walls,
-            speed: momentum.then(|| init.constant([place], 1.0)),
+            log_speed: momentum.then(|| init.constant([place], 0.0)),
             glide: momentum.then(|| init.constant([place], 0.0)),
             open: false,
             kind: self.kind,
@@ -271,17 +273,18 @@ impl Transition {
             place,
             displacement,
         } = before;
-        let displacement = match (&self.walls, &self.speed, &self.glide) {
+        let displacement = match (&self.walls, &self.log_speed, &self.glide) {
             // Equation 4.
             (Some(walls), ..) if !self.open => {
                 let share = activation::sigmoid(walls.forward(place.clone() + push.clone()));
                 push * share
             }
             (Some(_), ..) => push.mul_scalar(OPEN),
-            (_, Some(speed), Some(glide)) => {
+            (_, Some(log_speed), Some(glide)) => {
                 let glide = activation::sigmoid(glide.val()).unsqueeze_dim::<2>(0);
+                let speed = log_speed.val().exp().unsqueeze_dim::<2>(0);
                 let pushed = push + displacement * glide;
-                pushed.tanh() * speed.val().unsqueeze_dim::<2>(0)
+                (pushed / speed.clone()).tanh() * speed
             }
             _ => push,
         };

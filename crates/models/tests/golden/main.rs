@@ -12,7 +12,7 @@ use file::{Golden, assert_close};
 use mnemora_kernels::{bernoulli, gaussian};
 use mnemora_memory::{Initializer, IntrospectionConfig, LstmMemoryConfig, MemoryConfig};
 use mnemora_models::{
-    DiagonalGaussian, ElboNoise, FilteringModel, GtmSmConfig, GtmmConfig, ImageShape,
+    DiagonalGaussian, ElboNoise, FilteringModel, GtmSmConfig, GtmSmVisual, GtmmConfig, ImageShape,
     IterativeConfig, Likelihood, LikelihoodConfig, PriorKind, SrnnConfig, SvgConfig, SvgNetwork,
     SvgPrior, SvgSkips, TransitionConfig, TransitionKind, VisualConfig, VrnnConfig, Walk,
     WalkedWorld, filter, inference::Belief,
@@ -309,6 +309,12 @@ fn spatial_memory(file: &str, kind: TransitionKind) {
         pixel_std: number("std"),
         neighbours: golden.shape("weights")[2],
         delta: number("delta"),
+        distance: match golden.has("distance") {
+            true => golden.shape("distance")[1],
+            false => 0,
+        },
+        visual: GtmSmVisual::Dense,
+        width: 1,
         prior: match has_network {
             true => PriorKind::Mlp,
             false => PriorKind::Mixture,

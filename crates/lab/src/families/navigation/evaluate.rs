@@ -68,11 +68,13 @@ pub fn foresee(
         latent: Tensor::from_data(of_bound, &device),
         place: Some(Tensor::from_data(of_places, &device)),
     };
+    let walk = upload(&walks, &device);
+    let seen = model.code(walk.frames.clone());
     let Elbo {
         reconstruction,
         kl,
         prediction,
-    } = model.elbo(&upload(&walks, &device), noise);
+    } = model.elbo(&walk, noise);
     let sums = |values: Tensor<2>| host(values.sum_dim(1).into_data());
     let bounds = sums(reconstruction).into_iter().zip(sums(kl));
     let frames = |z: Tensor<2>| host(model.frames(z).mean().into_data());
@@ -83,7 +85,7 @@ pub fn foresee(
         sampled: frames(prior.sample(Tensor::from_data(of_sample, &device))),
         // The components are sorted by distance.
         best: frames(prior.component(0).mean),
-        decoded: frames(prediction.codes.mean.clone()),
+        decoded: frames(seen.mean),
         nearest: prediction
             .neighbours
             .positions

@@ -229,6 +229,7 @@ impl Family for Navigating {
         match key.strip_prefix("navigation.")? {
             "image.walls" => Some(vec!["attempted", "none"]),
             "image.start" => Some(vec!["middle", "anywhere"]),
+            "model.visual" => Some(vec!["dense", "pathways"]),
             "model.prior" => Some(vec!["mixture", "mlp"]),
             "model.transition.kind" => Some(vec!["linear", "walls", "rotation", "momentum"]),
             "model.transition.start" => Some(vec!["random", "opposites"]),
