@@ -3,7 +3,7 @@
 use burn::tensor::Device;
 use mnemora_lab::{
     Experiment, Gallery, LabError,
-    families::frames::{FRAMES, Model, Trainer},
+    families::frames::{BatchTensors, FRAMES, Model, Trainer},
     prepare,
 };
 use mnemora_memory::Memory;
@@ -43,7 +43,7 @@ impl FixedBatchTraining {
         let model = FRAMES.model(&experiment, task.as_ref(), device)?;
         let data = Stream::new(experiment.seed, "data");
         let batch = task.batch(Split::Train, &data, batch, experiment.training.batch);
-        let trainer = Trainer::new(&experiment, model, task.as_ref(), device.clone())?;
+        let trainer = Trainer::new(&experiment, model, task.frame().size(), device.clone())?;
         Ok(Self {
             trainer,
             batch,
@@ -57,7 +57,8 @@ impl FixedBatchTraining {
     /// If a term or a gradient is not finite.
     pub fn update(&mut self) -> Result<(), StepFailure> {
         self.updates += 1;
-        self.trainer.update(self.updates, self.batch.clone())
+        let batch = BatchTensors::new(self.batch.clone(), &self.trainer.device);
+        self.trainer.update(self.updates, batch)
     }
 
     /// Waits for the measurements of the last update.

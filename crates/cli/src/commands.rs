@@ -147,7 +147,10 @@ fn list(json: bool) -> Result<u8, LabError> {
             .iter()
             .map(|memory| memory.as_str())
             .collect();
-        let models: Vec<_> = ModelName::ALL.iter().map(|name| name.as_str()).collect();
+        let models: Vec<_> = ModelName::OF_RECORDINGS
+            .iter()
+            .map(|name| name.as_str())
+            .collect();
         let strategies: Vec<_> = StrategyName::ALL.iter().map(|name| name.as_str()).collect();
         let all = serde_json::json!({
             "experiments": rows, "memories": memories, "models": models, "strategies": strategies,
@@ -177,10 +180,14 @@ fn list(json: bool) -> Result<u8, LabError> {
         }
     }
     say("")?;
-    let models: Vec<_> = ModelName::ALL.iter().map(|name| name.as_str()).collect();
+    let models: Vec<_> = ModelName::OF_RECORDINGS
+        .iter()
+        .map(|name| name.as_str())
+        .collect();
     let strategies: Vec<_> = StrategyName::ALL.iter().map(|name| name.as_str()).collect();
     say(format_args!(
-        "for recorded sequences: --set model.name={}; for any model with latents: --set filtering.strategy={}",
+        "for recorded sequences: --set model.name={}; for walks: --set model.name=gtm-sm|gtmm; for any model with \
+         latents: --set filtering.strategy={}",
         models.join("|"),
         strategies.join("|")
     ))?;

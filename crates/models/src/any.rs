@@ -44,17 +44,22 @@ macro_rules! table {
         pub enum ModelName {
             /// The temporal VAE around a memory (Gemici et al. 2017).
             Gtmm,
+            /// The model with a spatial memory (Fraccaro et al. 2018).
+            GtmSm,
             $($(#[$doc])* $name,)+
         }
 
         impl ModelName {
             /// All models.
-            pub const ALL: &[Self] = &[Self::Gtmm, $(Self::$name,)+];
+            pub const ALL: &[Self] = &[Self::Gtmm, Self::GtmSm, $(Self::$name,)+];
+            /// The models of recorded sequences.
+            pub const OF_RECORDINGS: &[Self] = &[Self::Gtmm, $(Self::$name,)+];
 
             /// The name in configurations.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     Self::Gtmm => "gtmm",
+                    Self::GtmSm => "gtm-sm",
                     $(Self::$name => $text,)+
                 }
             }
@@ -68,10 +73,11 @@ macro_rules! table {
         }
 
         impl NetworkSettings {
-            /// The configuration of the named model; `None` for the temporal VAE, which has other settings.
+            /// The configuration of the named model; `None` for the temporal VAE and the model with a spatial memory, which
+            /// have other settings.
             pub fn network(&self, name: ModelName, data: &Recorded) -> Option<NetworkConfig> {
                 match name {
-                    ModelName::Gtmm => None,
+                    ModelName::Gtmm | ModelName::GtmSm => None,
                     $(ModelName::$name => Some(NetworkConfig::$name(self.$key.fit(data))),)+
                 }
             }

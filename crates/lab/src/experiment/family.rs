@@ -146,6 +146,11 @@ pub trait Family: Sync {
         None
     }
 
+    /// The model that a key of [`own_settings`](Self::own_settings) is for; `None` if all of its models read it.
+    fn model_of(&self, _key: &str) -> Option<ModelName> {
+        None
+    }
+
     /// The allowed values of a key of [`own_settings`](Self::own_settings), if it is a choice by name.
     fn choices(&self, _key: &str) -> Option<Vec<&'static str>> {
         None

@@ -69,7 +69,7 @@ const READERS: &[Reader] = &[
             "training.kl_warmup",
             "evaluation.particles",
         ],
-        by: "models with latents, of frames and of recorded sequences",
+        by: "models with latents, of frames, walks (model.name=gtmm) and recorded sequences",
         is_here: Experiment::has_latents,
     },
     Reader {
@@ -83,12 +83,12 @@ const READERS: &[Reader] = &[
             "model.prior_hidden",
             "model.posterior_hidden",
         ],
-        by: "the temporal VAE (model.name=gtmm of frames or recorded sequences)",
+        by: "the temporal VAE (model.name=gtmm of frames, walks or recorded sequences)",
         is_here: Experiment::is_temporal_vae,
     },
     Reader {
         keys: &["model.visual_hidden", "model.visual_features"],
-        by: "model.visual=dense of the temporal VAE (model.name=gtmm of frames or recorded sequences)",
+        by: "model.visual=dense of the temporal VAE (model.name=gtmm of frames, walks or recorded sequences)",
         is_here: |e| e.is_temporal_vae() && e.model.visual == VisualName::Dense,
     },
     Reader {
@@ -202,8 +202,9 @@ impl Experiment {
         self.reads(key) || key.starts_with("data.step.") && self.data.step.width > 0
     }
 
-    fn has_latents(&self) -> bool {
-        self.family().has_latents()
+    /// Whether its model has latents that are inferred as `filtering.strategy` says.
+    pub(super) fn has_latents(&self) -> bool {
+        self.family().has_latents() && self.model.name != ModelName::GtmSm
     }
 
     /// Whether `model.memory` chooses its memory.
@@ -240,7 +241,13 @@ impl Experiment {
             && let Some(family) = families().into_iter().find(owns)
         {
             let here = self.is_of(family.name());
-            return Some((format!("the family {}", family.name()), here));
+            return Some(match family.model_of(key) {
+                None => (format!("the family {}", family.name()), here),
+                Some(model) => (
+                    format!("model.name={}", model.as_str()),
+                    here && self.model.name == model,
+                ),
+            });
         }
         if let Some(reader) = READERS.iter().find(|reader| reader.names(key)) {
             return Some((reader.by.to_owned(), (reader.is_here)(self)));

@@ -108,11 +108,13 @@ impl Experiment {
         let task = self.task.name;
         let family = self.family();
         if !family.models().contains(&self.model.name) {
+            let models: Vec<&str> = family.models().iter().map(|name| name.as_str()).collect();
             return Err(format!(
-                "model.name is '{}', for the task {} it must be gtmm; vrnn, srnn and svg are for recorded \
-                 sequences, such as jsb-chorales",
+                "model.name is '{}', for the task {} it must be {}; vrnn, srnn and svg are for recorded sequences, \
+                 such as jsb-chorales, and gtm-sm is for walks, such as image-navigation",
                 self.model.name.as_str(),
-                task.as_str()
+                task.as_str(),
+                models.join(" or ")
             ));
         }
         if self.chooses_memory() && !family.memories().contains(&self.model.memory) {
@@ -126,9 +128,9 @@ impl Experiment {
             ));
         }
         let strategy = self.filtering.strategy;
-        if !family.has_latents() && strategy != StrategyName::Direct {
+        if !self.has_latents() && strategy != StrategyName::Direct {
             return Err(format!(
-                "filtering.strategy is '{}', it must be direct for the task {}, which has no latents",
+                "filtering.strategy is '{}', it must be direct for the task {}: its model has no latents to infer",
                 strategy.as_str(),
                 task.as_str()
             ));

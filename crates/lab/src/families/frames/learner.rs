@@ -4,7 +4,7 @@ use super::{
     Frames,
     evaluate::evaluate,
     figures::{frame_figures, generated_picture},
-    training::{Model, Trainer},
+    training::{BatchTensors, Model, Trainer},
 };
 use crate::{
     Experiment, LabError,
@@ -94,7 +94,7 @@ impl<M: Memory + 'static> FrameLearner<M> {
     ) -> Result<Self, LabError> {
         let task = family.task(experiment, data.clone())?;
         let model = family.model(experiment, task.as_ref(), device)?;
-        let trainer = Trainer::new(experiment, model, task.as_ref(), device.clone())?;
+        let trainer = Trainer::new(experiment, model, task.frame().size(), device.clone())?;
         let (frames, stream) = (task.clone(), Stream::new(experiment.seed, "data"));
         let size = experiment.training.batch;
         Ok(Self {
@@ -124,6 +124,7 @@ impl<M: Memory + 'static> Learner for FrameLearner<M> {
 
     fn update(&mut self, step: u64) -> Result<(), StepFailure> {
         let batch = self.batches.batch(step - 1, ())?;
+        let batch = BatchTensors::new(batch, &self.trainer.device);
         self.trainer.update(step, batch)
     }
 
@@ -272,9 +273,11 @@ mod tests {
         arrays.get_mut("prior.hidden.bias").unwrap().values[0] = f32::NAN;
         let model = restore(model, arrays, Path::new("test")).unwrap();
         let before = format!("{:?}", collect(&model));
-        let mut trainer = Trainer::new(&experiment, model, task.as_ref(), device).unwrap();
+        let mut trainer = Trainer::new(&experiment, model, task.frame().size(), device).unwrap();
         let batch = task.batch(Split::Train, &Stream::new(1, "data"), 0, 2);
-        let Err(StepFailure::NonFinite { what, .. }) = trainer.update(1, batch) else {
+        let Err(StepFailure::NonFinite { what, .. }) =
+            trainer.update(1, BatchTensors::new(batch, &trainer.device.clone()))
+        else {
             panic!("a NaN was trained on");
         };
         assert_eq!(what, "the KL divergence");
@@ -287,11 +290,13 @@ mod tests {
     fn two_updates(segment: usize, overrides: &[&str]) -> (Vec<f32>, Arrays, Arrays) {
         let (mut experiment, task, model, device) = small(overrides);
         experiment.training.segment = segment;
-        let mut trainer = Trainer::new(&experiment, model, task.as_ref(), device).unwrap();
+        let mut trainer = Trainer::new(&experiment, model, task.frame().size(), device).unwrap();
         let stream = Stream::new(1, "data");
         let mut update = |step| {
             let batch = task.batch(Split::Train, &stream, step, 2);
-            trainer.update(step, batch).unwrap();
+            trainer
+                .update(step, BatchTensors::new(batch, &trainer.device.clone()))
+                .unwrap();
             let made = trainer.measured().unwrap().unwrap().measures;
             let metrics = ["bound", "kl_last", "gradient_norm"];
             let metrics = metrics.map(|key| made.number(key).unwrap() as f32);
@@ -383,11 +388,13 @@ mod tests {
     #[test]
     fn training_raises_the_bound() {
         let (experiment, task, model, device) = small(&["training.learning_rate=0.01"]);
-        let mut trainer = Trainer::new(&experiment, model, task.as_ref(), device).unwrap();
+        let mut trainer = Trainer::new(&experiment, model, task.frame().size(), device).unwrap();
         let stream = Stream::new(1, "data");
         let mut bound = |step| {
             let batch = task.batch(Split::Train, &stream, step, 16);
-            trainer.update(step, batch).unwrap();
+            trainer
+                .update(step, BatchTensors::new(batch, &trainer.device.clone()))
+                .unwrap();
             let made = trainer.measured().unwrap().unwrap().measures;
             made.number("bound").unwrap()
         };

@@ -8,7 +8,7 @@ use mnemora_training::{
     Measures, Row, StepFailure, adam::ParameterGradients, settings::TrainingSettings,
     strategy::Strategy, updates::Updates,
 };
-use mnemora_worlds::{Batch, Task};
+use mnemora_worlds::Batch;
 
 /// The model that experiments train, around a memory.
 pub type Model<M = AnyMemory> = Gtmm<M>;
@@ -49,14 +49,13 @@ pub struct Trainer<M: Memory = AnyMemory> {
 }
 
 impl<M: Memory> Trainer<M> {
-    /// A trainer for a model of a task, on the autodiff `device`.
+    /// A trainer for a model of frames of `pixels` numbers, on the autodiff `device`.
     pub fn new(
         experiment: &Experiment,
         model: Model<M>,
-        task: &dyn Task,
+        pixels: usize,
         device: Device,
     ) -> Result<Self, LabError> {
-        let pixels = task.frame().size();
         let (settings, seed) = (&experiment.filtering, experiment.seed);
         Ok(Self {
             strategy: Strategy::new(settings, seed, model.latent_size(), pixels, &device)?,
@@ -68,13 +67,14 @@ impl<M: Memory> Trainer<M> {
     }
 
     /// Makes update number `step` (from 1) on a batch.
-    pub fn update(&mut self, step: u64, batch: Batch) -> Result<(), StepFailure> {
+    pub fn update(&mut self, step: u64, batch: BatchTensors) -> Result<(), StepFailure> {
         let settings = &self.training;
-        let shape = [batch.time, batch.batch, self.model.noise_size()];
         let BatchTensors {
             observations,
             conditions,
-        } = BatchTensors::new(batch, &self.device);
+        } = batch;
+        let [rows, time, _] = observations.dims();
+        let shape = [time, rows, self.model.noise_size()];
         let kl_weight = settings.kl_weight(step);
         let model = &self.model;
         let mut gradients = ParameterGradients::default();

@@ -24,26 +24,45 @@ const END: usize = 64;
 pub struct Foreseen {
     /// The walks.
     pub walks: Walks,
-    /// The model's places, `[batch, time, place]`.
-    pub places: Vec<f32>,
+    /// Where the model believes to be, if it knows places.
+    pub located: Option<Located>,
     /// Frames, `[batch * predicted, pixels]`: one sample of the prediction.
     pub sampled: Vec<f32>,
-    /// The mean of the component of largest weight, decoded.
+    /// The most probable prediction: the mean of the prior's component of largest weight, decoded.
     pub best: Vec<f32>,
-    /// What the VAE makes of each of the distinct frames, `[distinct, pixels]`.
+    /// What the model makes of frames that it sees, `[.., pixels]`.
     pub decoded: Vec<f32>,
-    /// The memorised step whose place is nearest to that of each predicted step, `[batch * predicted]`.
-    pub nearest: Vec<usize>,
+    /// `[batch, time]`: the frame of each step in `decoded`.
+    pub shown: Vec<usize>,
     /// Sum over the predicted steps of the bound and of its KL, in nats, for each walk.
     pub bounds: Vec<[f64; 2]>,
+    /// KL of each step, `[time, batch]`, if all steps are scored.
+    pub kl: Vec<f32>,
+    /// Bound of each whole walk in nats, if all steps are scored.
+    pub whole: Vec<f64>,
 }
 
-/// Predicts held-out walks: memorises, then foresees from the actions alone. `stream` makes the walks, `noise` the
-/// samples.
-pub fn foresee(
+/// Where a model with places believes to be.
+pub struct Located {
+    /// `[batch, time, width]`
+    pub places: Vec<f32>,
+    /// Numbers of a place.
+    pub width: usize,
+    /// The memorised step whose place is nearest to that of each predicted step, `[batch * predicted]`.
+    pub nearest: Vec<usize>,
+}
+
+/// A model that foresees walks: `walks` are held out, `index` is their number, and `noise` makes the samples.
+pub trait Foresees {
+    /// Memorises the first steps of walks, then foresees the others from their actions alone.
+    fn foresee(&self, walks: Walks, memorise: usize, noise: &Stream, index: u64) -> Foreseen;
+}
+
+/// Held-out walks number `index` of a stream, foreseen.
+pub fn held_out(
     settings: &NavigationSettings,
     world: &World,
-    model: &GtmSm,
+    model: &dyn Foresees,
     [stream, noise]: [&Stream; 2],
     index: u64,
     batch: usize,
@@ -54,8 +73,14 @@ pub fn foresee(
         without_walls: false,
     };
     let walks = world.walks(Split::Test, stream, index, batch, lesson);
+    model.foresee(walks, settings.memorise, noise, index)
+}
+
+/// See [`Foresees`].
+fn foreseen_by(model: &GtmSm, walks: Walks, noise: &Stream, index: u64) -> Foreseen {
     let device = model.device();
-    let rows = batch * lesson.predict;
+    let batch = walks.batch;
+    let rows = batch * (walks.time - model.memorise);
     let (latent, place) = (model.latent_size(), model.transition.place_size());
     // Of the bound, of the sample of the prior, and of the transition.
     let numbers = rows * (2 * latent + 1) + batch * walks.time * place;
@@ -81,22 +106,36 @@ pub fn foresee(
     let prior = &prediction.prior;
     let count = prediction.neighbours.positions.len() / rows;
     Foreseen {
-        places: host(prediction.rolled.places.clone().into_data()),
+        located: Some(Located {
+            places: host(prediction.rolled.places.clone().into_data()),
+            width: place,
+            nearest: prediction
+                .neighbours
+                .positions
+                .iter()
+                .step_by(count)
+                .copied()
+                .collect(),
+        }),
         sampled: frames(prior.sample(Tensor::from_data(of_sample, &device))),
         // The components are sorted by distance.
         best: frames(prior.component(0).mean),
         decoded: frames(seen.mean),
-        nearest: prediction
-            .neighbours
-            .positions
-            .iter()
-            .step_by(count)
-            .copied()
-            .collect(),
+        shown: walks.seen.iter().map(|frame| *frame as usize).collect(),
         bounds: bounds
             .map(|(r, kl)| [f64::from(r) - f64::from(kl), f64::from(kl)])
             .collect(),
+        kl: Vec::new(),
+        whole: Vec::new(),
         walks,
+    }
+}
+
+impl Foresees for GtmSm {
+    fn foresee(&self, walks: Walks, memorise: usize, noise: &Stream, index: u64) -> Foreseen {
+        let mut model = self.clone();
+        model.memorise = memorise;
+        foreseen_by(&model, walks, noise, index)
     }
 }
 
@@ -173,6 +212,7 @@ struct Errors {
     own: Blocks,
     oracle: Blocks,
     average: Blocks,
+    copied: Blocks,
     sampled_seen: Blocks,
     best_seen: Blocks,
     own_seen: Blocks,
@@ -208,21 +248,27 @@ impl Errors {
                 let index = row * predicted + step;
                 let sampled = error(&foreseen.sampled[index * pixels..][..pixels], &truth);
                 let best = error(&foreseen.best[index * pixels..][..pixels], &truth);
-                let own = error(&image(&foreseen.decoded, frame_of(at)), &truth);
-                let oracle = error(&image(&foreseen.decoded, frame_of(oracle)), &truth);
+                let shown =
+                    |step: usize| image(&foreseen.decoded, foreseen.shown[row * walks.time + step]);
+                let own = error(&shown(at), &truth);
+                let oracle = error(&shown(oracle), &truth);
+                let copied = error(&image(&walks.frames, frame_of(memorised - 1)), &truth);
                 self.sampled.add(step, sampled);
                 self.best.add(step, best);
                 self.own.add(step, own);
                 self.oracle.add(step, oracle);
                 self.average.add(step, error(&average, &truth));
+                self.copied.add(step, copied);
                 let seen = away < self.seen_within;
                 self.seen.add(step, f64::from(u8::from(seen)));
                 if seen {
                     self.sampled_seen.add(step, sampled);
                     self.best_seen.add(step, best);
                     self.own_seen.add(step, own);
-                    let right = apart(foreseen.nearest[index]) < self.seen_within;
-                    self.right.add(step, f64::from(u8::from(right)));
+                    if let Some(located) = &foreseen.located {
+                        let right = apart(located.nearest[index]) < self.seen_within;
+                        self.right.add(step, f64::from(u8::from(right)));
+                    }
                 }
             }
         }
@@ -234,7 +280,7 @@ pub fn evaluate(
     experiment: &Experiment,
     settings: &NavigationSettings,
     world: &World,
-    model: &GtmSm,
+    model: &dyn Foresees,
     purpose: Purpose,
 ) -> Result<Measures, LabError> {
     let data = data_stream(experiment, purpose);
@@ -252,15 +298,24 @@ pub fn evaluate(
     };
     let (mut bounds, mut kls) = (Vec::new(), Vec::new());
     let (mut places, mut truth) = (Vec::new(), Vec::new());
+    let (mut kl_per_step, mut whole) = (Vec::new(), Vec::new());
     let time = settings.memorise + settings.foresee;
     for index in 0..batches(experiment, purpose) {
         let batch = experiment.evaluation.batch;
-        let foreseen = foresee(settings, world, model, [&data, &noise], index, batch);
+        let foreseen = held_out(settings, world, model, [&data, &noise], index, batch);
         errors.add(&foreseen, settings.memorise);
         for [bound, kl] in &foreseen.bounds {
             bounds.push(bound / settings.foresee as f64);
             kls.push(kl / settings.foresee as f64);
         }
+        whole.extend(&foreseen.whole);
+        kl_per_step.resize(foreseen.kl.len() / batch, 0.0);
+        for (sum, row) in kl_per_step.iter_mut().zip(foreseen.kl.chunks(batch)) {
+            *sum += row.iter().map(|kl| f64::from(*kl)).sum::<f64>();
+        }
+        let Some(located) = &foreseen.located else {
+            continue;
+        };
         for row in 0..batch {
             truth.extend((0..time).map(|step| {
                 let place = place(&foreseen.walks, row, step);
@@ -270,8 +325,7 @@ pub fn evaluate(
                 }
             }));
         }
-        let width = model.transition.place_size();
-        for place in foreseen.places.chunks(width) {
+        for place in located.places.chunks(located.width) {
             match world.compared() {
                 Compared::Point => places.extend(&place[..2]),
                 Compared::Heading => places.push(place[2]),
@@ -285,7 +339,23 @@ pub fn evaluate(
         .with("bound", bound)
         .with("bound_stderr", bound_stderr)
         .with("kl", kl);
-    let measures = of_places(measures, world, &places, &truth, time);
+    let measures = match truth.is_empty() {
+        false => of_places(measures, world, &places, &truth, time),
+        true => measures,
+    };
+    for sum in &mut kl_per_step {
+        *sum /= bounds.len() as f64;
+    }
+    let measures = measures
+        .with_some(
+            "whole_bound",
+            (!whole.is_empty()).then(|| mean_and_stderr(&whole).0),
+        )
+        .with_some("kl_last", kl_per_step.last().copied())
+        .with_some(
+            "kl_per_step",
+            (!kl_per_step.is_empty()).then_some(kl_per_step),
+        );
     Ok(of_frames(measures, &errors))
 }
 
@@ -361,9 +431,11 @@ fn of_frames(measures: Measures, errors: &Errors) -> Measures {
         .with_some("own", errors.own.mean())
         .with_some("oracle", errors.oracle.mean())
         .with_some("average", errors.average.mean())
+        .with_some("copied", errors.copied.mean())
         .with("best_by_block", errors.best.series())
         .with("sampled_by_block", errors.sampled.series())
         .with("own_by_block", errors.own.series())
         .with("oracle_by_block", errors.oracle.series())
         .with("average_by_block", errors.average.series())
+        .with("copied_by_block", errors.copied.series())
 }

@@ -1,7 +1,7 @@
 //! Pictures of walks: what was foreseen, where the model believes to be, what it stored where.
 
 use super::{
-    evaluate::{BLOCK, Foreseen, foresee},
+    evaluate::{BLOCK, Foreseen, Foresees, held_out},
     fit::AffineFit,
     settings::NavigationSettings,
     walks::Lesson,
@@ -9,7 +9,10 @@ use super::{
 };
 use crate::{
     Experiment, LabError,
-    curves::{bound_figure, held_out_series, series_by_block},
+    curves::{
+        bound_figure, held_out_series, kl_per_step_chart, kl_per_step_series, last_kl_chart,
+        series_by_block, training_series,
+    },
     experiment::family::{Drawn, Shown},
     pictures::{Figures, chart_figure, grid, save_figure},
 };
@@ -17,7 +20,6 @@ use mnemora_figures::{
     chart::{Chart, Series},
     picture::{Colour, Group, Image, Row, Sequence, Sheet, sheet},
 };
-use mnemora_models::GtmSm;
 use mnemora_worlds::{FrameShape, Split, Stream, Walks};
 
 /// Frames shown of either end of a prediction.
@@ -106,20 +108,20 @@ pub fn training_picture(
 fn pictured(
     settings: &NavigationSettings,
     world: &World,
-    model: &GtmSm,
+    model: &dyn Foresees,
     walks: usize,
     seed: u64,
 ) -> Foreseen {
     let streams = ["pictures", "picture samples"].map(|name| Stream::new(seed, name));
     let [data, noise] = &streams;
-    foresee(settings, world, model, [data, noise], 0, walks)
+    held_out(settings, world, model, [data, noise], 0, walks)
 }
 
 /// Draws held-out walks and what the model foresees of them: the first and the last steps.
 pub fn generated(
     settings: &NavigationSettings,
     world: &World,
-    model: &GtmSm,
+    model: &dyn Foresees,
     walks: usize,
     seed: u64,
 ) -> Result<Drawn, LabError> {
@@ -187,19 +189,18 @@ fn foreseen_picture(settings: &NavigationSettings, foreseen: &Foreseen) -> Resul
 fn map_picture(
     settings: &NavigationSettings,
     world: &World,
-    model: &GtmSm,
     foreseen: &Foreseen,
 ) -> Result<Option<Image>, LabError> {
     let walks = &foreseen.walks;
-    if !matches!(world, World::Images { .. }) {
+    let (World::Images { .. }, Some(located)) = (world, &foreseen.located) else {
         return Ok(None);
-    }
-    let (width, time) = (model.transition.place_size(), walks.time);
+    };
+    let (width, time) = (located.width, walks.time);
     let truth: Vec<[f32; 2]> = walks.places[..time * walks.place_width]
         .chunks(walks.place_width)
         .map(|place| [place[0], place[1]])
         .collect();
-    let believed = &foreseen.places[..time * width];
+    let believed = &located.places[..time * width];
     let Some(fit) = AffineFit::of(believed, width, &truth) else {
         return Ok(None);
     };
@@ -314,7 +315,7 @@ pub fn place_chart(series: Vec<Series>) -> Chart {
 pub fn figures(
     settings: &NavigationSettings,
     world: &World,
-    model: &GtmSm,
+    model: &dyn Foresees,
     shown: &Shown,
 ) -> Result<Figures, LabError> {
     let Shown {
@@ -335,7 +336,7 @@ pub fn figures(
             settings.memorise, settings.foresee
         ),
     )?];
-    if let Some(map) = map_picture(settings, world, model, &foreseen)? {
+    if let Some(map) = map_picture(settings, world, &foreseen)? {
         pictures.push(save_figure(
             &map,
             &samples.join("map.png"),
@@ -347,7 +348,7 @@ pub fn figures(
     }
     let of =
         |label: &str, key: &str| series_by_block(label, evaluation.measures.series(key), BLOCK);
-    let charts = vec![
+    let mut charts = vec![
         bound_figure(metrics, held_out)?,
         chart_figure(
             error_chart(vec![
@@ -356,15 +357,33 @@ pub fn figures(
                 of("VAE itself", "own_by_block"),
                 of("nearest place seen", "oracle_by_block"),
                 of("mean of memory", "average_by_block"),
+                of("last frame copied", "copied_by_block"),
             ]),
             "Errors of held-out frames: flat if nothing is forgotten. 'VAE itself' sees the frame; 'nearest place \
              seen' is the VAE's frame of the memorised place that is truly nearest.",
         )?,
-        chart_figure(
+    ];
+    match &foreseen.located {
+        Some(_) => charts.push(chart_figure(
             place_chart(vec![held_out_series("held-out", held_out, "place_r2")]),
             "A plateau near 0.5 means that both axes lie on one line.",
-        )?,
-    ];
+        )?),
+        None => {
+            let per_step = evaluation.measures.series("kl_per_step");
+            let foreseen = settings.memorise..settings.memorise + settings.foresee;
+            charts.push(chart_figure(
+                last_kl_chart(vec![training_series(metrics, "kl_last")]),
+                "KL of the last frame over training: it falls when the memory becomes useful.",
+            )?);
+            charts.push(chart_figure(
+                kl_per_step_chart(
+                    vec![kl_per_step_series("held-out", per_step)],
+                    Some(foreseen),
+                ),
+                "KL of each frame after training, mean over held-out walks that the model sees.",
+            )?);
+        }
+    }
     Ok(Figures {
         generated,
         pictures,

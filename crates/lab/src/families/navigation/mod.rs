@@ -7,6 +7,7 @@ mod fit;
 mod learner;
 mod settings;
 mod stages;
+mod temporal;
 mod walker;
 mod walks;
 mod world;
@@ -14,8 +15,8 @@ mod world;
 pub use settings::{NavigationSettings, StageSettings};
 
 use crate::{
-    Experiment, LabError, MemoryName,
-    curves::{Curves, bound_chart},
+    Experiment, LabError, LikelihoodName, MemoryName,
+    curves::{Curves, bound_chart, kl_per_step_chart, last_kl_chart},
     experiment::{
         family::{Drawn, Family, Found, Gallery, TaskEntry},
         shipped::{Shipped, presets},
@@ -24,7 +25,7 @@ use crate::{
 use burn::tensor::Device;
 use learner::Navigator;
 use mnemora_figures::chart::Chart;
-use mnemora_models::Start;
+use mnemora_models::{ModelName, Start};
 use mnemora_training::{
     Quantity,
     measures::{Better, Claim, Format},
@@ -35,6 +36,7 @@ use std::{
     path::Path,
     sync::{Arc, LazyLock},
 };
+use temporal::TemporalLearner;
 use toml::Table;
 use world::World;
 
@@ -44,7 +46,7 @@ pub struct Navigating;
 const MSE: &str = "mean squared error of a pixel";
 
 /// Its measurements.
-static QUANTITIES: [Quantity; 14] = [
+static QUANTITIES: [Quantity; 16] = [
     Quantity::new("bound", "bound", "nats per foreseen frame")
         .meaning("mean over {sequences} held-out walks, higher is better")
         .spread("bound_stderr", "walks")
@@ -111,7 +113,10 @@ static QUANTITIES: [Quantity; 14] = [
         .tracked()
         .claims(&[Claim::new("error of the last block / of the first", "ratio", 3)]),
     Quantity::new("best", "foreseen", MSE)
-        .meaning("over all steps; with the VAE's frame of the place seen that is truly nearest {oracle}")
+        .meaning(
+            "over all steps; with the VAE's frame of the place seen that is truly nearest {oracle}, with the last memorised \
+             frame {copied}",
+        )
         .better(Better::Lower)
         .column("foreseen", 5)
         .tracked()
@@ -132,6 +137,17 @@ static QUANTITIES: [Quantity; 14] = [
         .better(Better::Lower)
         .format(Format::Decimals(3))
         .claims(&[Claim::new("sampled / mean of memory", "ratio", 3)]),
+    Quantity::new("whole_bound", "bound of whole walks", "nats per walk")
+        .meaning("for a model without places: reconstruction minus KL of all steps")
+        .better(Better::Higher)
+        .claims(&[Claim::new("bound of whole walks", "nats per walk", 1)]),
+    Quantity::new("kl_last", "KL of the last frame", "nats")
+        .meaning("for a model without places: near zero if memory predicts it")
+        .format(Format::Decimals(2))
+        .better(Better::Lower)
+        .column("last KL", 2)
+        .progress("last KL", Format::Decimals(2))
+        .claims(&[Claim::new("KL of the last frame", "nats", 2)]),
     Quantity::new("own", "VAE itself", MSE)
         .meaning("frames that the VAE sees, decoded again")
         .better(Better::Lower)
@@ -164,6 +180,10 @@ impl Family for Navigating {
                 "walk through a room, seen by a ray caster (gtm-sm, section 4.2.2)",
             ),
             TaskEntry::new("rooms", "walk through several rooms (gtm-sm, appendix C)"),
+            TaskEntry::new(
+                "accelerating-rotation",
+                "turn on the spot from rest, two turns (gtmm, section 5.7)",
+            ),
         ]
     }
 
@@ -173,7 +193,9 @@ impl Family for Navigating {
             "image-navigation",
             "rotation",
             "walking",
-            "rooms"
+            "rooms",
+            "accelerating-rotation-small",
+            "accelerating-rotation"
         ]
     }
 
@@ -200,18 +222,30 @@ impl Family for Navigating {
                 "error of the VAE's frame of the place seen that is truly nearest, by 32 steps",
             ),
             (
+                "kl_per_step",
+                "KL of each step in nats, of a model without places that sees the frames",
+            ),
+            (
+                "copied_by_block",
+                "error of the last memorised frame, by 32 steps",
+            ),
+            (
                 "average_by_block",
                 "error of the mean of all memorised frames, by 32 steps",
             ),
         ]
     }
 
-    fn label(&self) -> &'static str {
-        "gtm-sm"
+    fn models(&self) -> &'static [ModelName] {
+        &[ModelName::GtmSm, ModelName::Gtmm]
     }
 
     fn memories(&self) -> &'static [MemoryName] {
-        &[]
+        MemoryName::OF_LATENTS
+    }
+
+    fn has_latents(&self) -> bool {
+        true
     }
 
     fn has_data(&self) -> bool {
@@ -223,6 +257,17 @@ impl Family for Navigating {
         static TABLE: LazyLock<Option<Table>> =
             LazyLock::new(|| Table::try_from(NavigationSettings::default()).ok());
         Some(("navigation", TABLE.clone()?))
+    }
+
+    fn model_of(&self, key: &str) -> Option<ModelName> {
+        const OF_PLACES: [&str; 4] = [
+            "navigation.model.",
+            "navigation.stages.",
+            "navigation.regression",
+            "navigation.faster",
+        ];
+        let of_places = OF_PLACES.iter().any(|start| key.starts_with(start));
+        of_places.then_some(ModelName::GtmSm)
     }
 
     fn choices(&self, key: &str) -> Option<Vec<&'static str>> {
@@ -241,19 +286,45 @@ impl Family for Navigating {
         let settings: NavigationSettings = experiment
             .own_settings()
             .map_err(|error| error.to_string())?;
-        settings.check()
+        settings.check()?;
+        let task = experiment.task.name.as_str();
+        match experiment.model.name {
+            ModelName::Gtmm => {}
+            _ if task == LabyrinthTask::AcceleratingRotation.name() => {
+                return Err(format!(
+                    "model.name is '{}', for the task {task} it must be gtmm: it is about memories without places",
+                    experiment.model.name.as_str()
+                ));
+            }
+            _ => return Ok(()),
+        }
+        if experiment.model.likelihood == LikelihoodName::Normal {
+            return Err(format!(
+                "model.likelihood is 'normal', for the task {task} it must be bernoulli or gaussian"
+            ));
+        }
+        for (key, value) in [
+            ("evaluation.particles", experiment.evaluation.particles),
+            ("training.segment", experiment.training.segment),
+        ] {
+            if value > 0 {
+                return Err(format!("{key} is {value}, it must be 0 for walks"));
+            }
+        }
+        Ok(())
     }
 
     fn time(&self, experiment: &Experiment) -> usize {
         let settings = Self::settings(experiment);
-        settings.memorise + settings.predict
+        settings.memorise + settings.predict.max(settings.foresee)
     }
 
     fn time_words(&self, experiment: &Experiment) -> String {
         let settings = Self::settings(experiment);
         format!(
-            "navigation.memorise {} and navigation.predict {}",
-            settings.memorise, settings.predict
+            "navigation.memorise {} and navigation.foresee {}",
+            settings.memorise,
+            settings.predict.max(settings.foresee)
         )
     }
 
@@ -283,7 +354,9 @@ impl Family for Navigating {
             let folder = Path::new(&experiment.data.directory).file_name();
             words.extend(folder.map(|name| name.to_string_lossy().into_owned()));
         }
-        if settings.model.transition.start == Start::Random {
+        if experiment.model.name == ModelName::GtmSm
+            && settings.model.transition.start == Start::Random
+        {
             words.push("A random at first".into());
         }
         words.join(", ")
@@ -318,10 +391,14 @@ impl Family for Navigating {
     }
 
     fn compared(&self, _: &Experiment, curves: &Curves) -> Vec<Chart> {
-        vec![
+        let charts = vec![
             figures::place_chart(curves.held_out("place_r2")),
+            kl_per_step_chart(curves.per_step("kl_per_step"), None),
+            last_kl_chart(curves.training("kl_last")),
             bound_chart(curves.held_out("bound")),
-        ]
+        ];
+        let drawn = |chart: &Chart| chart.series.iter().any(|series| !series.points.is_empty());
+        charts.into_iter().filter(drawn).collect()
     }
 }
 
@@ -363,7 +440,10 @@ impl Found for FoundWorld {
 
     fn planned(&self, experiment: &Experiment) -> Result<Planned, LabError> {
         let (_, world) = self.world(experiment)?;
-        learner::planned(experiment, &world)
+        match experiment.model.name {
+            ModelName::Gtmm => temporal::planned(experiment, &world),
+            _ => learner::planned(experiment, &world),
+        }
     }
 
     fn training_picture(&self, experiment: &Experiment) -> Result<Drawn, LabError> {
@@ -377,10 +457,10 @@ impl Found for FoundWorld {
         device: &Device,
     ) -> Result<Box<dyn Gallery>, LabError> {
         let (_, world) = self.world(experiment)?;
-        Ok(Box::new(Navigator::new(
-            experiment,
-            Arc::new(world),
-            device,
-        )?))
+        let world = Arc::new(world);
+        Ok(match experiment.model.name {
+            ModelName::Gtmm => Box::new(TemporalLearner::new(experiment, world, device)?),
+            _ => Box::new(Navigator::new(experiment, world, device)?),
+        })
     }
 }

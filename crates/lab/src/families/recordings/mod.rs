@@ -158,7 +158,7 @@ impl Family for Recordings {
     }
 
     fn models(&self) -> &'static [ModelName] {
-        ModelName::ALL
+        ModelName::OF_RECORDINGS
     }
 
     fn memories(&self) -> &'static [MemoryName] {
