@@ -295,6 +295,10 @@ pub struct Train {
     /// directory share the work
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub replicas: Option<u64>,
+    /// Start with the newest weights of this run, whose model must be the same, instead of random ones. With --set
+    /// training.steps=0 they are evaluated as they are: train rooms --weights runs/walking
+    #[arg(long, value_name = "RUN", conflicts_with = "replicas")]
+    pub weights: Option<PathBuf>,
     #[command(flatten)]
     pub on: On,
     /// Print what would be trained, with parameter counts and the memory needed, and stop

@@ -11,7 +11,7 @@ use mnemora_lab::{
     DATA_VARIABLE, DEVICE_VARIABLE, Device, Experiment, KERNELS_VARIABLE, LabError, ModelName,
     Outcome, ReplicasOutcome, Row, RunContext, StrategyName, THREADS_VARIABLE, claim, compare,
     export, families, find_device, load_experiment, note, one_line, open, pictures, plan, present,
-    quoted, read_experiment, resume, run_name, shipped, train, train_replicas,
+    quoted, read_experiment, resume, run_name, shipped, train_from, train_replicas,
 };
 use std::path::{Path, PathBuf};
 
@@ -254,10 +254,11 @@ fn train_command(arguments: &Train) -> Result<u8, LabError> {
     let signal = StopSignal::listen()?;
     let interrupted = || signal.received();
     let all_saved = |saved| signal.end_at_once(saved);
-    let outcome = train(
+    let outcome = train_from(
         experiment,
         &out,
         data,
+        arguments.weights.as_deref(),
         &context(&interrupted, &all_saved, device),
     )?;
     finish(&out, outcome, arguments.json)

@@ -62,7 +62,7 @@ pub use mnemora_training::{
 pub use mnemora_worlds::{DATA_VARIABLE, npy};
 pub use open::{Plan, Trained, Which, open, open_to_filter, plan, prepare, read_experiment};
 pub use replicas::{ReplicasOutcome, replica, train_replicas};
-pub use train::{resume, train};
+pub use train::{resume, train, train_from};
 
 use families::{
     copy::Copy, frames::FRAMES, navigation::Navigating, nth_farthest::NthFarthest,

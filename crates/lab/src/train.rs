@@ -8,7 +8,7 @@ use crate::{
 };
 use mnemora_training::{
     Begun, Error, Finished, Outcome, RunContext,
-    checkpoint::{self, State},
+    checkpoint::{self, Checkpoint, State},
     device::device_words,
     run::{Change, Origin, Run, kernels_word, new_identity, read_metrics},
     say::note,
@@ -18,15 +18,29 @@ use std::path::Path;
 
 /// Trains an experiment in a new directory.
 pub fn train(
-    mut experiment: Experiment,
+    experiment: Experiment,
     directory: &Path,
     data: Option<&Path>,
     context: &RunContext,
 ) -> Result<Outcome, LabError> {
+    train_from(experiment, directory, data, None, context)
+}
+
+/// As [`train`], but starts with the newest weights of the run `weights`, whose model must be the same. They become the
+/// checkpoint of step 0; an experiment with `training.steps` 0 evaluates them as they are.
+pub fn train_from(
+    mut experiment: Experiment,
+    directory: &Path,
+    data: Option<&Path>,
+    weights: Option<&Path>,
+    context: &RunContext,
+) -> Result<Outcome, LabError> {
     let threads = threads_of(&experiment)?;
     let device = context.device.clone().autodiff();
-    let (words, learner) = threads.run(|| prepare(&mut experiment, data, &device))?;
+    let (words, mut learner) = threads.run(|| prepare(&mut experiment, data, &device))?;
+    let first = weights.map(|run| first_weights(run, &experiment, learner.as_mut()));
     let origin = Origin {
+        weights: first.transpose()?,
         command: context.command.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         commit: context.commit.clone(),
@@ -39,7 +53,7 @@ pub fn train(
         identity: new_identity()?,
         ..Origin::default()
     };
-    let run = Run::create(directory, &experiment.to_toml()?, origin)
+    let mut run = Run::create(directory, &experiment.to_toml()?, origin)
         .map_err(|error| taken(error, &experiment))?;
     if !context.quiet {
         for line in learner.notes() {
@@ -47,6 +61,16 @@ pub fn train(
         }
     }
     let state = State::start(experiment.label(), experiment.seed, &run.origin().identity);
+    if weights.is_some() || experiment.training.steps == 0 {
+        // A run that has lost it cannot start again by itself.
+        run.record_saved()?;
+        let (back, start) = threads.run(|| {
+            let start = Checkpoint::of(learner.as_ref(), &state);
+            Ok::<_, LabError>((learner, start))
+        })?;
+        learner = back;
+        checkpoint::save(run.directory(), &start)?;
+    }
     let metrics = run.metrics(|_| true)?;
     let begun = Begun {
         run,
@@ -54,6 +78,36 @@ pub fn train(
         metrics,
     };
     threads.run(|| go_on(begun, &experiment, learner, context))
+}
+
+/// Loads the newest weights of another run into a learner, and says which they are.
+fn first_weights(
+    run: &Path,
+    experiment: &Experiment,
+    learner: &mut dyn Gallery,
+) -> Result<String, LabError> {
+    let (mut found, problems) = checkpoint::load_latest(run)?;
+    let step = found.state.step;
+    report_damage(&problems, step);
+    if found.state.memory != experiment.label() {
+        return Err(LabError::Configuration(format!(
+            "--weights {}: its model is {}, not {}",
+            run.display(),
+            found.state.memory,
+            experiment.label()
+        )));
+    }
+    found.check_vocabulary(run, learner.vocabulary().as_deref())?;
+    found.snapshot.optimiser.clear();
+    found.snapshot.carried.clear();
+    let path = checkpoint::weights_file(run, step);
+    learner.restore(found.snapshot, &path)?;
+    Ok(format!(
+        "{} (run {}, SHA-256 {})",
+        path.display(),
+        found.state.identity,
+        checkpoint::weights_sha256(run, step)?
+    ))
 }
 
 /// If the run already exists: it can be resumed instead only if it is of the same experiment.

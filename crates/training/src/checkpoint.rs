@@ -188,6 +188,21 @@ pub fn weights_file(run: &Path, step: u64) -> PathBuf {
     directory(run, step).join(WEIGHTS)
 }
 
+/// SHA-256 of the weights file of a checkpoint, as its list of sums has it.
+///
+/// # Errors
+/// If the list cannot be read, or lacks the file.
+pub fn weights_sha256(run: &Path, step: u64) -> Result<String, Error> {
+    let files = Files::of(run, step)?;
+    match files.sum(WEIGHTS) {
+        Some(sum) => Ok(sum.to_owned()),
+        None => Err(Error::DamagedFile {
+            path: files.directory.join(SUMS),
+            problem: format!("it has no sum of {WEIGHTS}"),
+        }),
+    }
+}
+
 /// The file of a checkpoint's [`State`].
 pub fn state_file(run: &Path, step: u64) -> PathBuf {
     directory(run, step).join(STATE)

@@ -58,6 +58,9 @@ pub struct Origin {
     /// two writes may leave either text.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub experiment_sha256: Vec<String>,
+    /// The first weights, in words, if they are those of another run.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub weights: Option<String>,
     /// Whether a checkpoint was ever written: if so, a run without any has lost them.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub saved: bool,

@@ -32,7 +32,6 @@ impl Experiment {
             ("model.visual_features", self.model.visual_features),
             ("model.head_hidden", self.model.head_hidden),
             ("training.batch", training.batch),
-            ("training.steps", training.steps as usize),
             ("training.log_every", training.log_every as usize),
             (
                 "training.checkpoint_every",
