@@ -54,13 +54,15 @@ pub struct Figure {
     pub content: Content,
 }
 
-/// A drawing in one of two formats.
+/// A drawing in one of three formats.
 #[derive(Debug, Clone)]
 pub enum Content {
     /// An SVG element, embedded without escaping: it must come from [`crate::chart::svg`], never from outside.
     Svg(String),
     /// A PNG file.
     Png(Vec<u8>),
+    /// A GIF file.
+    Gif(Vec<u8>),
 }
 
 const STYLE: &str = include_str!("page/style.css");
@@ -168,19 +170,24 @@ fn figure(figure: &Figure) -> String {
             let size = png_size(bytes).map_or(String::new(), |(width, height)| {
                 format!(" width=\"{width}\" height=\"{height}\"")
             });
-            let alternative = if figure.title.is_empty() {
-                &figure.caption
-            } else {
-                &figure.title
-            };
-            format!(
-                "<img src=\"data:image/png;base64,{}\"{size} alt=\"{}\">",
-                STANDARD.encode(bytes),
-                escape(alternative)
-            )
+            embedded("png", bytes, &size, figure)
         }
+        Content::Gif(bytes) => embedded("gif", bytes, "", figure),
     };
     format!("<figure>\n{title}<div class=\"card\">{drawing}</div>\n{caption}</figure>\n")
+}
+
+/// A picture inside the page; `size` are attributes.
+fn embedded(kind: &str, bytes: &[u8], size: &str, figure: &Figure) -> String {
+    let alternative = match figure.title.is_empty() {
+        true => &figure.caption,
+        false => &figure.title,
+    };
+    format!(
+        "<img src=\"data:image/{kind};base64,{}\"{size} alt=\"{}\">",
+        STANDARD.encode(bytes),
+        escape(alternative)
+    )
 }
 
 /// Width and height from the first chunk of a PNG. With them the page does not jump while it loads.

@@ -46,6 +46,16 @@ pub fn save_figure(picture: &Image, path: &Path, caption: String) -> Result<Figu
     })
 }
 
+/// Writes a GIF to a file in an existing folder, and makes a figure of it.
+pub fn save_animation(gif: Vec<u8>, path: &Path, caption: String) -> Result<Figure, LabError> {
+    write_atomically(path, &gif)?;
+    Ok(Figure {
+        title: String::new(),
+        caption,
+        content: Content::Gif(gif),
+    })
+}
+
 /// Makes a figure of a chart.
 pub fn chart_figure(chart: Chart, caption: &str) -> Result<Figure, LabError> {
     Ok(Figure {

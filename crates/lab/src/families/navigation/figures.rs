@@ -2,10 +2,10 @@
 
 use super::{
     evaluate::{BLOCK, Foreseen, Foresees, held_out},
-    fit::AffineFit,
+    maps,
     settings::NavigationSettings,
     walks::Lesson,
-    world::World,
+    world::{Compared, World},
 };
 use crate::{
     Experiment, LabError,
@@ -14,22 +14,16 @@ use crate::{
         series_by_block, training_series,
     },
     experiment::family::{Drawn, Shown},
-    pictures::{Figures, chart_figure, grid, save_figure},
+    pictures::{Figures, chart_figure, save_animation, save_figure},
 };
 use mnemora_figures::{
     chart::{Chart, Series},
-    picture::{Colour, Group, Image, Row, Sequence, Sheet, sheet},
+    picture::{Group, Image, Row, Sequence, Sheet, sheet},
 };
-use mnemora_worlds::{FrameShape, Split, Stream, Walks};
+use mnemora_worlds::{Split, Stream, Walks};
 
 /// Frames shown of either end of a prediction.
 const SHOWN: usize = 20;
-/// Steps of the path on a map.
-const PATH: usize = 64;
-/// Screen pixels of a pixel on a map.
-const ZOOM: usize = 10;
-const TRUTH: Colour = [213, 94, 0];
-const BELIEF: Colour = [0, 114, 178];
 
 /// Screen pixels of a pixel of a frame.
 fn scale(walks: &Walks) -> usize {
@@ -184,111 +178,6 @@ fn foreseen_picture(settings: &NavigationSettings, foreseen: &Foreseen) -> Resul
     Ok(Image::stack(&sheets, 12)?)
 }
 
-/// Draws a walk over a picture twice: what was seen where, and what the model stored where it believed to be; each with
-/// the last steps of the path.
-fn map_picture(
-    settings: &NavigationSettings,
-    world: &World,
-    foreseen: &Foreseen,
-) -> Result<Option<Image>, LabError> {
-    let walks = &foreseen.walks;
-    let (World::Images { .. }, Some(located)) = (world, &foreseen.located) else {
-        return Ok(None);
-    };
-    let (width, time) = (located.width, walks.time);
-    let truth: Vec<[f32; 2]> = walks.places[..time * walks.place_width]
-        .chunks(walks.place_width)
-        .map(|place| [place[0], place[1]])
-        .collect();
-    let believed = &located.places[..time * width];
-    let Some(fit) = AffineFit::of(believed, width, &truth) else {
-        return Ok(None);
-    };
-    let truth: Vec<[f64; 2]> = truth.iter().map(|point| point.map(f64::from)).collect();
-    let believed: Vec<[f64; 2]> = believed
-        .chunks(width)
-        .map(|place| fit.point(place))
-        .collect();
-    let panels = [
-        (&truth, &walks.frames, TRUTH),
-        (&believed, &foreseen.decoded, BELIEF),
-    ]
-    .map(|(points, frames, colour)| panel(settings, walks, points, frames, colour));
-    let [one, other] = panels;
-    Ok(Some(grid(&[one?, other?], 2)?))
-}
-
-/// The frames of the memorised steps at these points, and the path of the last steps.
-fn panel(
-    settings: &NavigationSettings,
-    walks: &Walks,
-    points: &[[f64; 2]],
-    frames: &[f32],
-    colour: Colour,
-) -> Result<Image, LabError> {
-    let stride = settings.image.stride as f64 * ZOOM as f64;
-    let side = settings.image.picture * ZOOM;
-    let margin = ZOOM;
-    let mut image = Image::new(side + 2 * margin, side + 2 * margin, [255; 3])?;
-    let pixels = walks.frame.size();
-    let corner =
-        |point: &[f64; 2]| point.map(|x| (margin as f64 + x * stride).round().max(0.0) as usize);
-    for (step, point) in points.iter().enumerate().take(settings.memorise) {
-        let [left, top] = corner(point);
-        let frame = &frames[walks.seen[step] as usize * pixels..][..pixels];
-        draw_frame(&mut image, walks.frame, frame, [left, top], ZOOM);
-    }
-    let middle = |point: &[f64; 2]| {
-        let [left, top] = corner(point);
-        let half = walks.frame.width * ZOOM / 2;
-        [left + half, top + half]
-    };
-    let shown = &points[points.len().saturating_sub(PATH)..];
-    for pair in shown.windows(2) {
-        let [from, to] = [middle(&pair[0]), middle(&pair[1])];
-        for part in 0..=32 {
-            let share = part as f64 / 32.0;
-            let at = [0, 1].map(|axis| {
-                (from[axis] as f64 + share * (to[axis] as f64 - from[axis] as f64)) as usize
-            });
-            image.fill(
-                at[0].saturating_sub(1),
-                at[1].saturating_sub(1),
-                3,
-                3,
-                colour,
-            );
-        }
-    }
-    for point in shown {
-        let [x, y] = middle(point);
-        image.fill(x.saturating_sub(4), y.saturating_sub(4), 9, 9, [255; 3]);
-        image.fill(x.saturating_sub(3), y.saturating_sub(3), 7, 7, colour);
-    }
-    Ok(image)
-}
-
-/// Draws a frame, `[channels, height, width]`, with its corner at a pixel of a picture; each of its pixels is `zoom` pixels
-/// wide.
-pub fn draw_frame(
-    image: &mut Image,
-    shape: FrameShape,
-    frame: &[f32],
-    [left, top]: [usize; 2],
-    zoom: usize,
-) {
-    let plane = shape.height * shape.width;
-    for pixel in 0..plane {
-        let value = |channel: usize| {
-            let index = (channel % shape.channels) * plane + pixel;
-            (frame[index].clamp(0.0, 1.0) * 255.0).round() as u8
-        };
-        let (x, y) = (pixel % shape.width, pixel / shape.width);
-        let colour = [value(0), value(1), value(2)];
-        image.fill(left + x * zoom, top + y * zoom, zoom, zoom, colour);
-    }
-}
-
 /// The errors of predicted frames against the steps since memorisation.
 pub fn error_chart(series: Vec<Series>) -> Chart {
     Chart {
@@ -336,16 +225,40 @@ pub fn figures(
             settings.memorise, settings.foresee
         ),
     )?];
-    if let Some(map) = map_picture(settings, world, &foreseen)? {
-        pictures.push(save_figure(
-            &map,
-            &samples.join("map.png"),
-            format!(
-                "Left: what was seen where on a held-out walk, and its last {PATH} steps. Right: what the model \
-                 stored where it believed to be, and where it believes to go, after the affine map that fits best."
-            ),
-        )?);
+    let labyrinth = match world {
+        World::Labyrinth(walks) if world.compared() == Compared::Point => Some(walks),
+        _ => None,
+    };
+    let map = match (world, labyrinth) {
+        (World::Images { .. }, _) => maps::of_picture(settings, &foreseen)?.map(|map| {
+            let caption = format!(
+                "Left: what was seen where on a held-out walk, and its last {} steps. Right: what the model \
+                 stored where it believed to be, and where it believes to go, after the affine map that fits best.",
+                maps::PATH
+            );
+            (map, caption)
+        }),
+        (_, Some(walks)) => {
+            let map = maps::of_labyrinth(walks, settings.memorise, &foreseen)?;
+            let caption = format!(
+                "Held-out walks from above. Grey: the {} memorised steps. Then {} steps from the actions alone: the \
+                 true way (orange) and where the model believes to be (blue), after the affine map that fits best.",
+                settings.memorise, settings.foresee
+            );
+            map.map(|map| (map, caption))
+        }
+        _ => None,
+    };
+    if let Some((map, caption)) = map {
+        pictures.push(save_figure(&map, &samples.join("map.png"), caption)?);
     }
+    pictures.push(save_animation(
+        maps::animation(labyrinth, settings.memorise, &foreseen)?,
+        &samples.join("foreseen.gif"),
+        "The first foreseen steps of the first walk: the true frame, the foreseen one, a sample; from above where the agent \
+         is (orange) and where the model believes it to be (blue)."
+            .into(),
+    )?);
     let of =
         |label: &str, key: &str| series_by_block(label, evaluation.measures.series(key), BLOCK);
     let mut charts = vec![

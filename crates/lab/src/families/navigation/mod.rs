@@ -5,6 +5,7 @@ mod evaluate;
 mod figures;
 mod fit;
 mod learner;
+mod maps;
 mod settings;
 mod stages;
 mod temporal;

@@ -142,7 +142,7 @@ impl ImageWalker {
     fn drawn(&self, frame: &[f32], zoom: usize) -> Result<Image, LabError> {
         let FrameShape { height, width, .. } = self.frame();
         let mut image = Image::new(width * zoom, height * zoom, [0; 3])?;
-        super::figures::draw_frame(&mut image, self.frame(), frame, [0, 0], zoom);
+        super::maps::draw_frame(&mut image, self.frame(), frame, [0, 0], zoom);
         Ok(image)
     }
 }
@@ -207,7 +207,7 @@ impl Walker for ImageWalker {
             [margin + at(point[0]) as usize, top + at(point[1]) as usize]
         };
         for (point, frame) in &self.stored {
-            super::figures::draw_frame(&mut picture, self.frame(), frame, corner(*point), zoom);
+            super::maps::draw_frame(&mut picture, self.frame(), frame, corner(*point), zoom);
         }
         let mut border = |point: [f64; 2], colour, thick: usize| {
             let ([x, y], size) = (corner(point), crop * zoom);
