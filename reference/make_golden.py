@@ -25,6 +25,7 @@ import hybrid
 import introspection
 import lru
 import ntm
+import pathways
 import properties
 import rmc
 import srnn
@@ -365,6 +366,22 @@ def gtm_sm_golden(seed: int, kind: str, *, place: int, units: int, distance: int
     return Golden(parameters | inputs | constants | run(parameters) | named_gradients(objective, parameters), objective, parameters)
 
 
+def pathways_golden(seed: int, *, decoder: bool, frame: int, width: int, numbers: int, rows: int) -> Golden:
+    random = np.random.default_rng(seed)
+    parameters = draw_parameters(random, pathways.parameter_shapes(decoder, frame=frame, width=width, numbers=numbers), 0.2)
+    inputs = draw(random, (rows, numbers)) if decoder else as_stored(random.uniform(0.0, 1.0, (rows, frame, 32, 32)))
+    run = pathways.decode if decoder else pathways.encode
+    outputs = run(parameters, inputs)
+    probe = draw(random, outputs.shape)
+
+    def objective(at: Arrays) -> np.ndarray:
+        return (run(at, inputs) * probe).sum()
+
+    # A small step: the slopes of the ReLU change at zero.
+    tensors = parameters | {"inputs": inputs, "outputs": outputs, "probe": probe} | named_gradients(objective, parameters)
+    return Golden(tensors, objective, parameters)._replace(step=1e-7)
+
+
 def vrnn_full_golden(seed: int, *, observation: int, latent: int, hidden: int, wide: int, units: int, batch: int, steps: int) -> Golden:
     """Beyond their limits: log std of the first latent in the posterior, of the last in the prior, of the first observed number (below) and of
     the last (above). Where the standard deviation is exp(-5) the mean is a constant near what is observed, so that the bound stays moderate;
@@ -567,6 +584,8 @@ def all_golden() -> dict[str, Golden]:
         "gtm_sm_rotation": gtm_sm_golden(103, "rotation", place=3, units=0),
         "gtm_sm_momentum": gtm_sm_golden(104, "momentum", place=3, units=4, distance=5),
         "gtm_sm_mlp": gtm_sm_golden(105, "walls", place=2, units=4),
+        "pathways_encoder": pathways_golden(106, decoder=False, frame=2, width=1, numbers=3, rows=2),
+        "pathways_decoder": pathways_golden(107, decoder=True, frame=2, width=1, numbers=2, rows=2),
         "closed_forms": closed_forms_golden(),
     }
 

@@ -8,9 +8,10 @@ use mnemora_memory::{
     NtmConfig, RmcConfig, StackedLstmConfig,
 };
 use mnemora_models::{
-    ClassifierConfig, EncoderDecoderConfig, GtmSmConfig, GtmmConfig, ImageShape, IterativeConfig,
-    LanguageConfig, LikelihoodConfig, PriorKind, SequenceConfig, SrnnConfig, SvgConfig, SvgNetwork,
-    SvgPrior, SvgSkips, TransitionConfig, TransitionKind, VisualConfig, VrnnConfig, WalkedWorld,
+    ClassifierConfig, EncoderDecoderConfig, GtmSmConfig, GtmSmVisual, GtmmConfig, ImageShape,
+    IterativeConfig, LanguageConfig, LikelihoodConfig, PriorKind, SequenceConfig, SrnnConfig,
+    SvgConfig, SvgNetwork, SvgPrior, SvgSkips, TransitionConfig, TransitionKind, VisualConfig,
+    VrnnConfig, WalkedWorld,
 };
 use mnemora_training::arrays::{Array, Arrays, collect};
 use mnemora_worlds::Stream;
@@ -440,6 +441,13 @@ fn every_array_of_every_model_is_in_the_tables() {
             1,
             82,
         ),
+        (
+            VisualConfig::Pathways { width: 37 },
+            [47, 59],
+            LikelihoodConfig::Bernoulli,
+            1,
+            82,
+        ),
     ];
     for (visual, [prior_hidden, posterior_hidden], likelihood, parameters, features) in networks {
         let vrnn = MemoryConfig::LstmMemory(LstmMemoryConfig {
@@ -453,10 +461,17 @@ fn every_array_of_every_model_is_in_the_tables() {
             use mnemora_memory::Memory;
             let context = memory.init(&mut initializer()).unwrap().context_size();
             let model = GtmmConfig {
-                frame: ImageShape {
-                    channels: 3,
-                    height: 4,
-                    width: 6,
+                frame: match visual {
+                    VisualConfig::Pathways { .. } => ImageShape {
+                        channels: 3,
+                        height: 32,
+                        width: 32,
+                    },
+                    _ => ImageShape {
+                        channels: 3,
+                        height: 4,
+                        width: 6,
+                    },
                 },
                 visual: visual.clone(),
                 prior_hidden,
@@ -475,6 +490,7 @@ fn every_array_of_every_model_is_in_the_tables() {
                     ("prior_hidden", prior_hidden),
                     ("posterior_hidden", posterior_hidden),
                 ],
+                &[("visual_width", 37)],
                 &[("prior_first", or(prior_hidden, context))],
                 &[("posterior_first", or(posterior_hidden, 2 * latent))],
             ]
@@ -482,6 +498,7 @@ fn every_array_of_every_model_is_in_the_tables() {
             let networks = match visual {
                 VisualConfig::Inception => "Convolutional networks of a temporal VAE",
                 VisualConfig::Dense { .. } => "Dense networks of a temporal VAE",
+                VisualConfig::Pathways { .. } => "Pathways of a temporal VAE",
             };
             let model = model.init(memory, &mut initializer()).unwrap();
             let sections = [(*name, *prefix), (networks, ""), ("Temporal VAE", "")];
@@ -529,44 +546,62 @@ fn every_array_of_every_model_is_in_the_tables() {
             (TransitionKind::Walls, 2, 2, PriorKind::Mixture),
             (TransitionKind::Momentum, 3, 4, PriorKind::Mlp),
         ] {
-            let config = GtmSmConfig {
-                latent: 7,
-                hidden: 11,
-                neighbours: 3,
-                prior,
-                prior_hidden: 17,
-                transition: TransitionConfig {
-                    kind,
-                    wall_hidden: 19,
-                    ..TransitionConfig::default()
-                },
-                ..GtmSmConfig::default()
-            };
-            let world = WalkedWorld {
-                frame: ImageShape {
-                    channels: 1,
-                    height: 1,
-                    width: 5,
-                },
-                actions: 23,
-                place,
-                opposites: &[],
-                memorise: 29,
-            };
-            let sizes = [
-                ("observation", 5),
-                ("latent", 7),
-                ("hidden", 11),
-                ("actions", 23),
-                ("place", place),
-                ("features", features),
-                ("neighbours", 3),
-                ("entry", features + 1 + 2 * 7),
-                ("prior_hidden", 17),
-                ("wall_hidden", 19),
-            ];
-            let model = config.init(&world, &mut initializer()).unwrap();
-            checker.check_module(&[("GTM-SM", "")], &model, &sizes);
+            for (visual, distance, networks) in [
+                (GtmSmVisual::Dense, 0, "GTM-SM, dense networks"),
+                (GtmSmVisual::Pathways, 31, "GTM-SM, pathways"),
+            ] {
+                let config = GtmSmConfig {
+                    latent: 7,
+                    visual,
+                    hidden: 11,
+                    width: 37,
+                    neighbours: 3,
+                    distance,
+                    prior,
+                    prior_hidden: 17,
+                    transition: TransitionConfig {
+                        kind,
+                        wall_hidden: 19,
+                        ..TransitionConfig::default()
+                    },
+                    ..GtmSmConfig::default()
+                };
+                let frame = match visual {
+                    GtmSmVisual::Dense => [1, 1, 5],
+                    GtmSmVisual::Pathways => [3, 32, 32],
+                };
+                let [channels, height, width] = frame;
+                let world = WalkedWorld {
+                    frame: ImageShape {
+                        channels,
+                        height,
+                        width,
+                    },
+                    actions: 23,
+                    place,
+                    opposites: &[],
+                    memorise: 29,
+                };
+                let distance_inputs = features;
+                let features = if distance > 0 { distance } else { features };
+                let sizes = [
+                    ("observation", 5),
+                    ("channels", channels),
+                    ("latent", 7),
+                    ("hidden", 11),
+                    ("width", 37),
+                    ("actions", 23),
+                    ("place", place),
+                    ("distance_inputs", distance_inputs),
+                    ("features", features),
+                    ("neighbours", 3),
+                    ("entry", features + 1 + 2 * 7),
+                    ("prior_hidden", 17),
+                    ("wall_hidden", 19),
+                ];
+                let model = config.init(&world, &mut initializer()).unwrap();
+                checker.check_module(&[("GTM-SM", ""), (networks, "")], &model, &sizes);
+            }
         }
         let clips = [
             (

@@ -15,7 +15,9 @@ use mnemora_models::{
     DiagonalGaussian, ElboNoise, FilteringModel, GtmSmConfig, GtmSmVisual, GtmmConfig, ImageShape,
     IterativeConfig, Likelihood, LikelihoodConfig, PriorKind, SrnnConfig, SvgConfig, SvgNetwork,
     SvgPrior, SvgSkips, TransitionConfig, TransitionKind, VisualConfig, VrnnConfig, Walk,
-    WalkedWorld, filter, inference::Belief,
+    WalkedWorld, filter,
+    inference::Belief,
+    visual::{PathwaysDecoder, PathwaysEncoder},
 };
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
@@ -415,6 +417,70 @@ fn spatial_memory_of_an_agent_with_momentum() {
 #[test]
 fn spatial_memory_with_a_network_for_its_prior() {
     spatial_memory("gtm_sm_mlp", TransitionKind::Walls);
+}
+
+#[test]
+fn two_pathways_to_features() {
+    let golden = Golden::open("pathways_encoder");
+    let device = Device::default().autodiff();
+    let [rows, channels, height, width] = golden.shape("inputs").try_into().unwrap();
+    let frame = ImageShape {
+        channels,
+        height,
+        width,
+    };
+    let features = golden.shape("outputs")[1];
+    let first = golden.shape("whole.0.weight")[0];
+    let encoder = PathwaysEncoder::new(frame, first, features, &mut initializer(&device)).unwrap();
+    let encoder = encoder.map(&mut Load(&golden, Path::default()));
+    let frames = golden.tensor::<4>("inputs", &device);
+    let found = encoder.forward(frames.reshape([rows, frame.size()]));
+    assert_close("outputs", &golden.values("outputs"), found.clone());
+    let sum = (found * golden.tensor::<2>("probe", &device)).sum();
+    check_gradients(&golden, &encoder, sum.backward());
+}
+
+#[test]
+fn two_pathways_to_frames() {
+    let golden = Golden::open("pathways_decoder");
+    let device = Device::default().autodiff();
+    let [rows, channels, height, width] = golden.shape("outputs").try_into().unwrap();
+    let frame = ImageShape {
+        channels,
+        height,
+        width,
+    };
+    let [_, inputs] = golden.shape("inputs").try_into().unwrap();
+    let last = golden.shape("whole.2.weight")[0];
+    let decoder = PathwaysDecoder::new(frame, last, inputs, 1, &mut initializer(&device)).unwrap();
+    let decoder = decoder.map(&mut Load(&golden, Path::default()));
+    let found = decoder.forward(golden.tensor("inputs", &device));
+    assert_close("outputs", &golden.values("outputs"), found.clone());
+    let probe = golden.tensor::<4>("probe", &device);
+    let sum = (found * probe.reshape([rows, frame.size()])).sum();
+    check_gradients(&golden, &decoder, sum.backward());
+}
+
+/// The networks of gtmm, B.2, for three channels: `conv(3, 128, 5)`, `conv(128, 256, 4)`, `conv(256, 256, 4)`, `conv(3, 16,
+/// 4)`, `conv(16, 8, 4)`, and a linear layer from 768 features to mean and log standard deviation of 256 latents.
+#[test]
+fn two_pathways_at_paper_size() {
+    let frame = ImageShape {
+        channels: 3,
+        height: 32,
+        width: 32,
+    };
+    let device = Device::default();
+    let encoder = PathwaysEncoder::new(frame, 128, 512, &mut initializer(&device)).unwrap();
+    let whole = (3 * 25 + 1) * 128 + (128 * 16 + 1) * 256 + (256 * 16 + 1) * 256;
+    let local = (3 * 16 + 1) * 16 + (16 * 16 + 1) * 8;
+    assert_eq!(encoder.num_params(), whole + local + (768 + 1) * 512);
+    let small = ImageShape {
+        height: 28,
+        ..frame
+    };
+    let refused = PathwaysEncoder::new(small, 128, 512, &mut initializer(&device));
+    assert!(refused.unwrap_err().to_string().contains("28x32"));
 }
 
 fn inference_network(file: &str, normalise_mean: bool) {
