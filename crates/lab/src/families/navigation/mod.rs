@@ -297,7 +297,7 @@ impl Family for Navigating {
                     experiment.model.name.as_str()
                 ));
             }
-            _ => return Ok(()),
+            _ => return settings.check_places(),
         }
         if experiment.model.likelihood == LikelihoodName::Normal {
             return Err(format!(

@@ -66,7 +66,7 @@ pub struct StageSettings {
 }
 
 impl NavigationSettings {
-    /// Checks ranges, and that settings go together. The error names the key.
+    /// Checks ranges. The error names the key.
     pub fn check(&self) -> Result<(), String> {
         let stages = &self.stages;
         for (key, size) in [
@@ -94,17 +94,6 @@ impl NavigationSettings {
                 ));
             }
         }
-        let neighbours = self.model.neighbours;
-        for (key, size) in [
-            ("memorise", self.memorise),
-            ("stages.short_memorise", stages.short_memorise),
-        ] {
-            if neighbours > size {
-                return Err(format!(
-                    "navigation.model.neighbours is {neighbours}, it must be at most navigation.{key}, which is {size}"
-                ));
-            }
-        }
         for (key, value) in [
             ("faster", self.faster),
             ("model.pixel_std", self.model.pixel_std),
@@ -127,6 +116,24 @@ impl NavigationSettings {
             if !(value.is_finite() && value >= 0.0) {
                 return Err(format!(
                     "navigation.{key} is {value}, it must be a number of at least 0"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl NavigationSettings {
+    /// Checks that settings of a model with places go together. The error names the key.
+    pub fn check_places(&self) -> Result<(), String> {
+        let neighbours = self.model.neighbours;
+        for (key, size) in [
+            ("memorise", self.memorise),
+            ("stages.short_memorise", self.stages.short_memorise),
+        ] {
+            if neighbours > size {
+                return Err(format!(
+                    "navigation.model.neighbours is {neighbours}, it must be at most navigation.{key}, which is {size}"
                 ));
             }
         }
