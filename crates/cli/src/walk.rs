@@ -124,8 +124,8 @@ fn action_of(walker: &dyn Walker, key: Key) -> Option<usize> {
         Key::Character(letter) => walker.keys().iter().position(|(key, _)| *key == letter),
         Key::Up => named(&["up", "forward"]),
         Key::Down => named(&["down", "back"]),
-        Key::Left => named(&["left", "turn left"]),
-        Key::Right => named(&["right", "turn right"]),
+        Key::Left => named(&["left", "turn-left"]),
+        Key::Right => named(&["right", "turn-right"]),
         Key::Leave => None,
     }
 }

@@ -525,7 +525,7 @@ impl FilteringModel for GtmSm {
                 let place = whereabouts.place.clone();
                 let DiagonalGaussian { mean, log_std } = features.clone();
                 let value = Tensor::cat(vec![mean, log_std, place.clone()], 1);
-                memory.write(prior::features(place), value)
+                memory.write(self.features(place), value)
             }
             false => memory,
         };
@@ -582,6 +582,11 @@ mod tests {
     fn of_kind(kind: TransitionKind, prior: PriorKind) -> GtmSmConfig {
         GtmSmConfig {
             prior,
+            // With both priors, and with and without learned distances.
+            distance: match (kind, prior) {
+                (TransitionKind::Momentum, _) | (TransitionKind::Walls, PriorKind::Mlp) => 5,
+                _ => 0,
+            },
             transition: TransitionConfig {
                 kind,
                 start: Start::Random,

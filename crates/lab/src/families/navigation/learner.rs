@@ -3,6 +3,7 @@
 use super::{
     evaluate::evaluate,
     figures,
+    labyrinth_walker::LabyrinthWalker,
     settings::NavigationSettings,
     stages::{Actions, Advice, Progress, Stage},
     walker::ImageWalker,
@@ -369,10 +370,21 @@ impl Gallery for Navigator {
         seed: u64,
         picture: Option<&Path>,
     ) -> Option<Result<Box<dyn Walker>, LabError>> {
-        let World::Images { walked: images, .. } = self.world.as_ref() else {
-            return None;
-        };
         let walker = || -> Result<Box<dyn Walker>, LabError> {
+            let images = match (self.world.as_ref(), picture) {
+                (World::Images { walked, .. }, _) => walked,
+                (World::Labyrinth(walks), None) => {
+                    let (walks, count) = (walks.clone(), self.settings.memorise);
+                    let walker = LabyrinthWalker::new(walks, self.complete(), count, seed)?;
+                    return Ok(Box::new(walker));
+                }
+                (World::Labyrinth(_), Some(file)) => {
+                    return Err(LabError::Configuration(format!(
+                        "--image {}: the model walks through rooms, not over pictures",
+                        file.display()
+                    )));
+                }
+            };
             let world = match picture {
                 None => images.clone(),
                 Some(file) => {

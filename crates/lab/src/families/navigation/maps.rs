@@ -23,9 +23,12 @@ const SMALL_CELL: usize = 22;
 const FRAME: usize = 128;
 /// Steps of an animation, at most.
 const ANIMATED: usize = 100;
-const TRUTH: Colour = [213, 94, 0];
-const BELIEF: Colour = [0, 114, 178];
-const STORED: Colour = [150, 150, 150];
+/// The colour of true places.
+pub const TRUTH: Colour = [213, 94, 0];
+/// The colour of believed places.
+pub const BELIEF: Colour = [0, 114, 178];
+/// The colour of memorised places.
+pub const STORED: Colour = [150, 150, 150];
 
 /// Draws a walk over a picture twice: what was seen where, and what the model stored where it believed to be; each with
 /// the last steps of the path.
@@ -156,7 +159,7 @@ fn points_of(foreseen: &Foreseen, row: usize) -> Option<[Vec<[f64; 2]>; 2]> {
 }
 
 /// A map from above, pale, with `cell` pixels along each cell.
-fn ground(map: &Map, cell: usize) -> Result<Image, LabError> {
+pub fn ground(map: &Map, cell: usize) -> Result<Image, LabError> {
     let plan = map.plan(cell);
     let mut image = Image::new(plan.width, plan.height, [255; 3])?;
     for (index, pixel) in plan.pixels.chunks(3).enumerate() {
@@ -166,8 +169,8 @@ fn ground(map: &Map, cell: usize) -> Result<Image, LabError> {
     Ok(image)
 }
 
-/// A square of `half` pixels around a point of a labyrinth.
-fn mark(image: &mut Image, cell: usize, point: [f64; 2], half: usize, colour: Colour) {
+/// A square of `half` pixels around a point of a labyrinth, on a map with `cell` pixels along each cell.
+pub fn mark(image: &mut Image, cell: usize, point: [f64; 2], half: usize, colour: Colour) {
     let [x, y] = point.map(|value| (value * cell as f64).round().max(0.0) as usize);
     image.fill(
         x.saturating_sub(half),

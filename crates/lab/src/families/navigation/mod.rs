@@ -4,6 +4,8 @@
 mod evaluate;
 mod figures;
 mod fit;
+mod imagination;
+mod labyrinth_walker;
 mod learner;
 mod maps;
 mod settings;

@@ -3,13 +3,12 @@
 use super::{
     evaluate::point_of,
     fit::{AffineFit, distance},
+    imagination::Imagination,
     settings::NavigationSettings,
 };
 use crate::{LabError, experiment::family::Walker};
-use burn::tensor::{Tensor, TensorData};
 use mnemora_figures::picture::Image;
-use mnemora_models::{FilteringModel, GtmSm, GtmSmState, follow};
-use mnemora_training::arrays::host;
+use mnemora_models::GtmSm;
 use mnemora_worlds::{FrameShape, ImageNavigation, ImageWalk, Split, Stream};
 
 /// A letter for each action, in the order of their numbers.
@@ -18,8 +17,7 @@ const KEYS: [char; 5] = ['u', 'd', 'l', 'r', 's'];
 /// A walk over a picture.
 pub struct ImageWalker {
     world: ImageNavigation,
-    model: GtmSm,
-    state: GtmSmState,
+    imagination: Imagination,
     walk: ImageWalk,
     /// The affine map from the model's places to cells that fits the memorised steps best.
     fit: Option<AffineFit>,
@@ -29,7 +27,6 @@ pub struct ImageWalker {
     steps: usize,
     /// The last action, in words.
     action: &'static str,
-    imagined: Vec<f32>,
     truth: Vec<f32>,
 }
 
@@ -44,94 +41,37 @@ impl ImageWalker {
         let stream = Stream::new(seed, "walk");
         let mut walk = world.begin(Split::Test, &stream, 0);
         let count = settings.memorise;
-        let (mut frames, mut actions, mut cells) =
-            (Vec::new(), vec![0.0; count * KEYS.len()], Vec::new());
+        let (mut frames, mut actions, mut cells) = (Vec::new(), Vec::new(), Vec::new());
         for step in 0..count {
-            if step > 0 {
-                let made = world.explore(&mut walk);
-                actions[step * KEYS.len() + made.action] = 1.0;
-            }
+            let action = (step > 0).then(|| world.explore(&mut walk).action);
+            actions.push(action);
             frames.extend(world.frame_at(Split::Test, walk.picture, walk.cell));
             cells.push(walk.cell.map(|x| x as f32));
         }
-        let device = model.device();
-        let pixels = frames.len() / count;
-        let tensor = |values: Vec<f32>, width: usize| {
-            Tensor::<3>::from_data(TensorData::new(values, [1, count, width]), &device)
-        };
-        // The mean of each transition.
-        let noise = Tensor::zeros([count, 1, model.noise_size()], &device);
-        let state = follow(
-            &model,
-            tensor(frames, pixels),
-            Some(tensor(actions, KEYS.len())),
-            noise,
-            None,
-        );
-        let latent = model.latent_size();
-        let width = model.transition.place_size();
-        let values = state
-            .memory
-            .values()
-            .map(|values| host(values.clone().into_data()));
-        let values = values.unwrap_or_default();
-        let row = 2 * latent + width;
-        let places: Vec<f32> = values
-            .chunks(row)
-            .flat_map(|value| value[2 * latent..].iter().copied())
-            .collect();
-        let means: Vec<f32> = values
-            .chunks(row)
-            .flat_map(|value| value[..latent].iter().copied())
-            .collect();
-        let means = Tensor::from_data(TensorData::new(means, [count, latent]), &device);
-        let decoded = host(model.frames(means).mean().into_data());
-        let fit = AffineFit::of(&places, width, &cells);
+        let imagination = Imagination::new(model, frames, &actions);
+        let stored = imagination.stored();
+        let fit = AffineFit::of(&stored.places, stored.width, &cells);
+        let pixels = stored.frames.len() / count;
+        let places = stored.places.chunks(stored.width);
         let stored = places
-            .chunks(width)
-            .zip(decoded.chunks(pixels))
+            .zip(stored.frames.chunks(pixels))
             .filter_map(|(place, frame)| Some((fit.as_ref()?.point(place), frame.to_vec())))
             .collect();
-        let mut walker = Self {
+        Ok(Self {
             truth: world.frame_at(Split::Test, walk.picture, walk.cell),
-            imagined: decoded[decoded.len() - pixels..].to_vec(),
+            imagination,
             world,
-            model,
-            state,
             walk,
             fit,
             stored,
             steps: 0,
             action: "stay",
-        };
-        // Where it stands, from memory alone.
-        walker.look(None);
-        Ok(walker)
-    }
-
-    /// Imagines the frame after an action, or at the place where the walk is.
-    fn look(&mut self, action: Option<usize>) {
-        let device = self.model.device();
-        let mut condition = vec![0.0; KEYS.len()];
-        if let Some(action) = action {
-            condition[action] = 1.0;
-        }
-        let condition = Tensor::from_data(TensorData::new(condition, [1, KEYS.len()]), &device);
-        let state = self.state.clone();
-        let context = self.model.predict(&(), Some(condition), None, state);
-        let prior = self.model.prior(self.model.prior_input(&context));
-        let z = prior.component(0).mean;
-        self.imagined = host(self.model.frames(z.clone()).mean().into_data());
-        if action.is_some() {
-            let features = self.model.code(self.model.frames(z.clone()).mean());
-            self.state = self.model.update(&features, z.clone(), &z, context);
-        }
+        })
     }
 
     /// The model's place, in cells.
     fn believed(&self) -> Option<[f64; 2]> {
-        let place = host(self.state.whereabouts.place.clone().into_data());
-        Some(self.fit.as_ref()?.point(&place))
+        Some(self.fit.as_ref()?.point(&self.imagination.place()))
     }
 
     fn frame(&self) -> FrameShape {
@@ -159,14 +99,14 @@ impl Walker for ImageWalker {
         self.walk.cell = cell;
         self.steps += 1;
         self.action = mnemora_worlds::IMAGE_ACTIONS[action];
-        self.look(Some(action));
+        self.imagination.look(Some(action));
         self.truth = self.world.frame_at(Split::Test, self.walk.picture, cell);
         Ok(())
     }
 
     fn words(&self) -> String {
         let [x, y] = self.walk.cell;
-        let squares = self.imagined.iter().zip(&self.truth);
+        let squares = self.imagination.frame.iter().zip(&self.truth);
         let error = squares.map(|(a, b)| (a - b) * (a - b)).sum::<f32>() / self.truth.len() as f32;
         let place = match self.believed() {
             None => "the places it knows lie on a line".to_owned(),
@@ -192,7 +132,7 @@ impl Walker for ImageWalker {
         let margin = zoom;
         // Two frames beside each other are as wide as the map.
         let large = (side * zoom).saturating_sub(zoom) / 2 / crop;
-        let frames = [&self.imagined, &self.truth].map(|frame| self.drawn(frame, large));
+        let frames = [&self.imagination.frame, &self.truth].map(|frame| self.drawn(frame, large));
         let [imagined, truth] = frames;
         let top = crop * large + 2 * margin;
         let mut picture = Image::new(side * zoom + 2 * margin, top + (side + 1) * zoom, [24; 3])?;

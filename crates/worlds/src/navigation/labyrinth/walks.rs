@@ -122,6 +122,11 @@ impl LabyrinthWalks {
         })
     }
 
+    /// Maps, frames and agents.
+    pub fn config(&self) -> &WalksConfig {
+        &self.config
+    }
+
     /// What the agents do.
     pub fn task(&self) -> LabyrinthTask {
         self.task
