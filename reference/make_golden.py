@@ -321,7 +321,7 @@ def srnn_smoothing_golden(seed: int, *, observation: int, latent: int, hidden: i
     return filtering_golden(parameters, srnn.filter_sequence, observations, draw(random, (steps, batch, latent)), ())
 
 
-def gtm_sm_golden(seed: int, kind: str, *, place: int, units: int, distance: int = 0) -> Golden:
+def gtm_sm_golden(seed: int, kind: str, *, place: int, units: int, distance: int = 0, landmarks: int = 0) -> Golden:
     """The objective is the sum of the bound, and of the displacements times a probe. Places lie far apart, so that no choice of neighbours and no
     unit is near a switch."""
     random = np.random.default_rng(seed)
@@ -337,8 +337,12 @@ def gtm_sm_golden(seed: int, kind: str, *, place: int, units: int, distance: int
         neighbours=neighbours,
         units=units,
         distance=distance,
+        landmarks=landmarks,
     )
     parameters = draw_parameters(random, shapes, 0.8)
+    for name, value in parameters.items():
+        if name.startswith("landmarks."):
+            parameters[name] = as_stored(0.3 * value)
     observations = as_stored(random.uniform(0.0, 1.0, (batch, steps, pixels)))
     chosen = random.integers(0, actions, (batch, steps))
     taken = np.eye(actions)[chosen]
@@ -354,7 +358,8 @@ def gtm_sm_golden(seed: int, kind: str, *, place: int, units: int, distance: int
 
     def objective(at: Arrays) -> np.ndarray:
         outputs = run(at)
-        return (outputs["reconstruction"] - outputs["kl"]).sum() + (outputs["displacements"] * probe).sum()
+        bound = outputs["reconstruction"] - outputs["kl"] - outputs.get("place_kl", 0.0)
+        return bound.sum() + (outputs["displacements"] * probe).sum()
 
     inputs = {
         "observations": observations,
@@ -584,6 +589,7 @@ def all_golden() -> dict[str, Golden]:
         "gtm_sm_rotation": gtm_sm_golden(103, "rotation", place=3, units=0),
         "gtm_sm_momentum": gtm_sm_golden(104, "momentum", place=3, units=4, distance=5),
         "gtm_sm_mlp": gtm_sm_golden(105, "walls", place=2, units=4),
+        "gtm_sm_landmarks": gtm_sm_golden(110, "walls", place=2, units=0, landmarks=2),
         "pathways_encoder": pathways_golden(106, decoder=False, frame=2, width=1, numbers=3, rows=2),
         "pathways_decoder": pathways_golden(107, decoder=True, frame=2, width=1, numbers=2, rows=2),
         "closed_forms": closed_forms_golden(),

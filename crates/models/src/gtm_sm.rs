@@ -5,10 +5,12 @@
 //! action says where it will be, and the dictionary what it will see there.
 
 mod frames;
+mod landmarks;
 mod prior;
 mod transition;
 
 pub use frames::{GtmSmDecoder, GtmSmEncoder, GtmSmVisual};
+pub use landmarks::{Landmarks, Shares};
 pub use prior::PriorKind;
 pub use transition::{Rolled, Start, Transition, TransitionConfig, TransitionKind, Whereabouts};
 
@@ -50,6 +52,8 @@ pub struct GtmSmConfig {
     pub prior: PriorKind,
     /// Units of the layers of the prior `mlp`.
     pub prior_hidden: usize,
+    /// Entries by which a frame that is seen corrects the place (gtm-sm, appendix D); 0 if it does not.
+    pub landmarks: usize,
     /// How an action changes the place.
     pub transition: TransitionConfig,
 }
@@ -68,6 +72,7 @@ impl Default for GtmSmConfig {
             distance: 0,
             prior: PriorKind::Mixture,
             prior_hidden: 256,
+            landmarks: 0,
             transition: TransitionConfig::default(),
         }
     }
@@ -101,6 +106,8 @@ pub struct GtmSm {
     pub distance: Option<Param<Tensor<2>>>,
     /// From the entries found to a prior, for the kind `mlp`.
     pub prior: Option<MlpPrior>,
+    /// From what is seen to the place, if frames correct it.
+    pub landmarks: Option<Landmarks>,
     /// Steps to memorise, `tau`; not a parameter.
     pub memorise: usize,
     latent: usize,
@@ -115,7 +122,7 @@ pub struct GtmSmState {
     /// `s_t` and the last displacement.
     pub whereabouts: Whereabouts,
     /// What was seen where: keys are the distance features of places; values are mean and log standard deviation of `q(z | x)`, then the
-    /// place.
+    /// place; with landmarks mean and log standard deviation of the belief about it.
     pub memory: Dnd,
 }
 
@@ -130,6 +137,11 @@ pub struct GtmSmContext {
     whereabouts: Whereabouts,
     memory: Dnd,
     prior_input: Tensor<2>,
+    /// Where the transition leads, without noise.
+    mean: Tensor<2>,
+    noise: Option<Tensor<2>>,
+    /// The belief about the place after the frame was seen, with landmarks.
+    belief: Option<DiagonalGaussian>,
 }
 
 /// Walks of one length, as a training batch. Each frame that was seen several times is given once.
@@ -174,6 +186,8 @@ pub struct Elbo {
     pub reconstruction: Tensor<2>,
     /// `KL(q(z_t | x_t) || p(z_t | s_t, M))` in nats, `[batch, predicted]`, estimated from one sample.
     pub kl: Tensor<2>,
+    /// `KL(q(s_t | s_{t-1}, a_t, z_t, M) || p(s_t | s_{t-1}, a_t))` in nats, `[batch, predicted]`; `None` without landmarks.
+    pub place_kl: Option<Tensor<2>>,
     /// The prediction that it scores.
     pub prediction: Prediction,
 }
@@ -217,6 +231,7 @@ impl GtmSmConfig {
             prior: (self.prior == PriorKind::Mlp)
                 .then(|| MlpPrior::new(self.neighbours, features, latent, self.prior_hidden, init)),
             distance: (self.distance > 0).then(|| first_distance([raw, self.distance], init)),
+            landmarks: (self.landmarks > 0).then(|| Landmarks::new(self.landmarks, init)),
             transition,
             memorise: world.memorise,
             latent,
@@ -290,6 +305,15 @@ impl GtmSm {
         prior::input(&near, here, self.latent)
     }
 
+    /// [`recall`](Self::recall), or nothing while the model memorises.
+    fn expected_at(&self, memory: &Dnd, places: Tensor<2>) -> Tensor<2> {
+        if memory.len() == self.memorise {
+            return self.recall(memory, places);
+        }
+        let width = prior::input_size(self.neighbours, self.feature_size(), self.latent);
+        Tensor::zeros([places.dims()[0], width], &self.device())
+    }
+
     /// Memorises the first `memorise` steps of walks and predicts the others from their actions alone.
     ///
     /// `noise` is that of the transitions, standard normal `[batch, time, place]`.
@@ -297,18 +321,43 @@ impl GtmSm {
     /// # Panics
     /// If the walks have no step to predict, or shapes do not fit.
     pub fn predict_walk(&self, walk: &Walk, noise: Option<Tensor<3>>) -> Prediction {
+        self.prediction(walk, noise, self.memorise).0
+    }
+
+    /// [`predict_walk`](Self::predict_walk), where frames correct the place, if they do, in the first `seen` steps; and the KL
+    /// of these corrections, `[batch, time]`.
+    fn prediction(
+        &self,
+        walk: &Walk,
+        noise: Option<Tensor<3>>,
+        seen: usize,
+    ) -> (Prediction, Option<Tensor<2>>) {
         let [batch, time, _] = walk.actions.dims();
         let predicted = time
             .checked_sub(self.memorise)
             .filter(|predicted| *predicted > 0)
             .expect("a step to predict");
         assert_eq!(walk.seen.len(), batch * time, "a frame for each step");
-        let rolled =
-            self.transition
-                .roll(walk.actions.clone(), noise, self.transition.origin(batch));
+        let (mut all, mut place_kl) = (None, None);
+        let actions = walk.actions.clone();
+        let (rolled, stored) = match &self.landmarks {
+            None => {
+                let rolled = self
+                    .transition
+                    .roll(actions, noise, self.transition.origin(batch));
+                let places = rolled.places.clone();
+                (rolled, places)
+            }
+            Some(landmarks) => {
+                let codes = self.code(walk.frames.clone());
+                let found = self.locate(landmarks, actions, &codes.mean, &walk.seen, noise, seen);
+                (all, place_kl) = (Some(codes), Some(found.kl));
+                (found.rolled, found.means)
+            }
+        };
         let places = rolled.places.clone();
         let memory = {
-            let places = places.clone().narrow(1, 0, self.memorise);
+            let places = stored.narrow(1, 0, self.memorise);
             Dnd::new(self.memorise).write_all(self.keys(places.clone()), places)
         };
         let here = self.keys(places.narrow(1, self.memorise, predicted));
@@ -319,15 +368,20 @@ impl GtmSm {
         let each = near.positions.len() / batch;
         let read = near.positions.iter().enumerate();
         let read = read.map(|(place, position)| walk.seen[place / each * time + position]);
-        let mut used = Used::default();
+        let mut used = match &all {
+            None => Used::default(),
+            Some(_) => Used::all(walk.frames.dims()[0]),
+        };
         let read: Vec<usize> = read.map(|frame| used.row(frame)).collect();
         let foreseen = walk
             .seen
             .chunks(time)
             .flat_map(|seen| &seen[self.memorise..]);
         let coded: Vec<usize> = foreseen.map(|frame| used.row(*frame)).collect();
-        let used = rows_of(used.frames.into_iter(), &self.device());
-        let codes = self.code(walk.frames.clone().select(0, used));
+        let codes = all.unwrap_or_else(|| {
+            let used = rows_of(used.frames.into_iter(), &self.device());
+            self.code(walk.frames.clone().select(0, used))
+        });
 
         let rows = rows_of(read.into_iter(), &self.device());
         let of = |all: &Tensor<2>| {
@@ -341,13 +395,14 @@ impl GtmSm {
         let width = here.dims()[2];
         let here = here.reshape([batch * predicted, width]);
         let input = prior::input(&near, here, self.latent);
-        Prediction {
+        let prediction = Prediction {
             rolled,
             codes,
             coded,
             neighbours: near,
             prior: self.prior(input),
-        }
+        };
+        (prediction, place_kl)
     }
 
     /// The bound on `log p(x_{tau+1..T} | a, v)` of gtm-sm, section 3.3, with one sample of each latent; `v` are the
@@ -357,7 +412,7 @@ impl GtmSm {
     /// As [`predict_walk`](Self::predict_walk).
     pub fn elbo(&self, walk: &Walk, noise: ElboNoise) -> Elbo {
         let [batch, time, _] = walk.actions.dims();
-        let prediction = self.predict_walk(walk, noise.place);
+        let (prediction, place_kl) = self.prediction(walk, noise.place, time);
         let rows = rows_of(prediction.coded.iter().copied(), &self.device());
         let code = DiagonalGaussian {
             mean: prediction.codes.mean.clone().select(0, rows.clone()),
@@ -376,6 +431,7 @@ impl GtmSm {
         Elbo {
             reconstruction: each(reconstruction),
             kl: each(kl),
+            place_kl: place_kl.map(|kl| kl.narrow(1, self.memorise, time - self.memorise)),
             prediction,
         }
     }
@@ -404,6 +460,14 @@ struct Used {
 }
 
 impl Used {
+    /// All of `count` frames, in their own rows.
+    fn all(count: usize) -> Self {
+        Self {
+            frames: (0..count).collect(),
+            rows: (0..count).map(|frame| (frame, frame)).collect(),
+        }
+    }
+
     /// The row of a frame.
     fn row(&mut self, frame: usize) -> usize {
         *self.rows.entry(frame).or_insert_with(|| {
@@ -467,20 +531,18 @@ impl FilteringModel for GtmSm {
     ) -> GtmSmContext {
         let action = condition.expect("a spatial memory needs actions");
         let push = self.transition.pushes(action);
-        let whereabouts = self.transition.step(push, noise, state.whereabouts);
-        let prior_input = match self.memorise - state.memory.len() {
-            0 => self.recall(&state.memory, whereabouts.place.clone()),
-            // Nothing is predicted yet.
-            _ => {
-                let batch = whereabouts.place.dims()[0];
-                let width = prior::input_size(self.neighbours, self.feature_size(), self.latent);
-                Tensor::zeros([batch, width], &self.device())
-            }
-        };
+        let mut whereabouts = self.transition.step(push, None, state.whereabouts);
+        let mean = whereabouts.place.clone();
+        if let Some(noise) = noise.clone() {
+            whereabouts.place = mean.clone() + noise.mul_scalar(self.transition.noise());
+        }
         GtmSmContext {
+            prior_input: self.expected_at(&state.memory, whereabouts.place.clone()),
             whereabouts,
             memory: state.memory,
-            prior_input,
+            mean,
+            noise,
+            belief: None,
         }
     }
 
@@ -496,7 +558,28 @@ impl FilteringModel for GtmSm {
         }
     }
 
-    fn posterior(&self, features: &DiagonalGaussian, _: &mut GtmSmContext) -> DiagonalGaussian {
+    /// With landmarks, the frame also corrects the place.
+    fn posterior(
+        &self,
+        features: &DiagonalGaussian,
+        context: &mut GtmSmContext,
+    ) -> DiagonalGaussian {
+        if self.landmarks.is_some() {
+            let GtmSmContext {
+                memory,
+                mean,
+                noise,
+                ..
+            } = context;
+            let belief = self.landed(memory, features.mean.clone(), mean.clone());
+            let place = match noise {
+                None => belief.mean.clone(),
+                Some(noise) => belief.sample(noise.clone()),
+            };
+            context.prior_input = self.expected_at(memory, place.clone());
+            context.whereabouts.place = place;
+            context.belief = Some(belief);
+        }
         features.clone()
     }
 
@@ -518,14 +601,25 @@ impl FilteringModel for GtmSm {
         let GtmSmContext {
             whereabouts,
             memory,
+            mean,
+            belief,
             ..
         } = context;
         let memory = match memory.len() < self.memorise {
             true => {
-                let place = whereabouts.place.clone();
-                let DiagonalGaussian { mean, log_std } = features.clone();
-                let value = Tensor::cat(vec![mean, log_std, place.clone()], 1);
-                memory.write(self.features(place), value)
+                let mut value = vec![features.mean.clone(), features.log_std.clone()];
+                let place = match self.landmarks {
+                    None => {
+                        value.push(whereabouts.place.clone());
+                        whereabouts.place.clone()
+                    }
+                    Some(_) => {
+                        let belief = belief.unwrap_or_else(|| self.led_to(mean));
+                        value.extend([belief.mean.clone(), belief.log_std]);
+                        belief.mean
+                    }
+                };
+                memory.write(self.features(place), Tensor::cat(value, 1))
             }
             false => memory,
         };
@@ -638,13 +732,68 @@ mod tests {
         (TransitionKind::Momentum, 3),
     ];
 
+    /// With one entry and K = 1 the mixture is a Gaussian, and its KL the closed form.
+    #[test]
+    fn a_single_entry_is_a_gaussian() {
+        let device = Device::default();
+        let config = GtmSmConfig {
+            latent: 2,
+            hidden: 5,
+            neighbours: 1,
+            ..GtmSmConfig::default()
+        };
+        let world = WalkedWorld {
+            frame: FRAME,
+            actions: 5,
+            place: 2,
+            opposites: &[[0, 1], [2, 3]],
+            memorise: 1,
+        };
+        let stream = ChaCha8Rng::seed_from_u64(3);
+        let model = config
+            .init(&world, &mut Initializer::new(stream, device.clone()))
+            .unwrap();
+        let walk = walk(&device);
+        let noise = ElboNoise {
+            latent: numbers([BATCH * (TIME - 1), 2], 5, &device),
+            place: None,
+        };
+        let elbo = model.elbo(&walk, noise);
+        let rows = |steps: std::ops::Range<usize>, row: usize| {
+            let frames = walk.seen[row * TIME..][steps].iter().copied();
+            model.code(walk.frames.clone().select(0, rows_of(frames, &device)))
+        };
+        for row in 0..BATCH {
+            let first = rows(0..1, row);
+            let repeated = |all: Tensor<2>| all.repeat_dim(0, TIME - 1);
+            let expected = DiagonalGaussian {
+                mean: repeated(first.mean),
+                log_std: repeated(first.log_std),
+            };
+            let code = rows(1..TIME, row);
+            let kl = expected.kl_from(&code, &code.mean);
+            let found = elbo.kl.clone().narrow(0, row, 1).reshape([TIME - 1]);
+            found
+                .into_data()
+                .assert_approx_eq::<f32>(&kl.into_data(), Tolerance::absolute(1e-4));
+        }
+    }
+
     /// The bound computed for all predicted steps at once is that of the time loop, and so are its gradients.
     #[test]
     fn the_bound_at_once_is_that_of_the_time_loop() {
         let device = Device::default().autodiff();
         for (kind, place) in KINDS {
-            for prior in [PriorKind::Mixture, PriorKind::Mlp] {
-                let model = model(of_kind(kind, prior), place, &device).unwrap();
+            for (prior, landmarks) in [
+                (PriorKind::Mixture, 0),
+                (PriorKind::Mlp, 0),
+                (PriorKind::Mixture, 2),
+            ] {
+                let config = GtmSmConfig {
+                    landmarks,
+                    ..of_kind(kind, prior)
+                };
+                let model = model(config, place, &device).unwrap();
                 let walk = walk(&device);
                 let predicted = TIME - MEMORISE;
                 let latent = numbers([TIME, BATCH, 2], 5, &device);

@@ -315,6 +315,10 @@ fn spatial_memory(file: &str, kind: TransitionKind) {
             true => golden.shape("distance")[1],
             false => 0,
         },
+        landmarks: match golden.has("landmarks.alpha.output.bias") {
+            true => golden.shape("landmarks.alpha.output.bias")[0] - 1,
+            false => 0,
+        },
         visual: GtmSmVisual::Dense,
         width: 1,
         prior: match has_network {
@@ -390,7 +394,12 @@ fn spatial_memory(file: &str, kind: TransitionKind) {
     );
     assert_close("kl", &golden.values("kl"), elbo.kl.clone());
     let probe: Tensor<3> = golden.tensor("probe", &device);
-    let objective = (reconstruction - elbo.kl).sum() + (displacements * probe).sum();
+    let mut bound = reconstruction - elbo.kl;
+    if let Some(kl) = elbo.place_kl {
+        assert_close("place_kl", &golden.values("place_kl"), kl.clone());
+        bound = bound - kl;
+    }
+    let objective = bound.sum() + (displacements * probe).sum();
     check_gradients(&golden, &model, objective.backward());
 }
 
@@ -412,6 +421,11 @@ fn spatial_memory_of_an_agent_that_turns() {
 #[test]
 fn spatial_memory_of_an_agent_with_momentum() {
     spatial_memory("gtm_sm_momentum", TransitionKind::Momentum);
+}
+
+#[test]
+fn spatial_memory_with_landmarks() {
+    spatial_memory("gtm_sm_landmarks", TransitionKind::Walls);
 }
 
 #[test]
