@@ -17,6 +17,8 @@ use mnemora_worlds::{Split, Stream, Walks};
 
 /// Steps in which errors are averaged for curves.
 pub const BLOCK: usize = 32;
+/// A move of less than this many cells is none.
+const HALF_STEP: f64 = 0.5;
 /// Steps at either end of a walk in which the error of places is averaged.
 const END: usize = 64;
 
@@ -36,6 +38,8 @@ pub struct Foreseen {
     pub shown: Vec<usize>,
     /// Sum over the predicted steps of the bound and of its KL, in nats, for each walk.
     pub bounds: Vec<[f64; 2]>,
+    /// KL of what frames tell about the place, summed over the predicted steps, for each walk; with landmarks.
+    pub place_kl: Option<Vec<f32>>,
     /// KL of each step, `[time, batch]`, if all steps are scored.
     pub kl: Vec<f32>,
     /// Bound of each whole walk in nats, if all steps are scored.
@@ -89,19 +93,28 @@ fn foreseen_by(model: &GtmSm, walks: Walks, noise: &Stream, index: u64) -> Fores
     let of_places = TensorData::new(take(batch * walks.time * place), [batch, walks.time, place]);
     let of_bound = TensorData::new(take(rows * latent), [rows, latent]);
     let of_sample = TensorData::new(take(rows * (latent + 1)), [rows, latent + 1]);
+    let places = Tensor::from_data(of_places, &device);
     let noise = ElboNoise {
         latent: Tensor::from_data(of_bound, &device),
-        place: Some(Tensor::from_data(of_places, &device)),
+        place: Some(places.clone()),
     };
     let walk = upload(&walks, &device);
     let seen = model.code(walk.frames.clone());
     let Elbo {
         reconstruction,
         kl,
+        place_kl,
         prediction,
     } = model.elbo(&walk, noise);
     let sums = |values: Tensor<2>| host(values.sum_dim(1).into_data());
-    let bounds = sums(reconstruction).into_iter().zip(sums(kl));
+    let place_kl = place_kl.map(sums);
+    let kl_of_place = |row: usize| place_kl.as_ref().map_or(0.0, |kl| f64::from(kl[row]));
+    let bounds = sums(reconstruction).into_iter().zip(sums(kl)).enumerate();
+    // The bound sees the frames that are to be foreseen; with landmarks they tell the place.
+    let prediction = match model.landmarks {
+        None => prediction,
+        Some(_) => model.predict_walk(&walk, Some(places)),
+    };
     let frames = |z: Tensor<2>| host(model.frames(z).mean().into_data());
     let prior = &prediction.prior;
     let count = prediction.neighbours.positions.len() / rows;
@@ -123,8 +136,12 @@ fn foreseen_by(model: &GtmSm, walks: Walks, noise: &Stream, index: u64) -> Fores
         decoded: frames(seen.mean),
         shown: walks.seen.iter().map(|frame| *frame as usize).collect(),
         bounds: bounds
-            .map(|(r, kl)| [f64::from(r) - f64::from(kl), f64::from(kl)])
+            .map(|(row, (r, kl))| {
+                let [r, kl] = [r, kl].map(f64::from);
+                [r - kl - kl_of_place(row), kl]
+            })
             .collect(),
+        place_kl,
         kl: Vec::new(),
         whole: Vec::new(),
         walks,
@@ -299,6 +316,7 @@ pub fn evaluate(
     let (mut bounds, mut kls) = (Vec::new(), Vec::new());
     let (mut places, mut truth) = (Vec::new(), Vec::new());
     let (mut kl_per_step, mut whole) = (Vec::new(), Vec::new());
+    let (mut blocked, mut place_kls) = (Vec::new(), Vec::new());
     let time = settings.memorise + settings.foresee;
     for index in 0..batches(experiment, purpose) {
         let batch = experiment.evaluation.batch;
@@ -313,9 +331,12 @@ pub fn evaluate(
         for (sum, row) in kl_per_step.iter_mut().zip(foreseen.kl.chunks(batch)) {
             *sum += row.iter().map(|kl| f64::from(*kl)).sum::<f64>();
         }
+        let place_kl = foreseen.place_kl.iter().flatten();
+        place_kls.extend(place_kl.map(|kl| f64::from(*kl) / settings.foresee as f64));
         let Some(located) = &foreseen.located else {
             continue;
         };
+        blocked.extend(&foreseen.walks.blocked);
         for row in 0..batch {
             truth.extend((0..time).map(|step| {
                 let place = place(&foreseen.walks, row, step);
@@ -340,13 +361,26 @@ pub fn evaluate(
         .with("bound_stderr", bound_stderr)
         .with("kl", kl);
     let measures = match truth.is_empty() {
-        false => of_places(measures, world, &places, &truth, time),
+        false => {
+            let walked = Walked {
+                places: &places,
+                truth: &truth,
+                blocked: &blocked,
+                time,
+                memorised: settings.memorise,
+            };
+            of_places(measures, world, &walked)
+        }
         true => measures,
     };
     for sum in &mut kl_per_step {
         *sum /= bounds.len() as f64;
     }
     let measures = measures
+        .with_some(
+            "place_kl",
+            (!place_kls.is_empty()).then(|| mean_and_stderr(&place_kls).0),
+        )
         .with_some(
             "whole_bound",
             (!whole.is_empty()).then(|| mean_and_stderr(&whole).0),
@@ -359,14 +393,26 @@ pub fn evaluate(
     Ok(of_frames(measures, &errors))
 }
 
-/// How well places are known, after the affine map that fits best.
-fn of_places(
-    measures: Measures,
-    world: &World,
-    places: &[f32],
-    truth: &[[f32; 2]],
+/// Where the model believed to be on walks of `time` steps, and where it was.
+struct Walked<'a> {
+    /// `[walks * time, numbers]`
+    places: &'a [f32],
+    truth: &'a [[f32; 2]],
+    /// Whether a wall or an obstacle stopped the move that led to a step.
+    blocked: &'a [bool],
     time: usize,
-) -> Measures {
+    memorised: usize,
+}
+
+/// How well places are known, after the affine map that fits best.
+fn of_places(measures: Measures, world: &World, walked: &Walked) -> Measures {
+    let Walked {
+        places,
+        truth,
+        blocked,
+        time,
+        memorised,
+    } = *walked;
     let width = places.len() / truth.len();
     // Walks that start at one place have one origin.
     let group = if world.one_origin() {
@@ -376,8 +422,11 @@ fn of_places(
     };
     let (mut first, mut last) = ([0.0; 2], [0.0; 2]);
     let (mut left, mut total) = (0.0, 0.0);
+    let (mut memorised_last, mut foreseen_last) = ([0.0; 2], [0.0; 2]);
+    let mut recognised = [0.0; 2];
     let mut turns = Vec::new();
-    for (places, truth) in places.chunks(group * width).zip(truth.chunks(group)) {
+    let groups = places.chunks(group * width).zip(truth.chunks(group));
+    for ((places, truth), blocked) in groups.zip(blocked.chunks(group)) {
         let count = truth.len() as f64;
         let mean = [0, 1].map(|axis| truth.iter().map(|p| f64::from(p[axis])).sum::<f64>() / count);
         let fit = AffineFit::of(places, width, truth);
@@ -392,6 +441,21 @@ fn of_places(
             left += apart * apart;
             total += distance(mean, truth).powi(2);
             let step = index % time;
+            if blocked[index] && step > 0 && step < memorised {
+                let before = &places[(index - 1) * width..][..width];
+                let before = fit.as_ref().map_or(mean, |fit| fit.point(before));
+                let stayed = distance(found, before) < HALF_STEP;
+                recognised = [
+                    recognised[0] + f64::from(u8::from(stayed)),
+                    recognised[1] + 1.0,
+                ];
+            }
+            if step + 1 == memorised {
+                memorised_last = [memorised_last[0] + apart, memorised_last[1] + 1.0];
+            }
+            if step + 1 == time {
+                foreseen_last = [foreseen_last[0] + apart, foreseen_last[1] + 1.0];
+            }
             if step < END {
                 first = [first[0] + apart, first[1] + 1.0];
             }
@@ -404,6 +468,12 @@ fn of_places(
         .with("place_r2", 1.0 - left / total)
         .with("place_error_first", first[0] / first[1])
         .with("place_error", last[0] / last[1])
+        .with("memorised_error", memorised_last[0] / memorised_last[1])
+        .with("foreseen_error", foreseen_last[0] / foreseen_last[1])
+        .with_some(
+            "stop_recognised",
+            (recognised[1] > 0.0).then(|| recognised[0] / recognised[1]),
+        )
         .with_some(
             "turn",
             (!turns.is_empty()).then(|| mean_and_stderr(&turns).0),

@@ -100,6 +100,9 @@ fn parts(model: &GtmSm) -> Parts {
         ("decoder".into(), parameters_of(&model.decoder)),
         ("transition".into(), parameters_of(&model.transition)),
     ];
+    if let Some(landmarks) = &model.landmarks {
+        parts.push(("landmarks".into(), parameters_of(landmarks)));
+    }
     if let Some(prior) = &model.prior {
         parts.push(("prior".into(), parameters_of(prior)));
     }
@@ -221,7 +224,10 @@ impl Navigator {
         };
         let elbo = self.model.elbo(&upload(walks, &self.device), noise);
         let (reconstruction, kl) = (elbo.reconstruction.mean(), elbo.kl.mean());
-        let bound = reconstruction - kl.clone();
+        let mut bound = reconstruction - kl.clone();
+        if let Some(kl) = elbo.place_kl {
+            bound = bound - kl.mean();
+        }
         let mut loss = bound.clone().neg();
         if self.settings.regression > 0.0 {
             let shape = [walks.batch, walks.time, place];

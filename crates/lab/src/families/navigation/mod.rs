@@ -49,7 +49,7 @@ pub struct Navigating;
 const MSE: &str = "mean squared error of a pixel";
 
 /// Its measurements.
-static QUANTITIES: [Quantity; 16] = [
+static QUANTITIES: [Quantity; 20] = [
     Quantity::new("bound", "bound", "nats per foreseen frame")
         .meaning("mean over {sequences} held-out walks, higher is better")
         .spread("bound_stderr", "walks")
@@ -84,6 +84,24 @@ static QUANTITIES: [Quantity; 16] = [
         .column("place error", 4)
         .tracked()
         .claims(&[Claim::new("place error, last 64 steps", "cells", 4)]),
+    Quantity::new("memorised_error", "place error, last memorised step", "cells")
+        .meaning("the model saw all frames up to this step; with landmarks they correct its place")
+        .better(Better::Lower)
+        .tracked()
+        .claims(&[Claim::new("place error, last memorised step", "cells", 4)]),
+    Quantity::new("foreseen_error", "place error, last foreseen step", "cells")
+        .meaning("after all steps from the actions alone")
+        .better(Better::Lower)
+        .claims(&[Claim::new("place error, last foreseen step", "cells", 4)]),
+    Quantity::new("stop_recognised", "stops recognised", "% of stopped moves")
+        .meaning("memorised steps whose move a wall or an obstacle stopped, and in which the model believed to move by less than half a cell")
+        .format(Format::Percent(1))
+        .better(Better::Higher)
+        .claims(&[Claim::new("stops recognised", "share of stopped moves", 4)]),
+    Quantity::new("place_kl", "KL of places", "nats per foreseen frame")
+        .meaning("of the place after the frame is seen from that of the transition; part of the bound with landmarks")
+        .better(Better::Lower)
+        .claims(&[Claim::new("KL of places", "nats per foreseen frame", 3)]),
     Quantity::new("turn", "turns", "per true turn")
         .meaning("of the model's heading; 1 if a whole turn leads back to the same place, 1/2 if only two do")
         .format(Format::Decimals(4))
@@ -194,6 +212,7 @@ impl Family for Navigating {
         presets![
             "image-navigation-small",
             "image-navigation",
+            "obstacles",
             "rotation",
             "walking",
             "rooms",
@@ -356,6 +375,9 @@ impl Family for Navigating {
             }
             let folder = Path::new(&experiment.data.directory).file_name();
             words.extend(folder.map(|name| name.to_string_lossy().into_owned()));
+        }
+        if experiment.model.name == ModelName::GtmSm && settings.model.landmarks > 0 {
+            words.push("landmarks".into());
         }
         if experiment.model.name == ModelName::GtmSm
             && settings.model.transition.start == Start::Random

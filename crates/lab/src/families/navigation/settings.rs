@@ -137,6 +137,14 @@ impl NavigationSettings {
                 ));
             }
         }
+        let landmarks = self.model.landmarks;
+        if landmarks >= self.stages.short_memorise.min(self.memorise) {
+            return Err(format!(
+                "navigation.model.landmarks is {landmarks}, it must be less than the steps memorised: \
+                 navigation.memorise, which is {}, and navigation.stages.short_memorise, which is {}",
+                self.memorise, self.stages.short_memorise
+            ));
+        }
         Ok(())
     }
 }

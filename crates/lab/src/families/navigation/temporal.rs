@@ -218,6 +218,7 @@ impl Foresees for Foreseer {
                 .map(|place| place % time * batch + place / time)
                 .collect(),
             bounds: bounds.collect(),
+            place_kl: None,
             kl,
             whole: host(filtered.bound(1.0).into_data())
                 .into_iter()
