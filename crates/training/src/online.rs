@@ -479,4 +479,8 @@ impl TensorMapper for Write {
             None => tensor,
         }
     }
+
+    fn refuse(&mut self, problem: &str) {
+        self.problem = Some(problem.to_owned());
+    }
 }

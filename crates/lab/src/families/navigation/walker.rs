@@ -70,10 +70,8 @@ impl ImageWalker {
         );
         let latent = model.latent_size();
         let width = model.transition.place_size();
-        let values = state
-            .memory
-            .values()
-            .map(|values| host(values.clone().into_data()));
+        let values = state.memory.values();
+        let values = values.map(|values| host(values.into_data()));
         let values = values.unwrap_or_default();
         let row = 2 * latent + width;
         let places: Vec<f32> = values
