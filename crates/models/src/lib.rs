@@ -59,8 +59,8 @@ pub use filtering::{Filtered, FilteringModel, filter, follow};
 pub use footprint::Footprint;
 pub use generation::{Generated, generate};
 pub use gtm_sm::{
-    Elbo, ElboNoise, GtmSm, GtmSmConfig, GtmSmState, Prediction, PriorKind, Start, Transition,
-    TransitionConfig, TransitionKind, Walk, WalkedWorld,
+    Elbo, ElboNoise, GtmSm, GtmSmConfig, GtmSmState, Prediction, PriorKind, Rolled, Start,
+    Transition, TransitionConfig, TransitionKind, Walk, WalkedWorld, Whereabouts,
 };
 pub use gtmm::{Gtmm, GtmmConfig};
 pub use inference::{
