@@ -293,6 +293,9 @@ impl Dnd {
         let [rows, each, query_width] = queries.dims();
         assert_eq!([rows, query_width], [batch, width], "queries of the keys");
         assert!(count > 0, "at least one neighbour");
+        if self.is_empty() {
+            return None;
+        }
         let count = count.min(self.len());
         let found = self.rows_near(&queries, count);
         let near = self.entries_at(&found, each * count);

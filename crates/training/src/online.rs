@@ -481,6 +481,7 @@ impl TensorMapper for Write {
     }
 
     fn refuse(&mut self, problem: &str) {
-        self.problem = Some(problem.to_owned());
+        // An array that was refused before is the reason.
+        self.problem.get_or_insert_with(|| problem.to_owned());
     }
 }
