@@ -1,4 +1,4 @@
-"""Compares the peer's memories, stochastic recurrent networks and inference network with `reference/`: the same
+"""Compares the peer's memories, stochastic recurrent networks, inference network and GTM-SM with `reference/`: the same
 parameters (and noise) must give the same contexts, bounds and beliefs. Needs PyTorch and NumPy."""
 
 import sys
@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+import pytorch_navigation as navigation
 import pytorch_sequences as sequences
 from pytorch_gtmm import Dnc, Introspection, Lstm, Vrnn
 
@@ -14,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "reference"))
 
 import avf
 import dnc
+import gtm_sm
 import introspection
 import srnn
 import vrnn
@@ -147,6 +149,40 @@ def check_sequences(generator: np.random.Generator) -> None:
     print("bins: log probabilities agree with the definition")
 
 
+def check_navigation(generator: np.random.Generator) -> None:
+    """Checks GTM-SM with either search, and that all forms of a single read agree."""
+    pixels, units, actions, neighbours, predicted = 6, 5, len(navigation.MOVES), 3, 3
+    memorised = STEPS - predicted
+    sizes = {"pixels": pixels, "latent": LATENT, "hidden": units, "wide": units, "actions": actions, "place": 2, "neighbours": neighbours, "units": 0}
+    given = parameters(gtm_sm.parameter_shapes("walls", **sizes), generator)
+    frames = generator.random((BATCH, STEPS, pixels))
+    conditions = np.eye(actions)[generator.integers(actions, size=(BATCH, STEPS))]
+    noise, transition_noise = generator.standard_normal((BATCH, predicted, LATENT)), generator.standard_normal((BATCH, STEPS, 2))
+    constants = {"r": navigation.NOISE_STD, "delta": navigation.DELTA, "std": navigation.PIXEL_STD}
+    expected = gtm_sm.bound(given, "walls", frames, conditions, transition_noise, noise, tau=memorised, neighbours=neighbours, **constants)
+    # The peer has the time first.
+    seen = torch.arange(BATCH * STEPS).view(BATCH, STEPS).t()
+    distinct, *others = (torch.tensor(array, dtype=torch.float32) for array in (frames.reshape(-1, pixels), conditions, noise, transition_noise))
+    others = [array.transpose(0, 1).contiguous() for array in others]
+    for search in navigation.SEARCHES:
+        model = navigation.GtmSm(pixels, LATENT, hidden=units, gate_hidden=units, memorised=memorised, neighbours=neighbours, search=search)
+        for name, own in ("transition.walls", model.g), ("encoder", model.encoder), ("decoder", model.decoder):
+            set_mlp(own, given, name)
+        model.A.data = torch.tensor(given["transition.moves"], dtype=torch.float32)
+        for what, found in zip(("reconstruction", "kl"), model(distinct, seen, *others)):
+            error = np.abs(found.detach().numpy().T - expected[what]) / np.maximum(1.0, np.abs(expected[what]))
+            assert error.max() < 1e-4, f"GTM-SM, {search}: {what} differs by {error.max()} from the reference"
+        print(f"GTM-SM, {search}: reconstruction and KL of {predicted} steps agree with the reference")
+
+    forms = navigation.dictionary_read(1000).forms
+    weights, values = forms["differences"]()
+    for name, form in forms.items():
+        other_weights, other_values = form()
+        error = float((other_weights - weights).abs().max())
+        assert error < 1e-3 and torch.equal(other_values, values), f"read, {name}: weights differ by {error}"
+    print("reads: all forms agree")
+
+
 def main() -> int:
     generator = np.random.default_rng(1)
     latents = generator.standard_normal((STEPS, BATCH, LATENT))
@@ -178,6 +214,7 @@ def main() -> int:
     check("vrnn", contexts(memory, latents, features), vrnn.run(given, features, latents, None))
 
     check_sequences(generator)
+    check_navigation(generator)
     return 0
 
 

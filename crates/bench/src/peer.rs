@@ -15,7 +15,7 @@ use std::{
 use tempfile::TempDir;
 
 /// Names and contents of its files.
-const SOURCES: [(&str, &str); 10] = [
+const SOURCES: [(&str, &str); 11] = [
     ("peer.py", include_str!("../pytorch/peer.py")),
     ("work.py", include_str!("../pytorch/work.py")),
     (
@@ -45,6 +45,10 @@ const SOURCES: [(&str, &str); 10] = [
     (
         "pytorch_language.py",
         include_str!("../pytorch/pytorch_language.py"),
+    ),
+    (
+        "pytorch_navigation.py",
+        include_str!("../pytorch/pytorch_navigation.py"),
     ),
     (
         "pytorch_limits.py",

@@ -1,6 +1,6 @@
 //! Progress on standard error while benchmarks are timed.
 
-use crate::BenchRow;
+use crate::{BenchRow, table};
 use indicatif::{ProgressBar, ProgressStyle};
 use mnemora_lab::note;
 use std::io::IsTerminal;
@@ -41,7 +41,8 @@ impl Progress {
         let mut line = format!("{}: {:.3} ms", row.work, row.ours_ms);
         if let (Some(peer), Some(form), Some(ratio)) = (row.peer_ms, &row.peer_form, row.ratio) {
             line.push_str(&format!(
-                ", PyTorch {peer:.3} ms ({form}), ratio {ratio:.2}"
+                ", PyTorch {peer:.3} ms ({form}), ratio {}",
+                table::ratio(ratio)
             ));
         }
         match &self.bar {

@@ -160,7 +160,7 @@ pub fn table(rows: &[BenchRow]) -> String {
             row.work,
             time(row.ours_ms),
             row.peer_ms.map_or("-".into(), time),
-            row.ratio.map_or("-".into(), |ratio| format!("{ratio:.2}")),
+            row.ratio.map_or("-".into(), ratio),
             row.share_of_limit
         ));
         if compiled {
@@ -180,6 +180,15 @@ fn time(milliseconds: f64) -> String {
         ms if ms >= 9.995 => format!("{ms:.1}"),
         ms if ms >= 0.9995 => format!("{ms:.2}"),
         ms => format!("{ms:.4}"),
+    }
+}
+
+/// Formats a ratio with two decimals, and a small one with two significant digits.
+pub(super) fn ratio(ratio: f64) -> String {
+    match ratio {
+        ratio if ratio >= 0.0995 => format!("{ratio:.2}"),
+        ratio if ratio >= 0.00995 => format!("{ratio:.3}"),
+        ratio => format!("{ratio:.4}"),
     }
 }
 
@@ -266,6 +275,18 @@ mod tests {
         assert_eq!(row.ratio, Some(0.25));
         // 2e6 operations at 2e9 per second take 1 ms.
         assert_eq!(row.share_of_limit, 0.5);
+    }
+
+    #[test]
+    fn small_ratios_keep_their_digits() {
+        for (number, text) in [
+            (1.234, "1.23"),
+            (0.1, "0.10"),
+            (0.0234, "0.023"),
+            (0.0024, "0.0024"),
+        ] {
+            assert_eq!(ratio(number), text);
+        }
     }
 
     #[test]

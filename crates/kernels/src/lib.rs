@@ -2,8 +2,8 @@
 //!
 //! Each operation is a plain composition of Burn operations, so every backend can run it. For some, a fused
 //! kernel for the CPU (`flex/`) replaces the composition there. The kernel is tested against the composition,
-//! and `MNEMORA_KERNELS=plain` in the environment switches kernels off. For a DNC's step only the kernel is
-//! here: its composition is the equations in `mnemora-memory`.
+//! and `MNEMORA_KERNELS=plain` in the environment switches kernels off. For a DNC's step and for a walk with
+//! walls only the kernel is here: their compositions are the equations in `mnemora-memory` and `mnemora-models`.
 //!
 //! - [`adam`]: the arithmetic of the optimiser.
 //! - [`linear`]: an affine map and its nonlinearity.
@@ -21,6 +21,7 @@
 //! - [`gaussian`]: Kullback-Leibler divergence, samples and density of diagonal Gaussians.
 //! - [`bernoulli`]: Bernoulli log likelihood from logits.
 //! - [`bins`]: log probability of binned numbers under Gaussians.
+//! - [`walls`]: a walk with walls, where there is a fused kernel.
 
 pub mod adam;
 pub mod attention;
@@ -43,6 +44,7 @@ pub mod product;
 pub mod relation;
 pub mod softmax;
 pub mod split;
+pub mod walls;
 
 use burn::tensor::{Tensor, activation};
 use std::sync::OnceLock;

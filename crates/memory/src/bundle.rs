@@ -168,6 +168,15 @@ pub trait TensorMapper {
     fn int<const D: usize>(&mut self, tensor: Tensor<D, Int>) -> Tensor<D, Int> {
         tensor
     }
+
+    /// Called by a bundle whose new tensors do not go together, with the reason. A mapper that reads a file keeps it as
+    /// an error.
+    ///
+    /// # Panics
+    /// By default.
+    fn refuse(&mut self, problem: &str) {
+        panic!("{problem}");
+    }
 }
 
 /// Gradients of a [`Bundle`] in the order of a visit, flattened, off the autodiff device; `None` for a tensor

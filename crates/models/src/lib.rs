@@ -60,7 +60,8 @@ pub use footprint::Footprint;
 pub use generation::{Generated, generate};
 pub use gtm_sm::{
     Elbo, ElboNoise, GtmSm, GtmSmConfig, GtmSmDecoder, GtmSmEncoder, GtmSmState, GtmSmVisual,
-    Prediction, PriorKind, Start, Transition, TransitionConfig, TransitionKind, Walk, WalkedWorld,
+    Landmarks, Prediction, PriorKind, Rolled, Shares, Start, Transition, TransitionConfig,
+    TransitionKind, Walk, WalkedWorld, Whereabouts,
 };
 pub use gtmm::{Gtmm, GtmmConfig};
 pub use inference::{

@@ -479,4 +479,9 @@ impl TensorMapper for Write {
             None => tensor,
         }
     }
+
+    fn refuse(&mut self, problem: &str) {
+        // An array that was refused before is the reason.
+        self.problem.get_or_insert_with(|| problem.to_owned());
+    }
 }

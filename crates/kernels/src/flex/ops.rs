@@ -35,6 +35,7 @@ use super::{
         sequence::LstmSequence,
         step_map::{MapUses, MapWeights, StepMap},
         steps::{LstmStep, StepWeights, Uses},
+        walk::Walk,
     },
 };
 use crate::{
@@ -105,6 +106,8 @@ fused! {
     /// [`crate::lstm::lstm_sequence`]
     lstm_sequence(x: 2, hidden: 2, cell: 2, input: 2, recurrent: 2, bias: 1) -> 2, 2, 2
         by LstmSequence;
+    /// [`crate::walls::fused_walk`]
+    walk(pushes: 2, noise: 2, start: 2, w1: 2, b1: 1, w2: 2, b2: 1, w3: 2, b3: 1) -> 2, 2 by Walk;
 
     /// [`crate::content::cosine_similarity`]
     cosine(keys: 3, memory: 3) -> 3 by Cosine;

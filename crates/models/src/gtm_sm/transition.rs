@@ -6,7 +6,12 @@ use crate::{
 };
 use burn::{
     module::{Module, Param},
+    nn::Linear,
     tensor::{Tensor, activation},
+};
+use mnemora_kernels::{
+    split::split_rows,
+    walls::{Gate, fused_walk},
 };
 use mnemora_memory::Initializer;
 use serde::{Deserialize, Serialize};
@@ -313,17 +318,17 @@ impl Transition {
         let place = self.place_size();
         // What does not depend on the place is computed once for all steps.
         let pushes = self.pushes(actions.swap_dims(0, 1).reshape([time * batch, width]));
-        let pushes = pushes.chunk(time, 0);
+        let noise = noise.map(|noise| noise.swap_dims(0, 1).reshape([time * batch, place]));
+        if let Some(rolled) = self.fused_roll(&pushes, noise.as_ref(), &from) {
+            return rolled;
+        }
         let noise: Vec<Option<Tensor<2>>> = match noise {
             None => vec![None; time],
-            Some(noise) => {
-                let noise = noise.swap_dims(0, 1).reshape([time * batch, place]);
-                noise.chunk(time, 0).into_iter().map(Some).collect()
-            }
+            Some(noise) => split_rows(noise, time).into_iter().map(Some).collect(),
         };
         let mut now = from;
         let (mut places, mut displacements) = (Vec::new(), Vec::new());
-        for (push, noise) in pushes.into_iter().zip(noise) {
+        for (push, noise) in split_rows(pushes, time).into_iter().zip(noise) {
             now = self.step(push, noise, now);
             places.push(now.place.clone());
             displacements.push(now.displacement.clone());
@@ -333,6 +338,46 @@ impl Transition {
             displacements: Tensor::stack(displacements, 1),
             last: now,
         }
+    }
+
+    /// All steps with walls (equation 4) at once, from pushes and noise `[time * batch, place]`; `None` for other kinds,
+    /// and where there is no kernel.
+    fn fused_roll(
+        &self,
+        pushes: &Tensor<2>,
+        noise: Option<&Tensor<2>>,
+        from: &Whereabouts,
+    ) -> Option<Rolled> {
+        let walls = self.walls.as_ref().filter(|_| !self.open)?;
+        let [first, second] = &walls.hidden.layers[..] else {
+            return None;
+        };
+        let of = |layer: &Linear| Some((layer.weight.val(), layer.bias.as_ref()?.val()));
+        let gate = Gate {
+            first: of(first)?,
+            second: of(second)?,
+            output: of(&walls.output)?,
+        };
+        let noise = match noise {
+            None => pushes.zeros_like(),
+            Some(noise) => noise.clone().mul_scalar(self.noise),
+        };
+        let [places, displacements] = fused_walk(pushes, &noise, &from.place, &gate)?;
+        let [batch, place] = from.place.dims();
+        let rows = pushes.dims()[0];
+        let last = |all: &Tensor<2>| all.clone().narrow(0, rows - batch, batch);
+        let by_sequence = |all: &Tensor<2>| {
+            let steps = all.clone().reshape([rows / batch, batch, place]);
+            steps.swap_dims(0, 1)
+        };
+        Some(Rolled {
+            places: by_sequence(&places),
+            displacements: by_sequence(&displacements),
+            last: Whereabouts {
+                place: last(&places),
+                displacement: last(&displacements),
+            },
+        })
     }
 }
 

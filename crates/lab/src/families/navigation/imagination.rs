@@ -59,7 +59,7 @@ impl Imagination {
         if let Some(values) = self.state.memory.values() {
             let [_, filled, row] = values.dims();
             count = filled;
-            for value in host(values.clone().into_data()).chunks(row) {
+            for value in host(values.into_data()).chunks(row) {
                 means.extend_from_slice(&value[..latent]);
                 places.extend_from_slice(&value[2 * latent..][..width]);
             }
