@@ -236,7 +236,7 @@ impl<M: Memory + 'static> Gallery for FrameLearner<M> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{TaskName, families::frames::FRAMES, load_experiment};
+    use crate::{MemoryName, TaskName, families::frames::FRAMES, load_experiment};
     use mnemora_training::arrays::Arrays;
     use mnemora_worlds::Mnist;
 
@@ -316,9 +316,11 @@ mod tests {
     /// For every memory, five steps in segments of 2, 2 and 1 give the same update as all at once.
     #[test]
     fn segments_change_no_gradient() {
-        let memories = Experiment::default().family().memories().iter();
-        let memories = memories.map(|memory| format!("model.memory={}", memory.as_str()));
-        let memories: Vec<String> = memories.collect();
+        let memories = Experiment::default().family().memories();
+        let settings: Vec<String> = memories
+            .iter()
+            .map(|memory| format!("model.memory={}", memory.as_str()))
+            .collect();
         let small = [
             "memory.vrnn.hidden=8",
             "memory.ntm.hidden=8",
@@ -328,12 +330,17 @@ mod tests {
             "memory.rmc.heads=2",
             "memory.rmc.head_size=4",
         ];
-        let mut cases: Vec<Vec<&str>> = memories
-            .iter()
-            .map(|memory| small.into_iter().chain([memory.as_str()]).collect())
-            .collect();
+        let of_memory = |(memory, setting): (&MemoryName, &'_ String)| {
+            let task = memory.needs_actions().then_some("task.name=mnist-map");
+            small
+                .into_iter()
+                .chain([setting.as_str()])
+                .chain(task)
+                .collect()
+        };
+        let mut cases: Vec<Vec<&str>> = memories.iter().zip(&settings).map(of_memory).collect();
         // Memories whose state has indices; conditions; batch norm, which must see all frames at once.
-        cases.push([&cases[3][..], &["memory.lru.nearest=3"]].concat());
+        cases.push([&small[..], &["model.memory=lru", "memory.lru.nearest=3"]].concat());
         cases.push([&cases[0][..], &["task.name=mnist-map"]].concat());
         cases.push([&cases[0][..], &["model.visual=inception"]].concat());
         for case in cases {
