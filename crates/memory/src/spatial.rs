@@ -252,3 +252,218 @@ impl Memory for Spatial {
         Some(self.slots)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+
+    const UP: [f32; 4] = [1.0, 0.0, 0.0, 0.0];
+    const DOWN: [f32; 4] = [0.0, 1.0, 0.0, 0.0];
+    const LEFT: [f32; 4] = [0.0, 0.0, 1.0, 0.0];
+    const RIGHT: [f32; 4] = [0.0, 0.0, 0.0, 1.0];
+
+    fn config(neighbours: usize) -> SpatialConfig {
+        SpatialConfig {
+            latent: 2,
+            condition: 4,
+            neighbours,
+            slots: 9,
+            ..SpatialConfig::default()
+        }
+    }
+
+    fn initializer(device: &Device) -> Initializer {
+        Initializer::new(ChaCha8Rng::seed_from_u64(3), device.clone())
+    }
+
+    fn values(tensor: Tensor<2>) -> Vec<f32> {
+        tensor.into_data().try_into_vec().unwrap()
+    }
+
+    /// Contexts of a walk of one sequence. The latent of step `t`, from 1, is `[t, -t]`.
+    fn walk(memory: &Spatial, actions: &[[f32; 4]], device: &Device) -> Vec<MemoryContext> {
+        let mut state = memory.initial_state(1, device);
+        let mut contexts = Vec::new();
+        for (step, action) in actions.iter().enumerate() {
+            let latent = Tensor::from_floats([[step as f32, -(step as f32)]], device);
+            let previous = (step > 0).then(|| Previous {
+                latent: latent.clone(),
+                features: latent,
+            });
+            let action = Tensor::from_floats([*action], device);
+            let (context, next) = memory.step(&(), previous, Some(action), state);
+            contexts.push(context);
+            state = next;
+        }
+        contexts
+    }
+
+    /// Moves along the axes, half a unit long.
+    fn on_a_lattice(neighbours: usize, device: &Device) -> Spatial {
+        let mut memory = config(neighbours).init(&mut initializer(device)).unwrap();
+        let moves = [[0.0, 0.5], [0.0, -0.5], [-0.5, 0.0], [0.5, 0.0]];
+        memory.moves = Param::from_tensor(Tensor::from_floats(moves, device));
+        memory
+    }
+
+    #[test]
+    fn a_place_seen_before_is_read_and_known_as_such() {
+        let device = Device::default();
+        let memory = on_a_lattice(3, &device);
+        // Around a square, back to its first corner, and one step out.
+        let actions = [[0.0; 4], UP, LEFT, DOWN, RIGHT, RIGHT];
+        let contexts = walk(&memory, &actions, &device);
+        let known = (1.0 + 1e4_f32).ln();
+        let psi: Vec<Vec<f32>> = contexts.iter().map(|c| values(c.psi.clone())).collect();
+        assert_eq!(psi[0], [0.0; 3]);
+        assert!(contexts[0].attention.is_empty());
+        for step in [1, 2, 3, 5] {
+            let near = (1.0 + 1.0 / (0.25 + 1e-4_f32)).ln();
+            assert!(
+                (psi[step][2] - near).abs() < 1e-5,
+                "{step}: {:?}",
+                psi[step]
+            );
+        }
+        // The first corner holds the latent of step 1; the two next to it have a weight of 1e-4 / 0.25 each.
+        assert!((psi[4][2] - known).abs() < 1e-3, "{:?}", psi[4]);
+        assert!((psi[4][0] - 1.0).abs() < 5e-3, "{:?}", psi[4]);
+        assert_eq!(psi[4][1], -psi[4][0]);
+        let weights = contexts[4].attention[0].weights();
+        assert_eq!(weights.dims(), [1, 1, 4]);
+        let weights: Vec<f32> = weights.into_data().try_into_vec().unwrap();
+        assert!(weights[0] > 0.999, "{weights:?}");
+        assert_eq!(weights.iter().filter(|weight| **weight > 0.0).count(), 3);
+    }
+
+    #[test]
+    fn fewer_entries_than_neighbours_are_all_read() {
+        let device = Device::default();
+        let memory = on_a_lattice(9, &device);
+        let contexts = walk(&memory, &[[0.0; 4], UP, UP], &device);
+        // One entry, read whole; then two, at distances of 1 and 1/2.
+        assert_eq!(values(contexts[1].psi.clone())[..2], [1.0, -1.0]);
+        let (far, near) = (1.0 / (1.0 + 1e-4_f32), 1.0 / (0.25 + 1e-4_f32));
+        let expected = (far + 2.0 * near) / (far + near);
+        let found = values(contexts[2].psi.clone())[0];
+        assert!((found - expected).abs() < 1e-5, "{found} {expected}");
+    }
+
+    #[test]
+    fn first_steps_have_one_length() {
+        let memory = config(3)
+            .init(&mut initializer(&Device::default()))
+            .unwrap();
+        let moves = values(memory.moves.val());
+        for step in moves.chunks(2) {
+            let length = step.iter().map(|x| x * x).sum::<f32>().sqrt();
+            assert!((length - 0.5).abs() < 1e-5, "{moves:?}");
+        }
+        assert!((moves[0] - moves[2]).abs() > 1e-3, "{moves:?}");
+    }
+
+    /// The gradient of `A` equals central differences along each of its numbers.
+    #[test]
+    fn gradients_equal_finite_differences() {
+        let config = SpatialConfig {
+            delta: 0.1,
+            ..config(3)
+        };
+        let actions = [[0.0; 4], UP, LEFT, DOWN, LEFT, UP, RIGHT, UP];
+        let factors = |device: &Device| Tensor::<2>::from_floats([[0.7, -0.2, 1.3]], device);
+        let result = |memory: &Spatial, device: &Device| {
+            let contexts = walk(memory, &actions, device);
+            let psi = Tensor::cat(contexts.into_iter().map(|c| c.psi).collect(), 0);
+            (psi * factors(device)).sum()
+        };
+        let device = Device::default().autodiff();
+        let memory = config.init(&mut initializer(&device)).unwrap();
+        let gradients = result(&memory, &device).backward();
+        let gradient = values(memory.moves.val().grad(&gradients).unwrap());
+        let given = values(memory.moves.val().inner());
+        let plain = Device::default();
+        let at = |index: usize, change: f32| {
+            let mut moves = given.clone();
+            moves[index] += change;
+            let mut memory = config.init(&mut initializer(&plain)).unwrap();
+            let moves = TensorData::new(moves, [4, 2]);
+            memory.moves = Param::from_tensor(Tensor::from_data(moves, &plain));
+            f64::from(result(&memory, &plain).into_scalar::<f32>())
+        };
+        let step = 1e-3_f32;
+        assert!(gradient.iter().any(|number| number.abs() > 0.1));
+        for (index, gradient) in gradient.iter().enumerate() {
+            let numeric = (at(index, step) - at(index, -step)) / f64::from(2.0 * step);
+            let error = (numeric - f64::from(*gradient)).abs();
+            assert!(
+                error < 1e-2 * (1.0 + numeric.abs()),
+                "{index}: {numeric} {gradient}"
+            );
+        }
+    }
+
+    #[test]
+    fn settings_that_do_not_fit_are_refused() {
+        let place = Place {
+            latent: 2,
+            features: 3,
+            condition: 4,
+            time: 6,
+        };
+        let problem = |config: SpatialConfig| config.fit(&place).unwrap_err().to_string();
+        let fitted = SpatialConfig::default().fit(&place).unwrap();
+        assert_eq!((fitted.slots, fitted.condition), (6, 4));
+        let no_actions = Place {
+            condition: 0,
+            ..place
+        };
+        let message = SpatialConfig::default().fit(&no_actions).unwrap_err();
+        assert!(
+            message
+                .to_string()
+                .starts_with("memory spatial needs actions")
+        );
+        let default = SpatialConfig::default;
+        for (config, expected) in [
+            (
+                SpatialConfig {
+                    neighbours: 7,
+                    ..default()
+                },
+                "memory.spatial.neighbours is 7, but the dictionary holds at most 6 entries: it must be 1 to 6",
+            ),
+            (
+                SpatialConfig {
+                    slots: 5,
+                    ..default()
+                },
+                "memory.spatial.slots is 5, but a sequence has 6 steps: it must be at least 6, or 0 for as many as \
+                 needed",
+            ),
+            (
+                SpatialConfig {
+                    place: 0,
+                    ..default()
+                },
+                "memory.spatial.place is 0, it must be at least 1",
+            ),
+            (
+                SpatialConfig {
+                    delta: 0.0,
+                    ..default()
+                },
+                "memory.spatial.delta is 0, it must be a positive number",
+            ),
+            (
+                SpatialConfig {
+                    step: f64::NAN,
+                    ..default()
+                },
+                "memory.spatial.step is NaN, it must be a positive number",
+            ),
+        ] {
+            assert_eq!(problem(config), expected);
+        }
+    }
+}
