@@ -236,7 +236,7 @@ impl<M: Memory + 'static> Gallery for FrameLearner<M> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{MemoryName, TaskName, families::frames::FRAMES, load_experiment};
+    use crate::{TaskName, families::frames::FRAMES, load_experiment};
     use mnemora_training::arrays::Arrays;
     use mnemora_worlds::Mnist;
 
@@ -330,15 +330,13 @@ mod tests {
             "memory.rmc.heads=2",
             "memory.rmc.head_size=4",
         ];
-        let of_memory = |(memory, setting): (&MemoryName, &'_ String)| {
-            let task = memory.needs_actions().then_some("task.name=mnist-map");
-            small
-                .into_iter()
-                .chain([setting.as_str()])
-                .chain(task)
-                .collect()
-        };
-        let mut cases: Vec<Vec<&str>> = memories.iter().zip(&settings).map(of_memory).collect();
+        let mut cases = Vec::new();
+        for (memory, setting) in memories.iter().zip(&settings) {
+            let mut case = small.to_vec();
+            case.push(setting);
+            case.extend(memory.needs_actions().then_some("task.name=mnist-map"));
+            cases.push(case);
+        }
         // Memories whose state has indices; conditions; batch norm, which must see all frames at once.
         cases.push([&small[..], &["model.memory=lru", "memory.lru.nearest=3"]].concat());
         cases.push([&cases[0][..], &["task.name=mnist-map"]].concat());
