@@ -28,6 +28,7 @@ import ntm
 import pathways
 import properties
 import rmc
+import spatial
 import srnn
 import stacked_lstm
 import svg
@@ -187,6 +188,16 @@ def hybrid_golden(
     shapes = hybrid.parameter_shapes(sizes, attention_hidden, condition, hidden)
     golden = addressed_golden(seed, shapes, run, latent=sizes.latent, condition=condition, batch=batch, steps=steps)
     return golden._replace(properties=(lambda: properties.hybrid_errors(golden.tensors),))
+
+
+def spatial_golden(seed: int, sizes: spatial.Sizes, *, condition: int, batch: int, steps: int) -> Golden:
+    def run(at: Arrays, latents: np.ndarray, conditions: np.ndarray | None) -> Arrays:
+        return spatial.run(at, sizes, latents, conditions)
+
+    shapes = spatial.parameter_shapes(sizes, condition)
+    golden = addressed_golden(seed, shapes, run, latent=sizes.latent, condition=condition, batch=batch, steps=steps)
+    at = golden.arguments
+    return golden._replace(properties=(lambda: properties.spatial_errors(golden.tensors, sizes, at["moves"], at["conditions"]),))
 
 
 def core_golden(
@@ -552,6 +563,12 @@ def all_golden() -> dict[str, Golden]:
         ),
         "hybrid_fifo": hybrid_golden(
             60, hybrid.Sizes(latent=3, key=4, heads=2, slots=4), condition=2, hidden=5, attention_hidden=6, batch=2, steps=8
+        ),
+        "spatial": spatial_golden(
+            111, spatial.Sizes(latent=3, place=2, neighbours=3, slots=8, delta=1e-2), condition=4, batch=2, steps=7
+        ),
+        "spatial_fifo": spatial_golden(
+            112, spatial.Sizes(latent=2, place=3, neighbours=2, slots=4, delta=1e-4), condition=2, batch=3, steps=9
         ),
         "rmc": rmc_golden(81, rmc.Sizes(slots=4, heads=2, head=3, key=3), row=5, batch=2, steps=6),
         "rmc_blocks": rmc_golden(82, rmc.Sizes(slots=4, heads=2, head=3, key=3, blocks=2, layers=3), row=4, batch=2, steps=5),

@@ -12,11 +12,13 @@ import numpy as np
 import dnc
 import lru
 import rmc
+import spatial
 from lstm import LstmState
 from memory import Previous
 
 ROUNDING = 1e-12
 USAGE_MARGIN = 1e-4
+DISTANCE_MARGIN = 1e-3
 FIRST_WRITE_MARGIN = 1e-7  # see `usage_margin_errors`
 
 Arrays = dict[str, np.ndarray]
@@ -144,6 +146,29 @@ def hybrid_errors(outputs: Arrays) -> list[str]:
             wrong.append(f"step {t + 1}: an empty slot is read")
         if np.any(of_step[:, :, : min(t, slots)] == 0.0):
             wrong.append(f"step {t + 1}: a filled slot has no weight at all")
+    return wrong
+
+
+def spatial_errors(outputs: Arrays, sizes: spatial.Sizes, moves: np.ndarray, conditions: np.ndarray) -> list[str]:
+    """Weights sum to one once something is stored, K entries have weight (all, if there are fewer), the nearest has the most, and the entries
+    around the last one read differ in distance by more than float32 could confuse. Places are the sums of all moves so far.
+    """
+    weights = outputs["read_weights"]
+    wrong = weight_errors(weights[1:], 1.0, 1.0)
+    if np.any(weights[0] != 0.0) or np.any(outputs["psi"][0] != 0.0):
+        wrong.append("something is read before anything is stored")
+    places = np.cumsum(conditions @ moves, axis=0)
+    for t, b in np.ndindex(weights.shape[:2]):
+        first = max(0, t - sizes.slots)
+        apart = ((places[first:t, b] - places[t, b]) ** 2).sum(axis=-1)
+        read, count = weights[t, b, 0], min(t, sizes.neighbours)
+        if np.count_nonzero(read) != count:
+            wrong.append(f"step {t + 1}: {np.count_nonzero(read)} entries are read, not {count}")
+        if count > 0 and (np.argmax(read) != np.argmin(apart) or np.any(read[np.argsort(apart)[:count]] == 0.0)):
+            wrong.append(f"step {t + 1}: others are read than the nearest")
+        gaps = np.diff(np.sort(apart))
+        if gaps.size > 0 and gaps.min() < DISTANCE_MARGIN:
+            wrong.append(f"step {t + 1}: two entries differ in squared distance by only {gaps.min():.3g}")
     return wrong
 
 

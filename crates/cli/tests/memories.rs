@@ -8,18 +8,22 @@ use common::{
 use std::{fs, path::Path, process::Command};
 use tempfile::tempdir;
 
-const MEMORIES: [&str; 7] = [
+const MEMORIES: [&str; 8] = [
     "vrnn",
     "introspection",
     "ntm",
     "lru",
     "dnc",
     "hybrid",
+    "spatial",
     "rmc",
 ];
 
+/// The task for memories that need actions.
+const MAP: [&str; 3] = ["task.name=mnist-map", "task.recall=3", "task.grid=2"];
+
 /// Sizes that make every memory tiny; five slots hold a sequence of the tiny tasks.
-const SIZES: [&str; 18] = [
+const SIZES: [&str; 19] = [
     "memory.ntm.hidden=6",
     "memory.ntm.reads=2",
     "memory.ntm.width=4",
@@ -33,6 +37,7 @@ const SIZES: [&str; 18] = [
     "memory.hybrid.attention=6",
     "memory.hybrid.key=4",
     "memory.hybrid.reads=2",
+    "memory.spatial.neighbours=3",
     "memory.rmc.heads=2",
     "memory.rmc.head_size=4",
     "training.steps=4",
@@ -93,6 +98,9 @@ fn every_memory_trains_on_every_task() {
         );
         let name = format!("task.name={task}");
         for memory in MEMORIES {
+            if memory == "spatial" && task != "mnist-map" {
+                continue;
+            }
             let run = folder.path().join(format!("{task}-{memory}"));
             let mut settings = vec![name.as_str(), &length, &recall];
             if task == "mnist-map" {
@@ -124,10 +132,15 @@ fn every_memory_trains_on_every_task() {
 fn every_memory_goes_on_bit_for_bit() {
     let folder = tempdir().expect("a temporary folder is made");
     for memory in MEMORIES {
+        let task = match memory {
+            "spatial" => &MAP[..],
+            _ => &[],
+        };
         let whole = folder.path().join(format!("{memory}-whole"));
-        succeed(tiny(&whole, memory, &[]));
+        succeed(tiny(&whole, memory, task));
         let parted = folder.path().join(format!("{memory}-parted"));
-        succeed(tiny(&parted, memory, &["training.steps=2"]));
+        let half = [task, &["training.steps=2"]].concat();
+        succeed(tiny(&parted, memory, &half));
         succeed(resume(&parted, &["training.steps=4"]));
         for file in ["weights.safetensors", "optimizer.safetensors"] {
             let read = |run: &Path| {
@@ -191,13 +204,27 @@ fn processes_share_the_replicas_of_a_directory() {
 fn what_a_memory_cannot_hold_is_refused_with_the_sizes() {
     let folder = tempdir().expect("a temporary folder is made");
     let out = folder.path().join("run");
-    for memory in ["introspection", "hybrid"] {
+    for (memory, task, steps) in [
+        ("introspection", &[][..], "5 steps"),
+        ("hybrid", &[], "5 steps"),
+        ("spatial", &MAP, "6 steps"),
+    ] {
         let slots = format!("memory.{memory}.slots=4");
-        let message = refuse(tiny(&out, memory, &[&slots]));
-        assert_says(
-            &message,
-            &[&format!("memory.{memory}.slots"), "4", "5 steps"],
-        );
+        let message = refuse(tiny(&out, memory, &[task, &[slots.as_str()]].concat()));
+        assert_says(&message, &[&format!("memory.{memory}.slots"), "4", steps]);
+    }
+    let message = refuse(tiny(&out, "spatial", &[]));
+    assert_says(&message, &["memory spatial needs actions", "mnist-map"]);
+    for (setting, says) in [
+        ("neighbours=7", "the dictionary holds at most 6 entries"),
+        ("place=0", "at least 1"),
+        ("delta=0", "a positive number"),
+        ("step=-1", "a positive number"),
+    ] {
+        let setting = format!("memory.spatial.{setting}");
+        let message = refuse(tiny(&out, "spatial", &[&MAP[..], &[&setting]].concat()));
+        let key = setting.split('=').next().unwrap_or_default();
+        assert_says(&message, &[key, says]);
     }
     let message = refuse(tiny(&out, "lru", &["memory.lru.slots=1"]));
     assert_says(
@@ -251,8 +278,7 @@ fn generation_beyond_the_trained_length_says_so() {
         ("ntm", "sequences of 6 steps"),
     ] {
         let run = folder.path().join(memory);
-        let map = ["task.name=mnist-map", "task.recall=3", "task.grid=2"];
-        succeed(tiny(&run, memory, &map));
+        succeed(tiny(&run, memory, &MAP));
         let generate = |steps: &str| {
             let mut command = mnemora(["generate", "--sequences", "2", "--steps", steps]);
             command.arg(&run);
@@ -268,6 +294,51 @@ fn generation_beyond_the_trained_length_says_so() {
     let mut command = mnemora(["generate", "--steps", "4"]);
     command.arg(&run);
     assert_says(&refuse(command), &["--steps 4", "task.recall 4", "3"]);
+}
+
+/// The place and the dictionary are the state of the online filter: saved after any step, they go on where they were.
+#[test]
+fn the_filter_of_a_walk_goes_on_from_a_saved_place() {
+    let folder = tempdir().expect("a temporary folder is made");
+    let run = folder.path().join("run");
+    succeed(tiny(&run, "spatial", &MAP));
+    let moves = [None, Some(0), Some(2), Some(1), Some(3), Some(3)];
+    let lines: Vec<String> = moves
+        .iter()
+        .enumerate()
+        .map(|(step, taken)| {
+            let x: Vec<f32> = (0..784)
+                .map(|pixel| f32::from(u8::from(pixel % 7 == step)))
+                .collect();
+            let c: Vec<u8> = (0..4)
+                .map(|action| u8::from(Some(action) == *taken))
+                .collect();
+            format!("{}\n", serde_json::json!({ "x": x, "c": c }))
+        })
+        .collect();
+    let answers = |more: &[&str], lines: &[String]| {
+        let mut command = mnemora(["filter"]);
+        command.arg(&run).args(more);
+        let said = common::run_with_input(command, lines.concat().as_bytes());
+        assert_eq!(said.status, Some(0), "{}", said.stderr);
+        said.stdout.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let whole = answers(&[], &lines);
+    assert_eq!(whole.len(), moves.len());
+    for cut in [1, 2, 4] {
+        let state = folder.path().join(format!("{cut}.state"));
+        let state = ["--state", state.to_str().expect("a plain path")];
+        let mut parts = answers(&state, &lines[..cut]);
+        parts.extend(answers(&state, &lines[cut..]));
+        assert_eq!(parts, whole, "cut at {cut}");
+    }
+    // Another way to the same frames leads to another place, and to other beliefs.
+    let mut astray = lines.clone();
+    astray[4] = astray[4].replace("[0,0,0,1]", "[0,0,1,0]");
+    assert_ne!(astray, lines);
+    let astray = answers(&[], &astray);
+    assert_eq!(astray[..3], whole[..3]);
+    assert_ne!(astray[4], whole[4]);
 }
 
 #[test]

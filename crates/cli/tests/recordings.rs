@@ -8,12 +8,7 @@ use common::{
     succeed, train, with_tiny,
 };
 use serde_json::{Value, json};
-use std::{
-    fs,
-    io::Write,
-    path::Path,
-    process::{Command, Stdio},
-};
+use std::{fs, path::Path, process::Command};
 use tempfile::tempdir;
 
 /// Settings with which a training on music takes a second.
@@ -46,15 +41,7 @@ fn train_music(out: &Path, settings: &[&str]) -> Command {
 fn filter(run: &Path, more: &[&str], input: &[u8]) -> Ended {
     let mut command = mnemora(["filter"]);
     command.arg(run).args(more);
-    command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = command.spawn().expect("the program starts");
-    let mut stdin = child.stdin.take().expect("it is piped");
-    stdin.write_all(input).expect("it reads");
-    drop(stdin);
-    child.wait_with_output().expect("it ends").into()
+    common::run_with_input(command, input)
 }
 
 fn lines(ended: &Ended) -> Vec<Value> {

@@ -315,9 +315,10 @@ mod tests {
                 let parsed = Experiment::parse("", "test", &overrides);
                 // A family without memories does not look at the key.
                 let memories = task.family().memories();
+                let actions = task.as_str() == "mnist-map" || !memory.needs_actions();
                 assert_eq!(
                     parsed.is_ok(),
-                    memories.is_empty() || memories.contains(memory),
+                    memories.is_empty() || memories.contains(memory) && actions,
                     "{overrides:?}"
                 );
             }
@@ -325,6 +326,17 @@ mod tests {
         let message = problem(&["task.name=copy", "model.memory=vrnn"]);
         assert!(message.starts_with("model.memory is 'vrnn'"), "{message}");
         assert!(message.contains("lstm, ntm, lru, dnc"), "{message}");
+        let message = problem(&["task.name=perfect-recall", "model.memory=spatial"]);
+        assert!(
+            message.contains("memory spatial needs actions"),
+            "{message}"
+        );
+        for setting in ["task.name=perfect-recall", "task.name=jsb-chorales"] {
+            let message = problem(&[setting, "model.memory=lstm"]);
+            assert!(message.contains("hybrid, ntm, lru, dnc, rmc"), "{message}");
+        }
+        let message = problem(&["task.name=mnist-map", "model.memory=lstm"]);
+        assert!(message.contains("hybrid, spatial, ntm"), "{message}");
     }
 
     #[test]
@@ -442,7 +454,7 @@ mod tests {
         assert!(problem(&["training.learning_rate=nan"]).contains("positive"));
         assert!(
             problem(&["model.memory=dns"])
-                .contains("one of vrnn, introspection, hybrid, lstm, ntm, lru, dnc")
+                .contains("one of vrnn, introspection, hybrid, spatial, lstm, ntm, lru, dnc")
         );
         assert!(problem(&["training"]).contains("key=value"));
         assert!(problem(&["training=3"]).contains("is a table"));

@@ -463,10 +463,10 @@ mod tests {
             let experiment = preset.experiment(&[]).unwrap();
             let small = preset.name.ends_with("-small") || preset.name == "copy";
             let own = experiment.model.memory;
-            let memories = experiment.family().memories().iter();
+            let memories = experiment.memories();
             let settings: Vec<Vec<String>> = match experiment.model.name {
                 ModelName::Gtmm => memories
-                    .filter(|memory| small || **memory == own)
+                    .filter(|memory| small || *memory == own)
                     .map(|memory| vec![format!("model.memory={}", memory.as_str())])
                     .collect(),
                 _ => vec![vec![]],

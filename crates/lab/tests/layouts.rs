@@ -5,7 +5,7 @@ use mnemora_lab::families::frames::digit_classifier::DigitClassifier;
 use mnemora_memory::{
     ControllerKind, ConvLstmConfig, CoreConfig, DncConfig, EntNetConfig, GateStyle, HybridConfig,
     Initializer, IntrospectionConfig, LruConfig, LstmConfig, LstmMemoryConfig, MemoryConfig,
-    NtmConfig, RmcConfig, StackedLstmConfig,
+    NtmConfig, RmcConfig, SpatialConfig, StackedLstmConfig,
 };
 use mnemora_models::{
     ClassifierConfig, EncoderDecoderConfig, GtmSmConfig, GtmSmVisual, GtmmConfig, ImageShape,
@@ -397,6 +397,18 @@ fn every_array_of_every_model_is_in_the_tables() {
                 slots,
             }),
             base.to_vec(),
+        ),
+        (
+            "spatial",
+            "memory.",
+            MemoryConfig::Spatial(SpatialConfig {
+                latent,
+                condition,
+                place: 17,
+                slots,
+                ..SpatialConfig::default()
+            }),
+            [&base[..], &[("place", 17)]].concat(),
         ),
     ];
     for (name, config, sizes) in cores(latent + condition) {

@@ -11,7 +11,8 @@ use crate::{
     ConvLstm, ConvLstmConfig, CoreMemory, CoreOutput, Count, Dnc, DncConfig, EntNet, EntNetConfig,
     Hybrid, HybridConfig, Initializer, Introspection, IntrospectionConfig, Lru, LruConfig, Lstm,
     LstmConfig, LstmMemory, LstmMemoryConfig, Memory, MemoryContext, MemoryError, Ntm, NtmConfig,
-    Place, Previous, RecurrentCore, Rmc, RmcConfig, StackedLstm, StackedLstmConfig,
+    Place, Previous, RecurrentCore, Rmc, RmcConfig, Spatial, SpatialConfig, StackedLstm,
+    StackedLstmConfig,
 };
 use burn::{
     module::Module,
@@ -393,6 +394,13 @@ macro_rules! any_core {
     };
 }
 
+impl MemoryName {
+    /// Whether it can only be used where conditions tell which move led to each observation.
+    pub fn needs_actions(self) -> bool {
+        self == Self::Spatial
+    }
+}
+
 // Each row: the name in an experiment, the key of its settings table, its module and its configuration. For a
 // core also whether it can be the memory of a generative model.
 table! {
@@ -403,6 +411,8 @@ table! {
         "introspection" introspection Introspection => Introspection(IntrospectionConfig);
         /// Direct storage with positional and content addressing.
         "hybrid" hybrid Hybrid => Hybrid(HybridConfig);
+        /// A place that actions move, and a dictionary of what was seen where.
+        "spatial" spatial Spatial => Spatial(SpatialConfig);
     }
     cores {
         /// An LSTM without any other memory.

@@ -2,7 +2,7 @@
 //!
 //! Pritzel et al. 2017, section 3, as Fraccaro et al. 2018 (gtm-sm), section 3.1, use it: entries are sufficient
 //! statistics, and nothing that is stored changes later. It is not a [`Memory`](crate::Memory): its query is the state
-//! of the same step.
+//! of the same step. [`Spatial`](crate::Spatial) is a memory that owns such a state and a dictionary.
 //!
 //! Up to 4,096 entries are searched by brute force. For more entries with keys of 2 to 5 dimensions, the index in
 //! `index.rs` finds the same entries in the same order. It is made of trees that never change: the newest entries are

@@ -10,13 +10,15 @@
 //!
 //! - [`introspection`]: a first-in-first-out store of latents with positional attention.
 //! - [`hybrid`]: the same store, also addressed by content and by its successor.
+//! - [`spatial`]: a place that actions move, and a dictionary of what was seen where.
 //! - [`ntm`], [`lru`], [`dnc`]: external memories that a controller writes to. Each can be used on its own as a
 //!   [`RecurrentCore`] (input and state in, output and state out), and through [`CoreMemory`] as the memory of a
 //!   generative model.
 //! - [`rmc`]: memories that attend to each other; also a core.
 //! - [`stacked_lstm`], [`ent_net`], [`conv_lstm`]: cores that the RMC is compared with.
 //! - [`lstm_memory`]: an LSTM alone, which keeps everything it remembers in its state.
-//! - [`dnd`]: a dictionary of what was seen where; not a [`Memory`], since its query is the state of the same step.
+//! - [`dnd`]: a dictionary of what was seen where. It is no [`Memory`], since its query is the state of the same step;
+//!   [`spatial`] is one that owns such a state.
 //! - [`bundle`](mod@bundle): operations on a whole state: detach it, make it a leaf, pick rows.
 //! - [`any`]: the table of all memories and cores, and types that hold any of them, chosen by name at run time.
 //! - [`recurrent`], [`lstm`], [`controller`], [`init`]: recurrent cores, the LSTM, the controllers of a DNC,
@@ -44,6 +46,7 @@ pub mod ntm;
 pub mod recurrent;
 pub mod rmc;
 mod settings;
+pub mod spatial;
 pub mod stacked_lstm;
 
 pub use any::{
@@ -69,6 +72,7 @@ pub use ntm::{Ntm, NtmConfig, NtmState};
 pub use recurrent::{CoreMemory, CoreMemoryState, CoreOutput, RecurrentCore};
 pub use rmc::{GateStyle, Rmc, RmcConfig, RmcInput, RmcMaps, RmcState, RmcStep};
 pub use settings::Place;
+pub use spatial::{Spatial, SpatialConfig, SpatialState};
 pub use stacked_lstm::{StackedLstm, StackedLstmConfig, StackedLstmState};
 
 pub use mnemora_kernels::lstm::LstmWeights;

@@ -243,12 +243,13 @@ fn resets_are_the_beginnings_of_sequences() {
     }
 }
 
-/// The gradient of a weight that the state of each step passes through.
+/// The gradient of a weight that the state of each step depends on.
 fn controller_gradient(memory: &AnyMemory, gradients: &Gradients) -> Option<Tensor<2>> {
     let lstm = match memory {
         AnyMemory::LstmMemory(memory) => &memory.lstm,
         AnyMemory::Introspection(memory) => &memory.lstm,
         AnyMemory::Hybrid(memory) => &memory.lstm,
+        AnyMemory::Spatial(memory) => return memory.moves.val().grad(gradients),
         AnyMemory::Core(memory) => match &memory.core {
             AnyCore::Lstm(lstm) => lstm,
             AnyCore::Ntm(core) => &core.lstm,

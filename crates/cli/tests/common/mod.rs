@@ -11,7 +11,7 @@ use std::{
     fs,
     io::Write,
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
 };
 
 /// Settings with which a training of `perfect-recall-small` takes a fraction of a second.
@@ -160,6 +160,19 @@ impl Ended {
 /// Runs a command to its end.
 pub fn run(mut command: Command) -> Ended {
     command.output().expect("the program starts").into()
+}
+
+/// Runs a command to its end with `input` on its standard input.
+pub fn run_with_input(mut command: Command, input: &[u8]) -> Ended {
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the program starts");
+    let mut stdin = child.stdin.take().expect("it is piped");
+    stdin.write_all(input).expect("it reads");
+    drop(stdin);
+    child.wait_with_output().expect("it ends").into()
 }
 
 /// Runs a command that must end with status 0.

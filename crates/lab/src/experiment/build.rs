@@ -2,7 +2,7 @@
 
 use super::{Experiment, LikelihoodName, VisualName};
 use crate::LabError;
-use mnemora_memory::{CoreConfig, MemoryConfig, MemoryError, Place};
+use mnemora_memory::{CoreConfig, MemoryConfig, MemoryError, MemoryName, Place};
 use mnemora_models::{
     ClassifierConfig, EncoderDecoderConfig, GtmmConfig, ImageShape, LanguageConfig,
     LikelihoodConfig, SequenceConfig, VisualConfig,
@@ -135,10 +135,16 @@ impl Experiment {
         }
     }
 
+    /// The memories that the task can have.
+    pub(crate) fn memories(&self) -> impl Iterator<Item = MemoryName> {
+        let actions = self.family().conditions(self) > 0;
+        let memories = self.family().memories().iter().copied();
+        memories.filter(move |memory| actions || !memory.needs_actions())
+    }
+
     /// The error that lists the memories the task can have.
     pub(super) fn wrong_memory(&self) -> String {
-        let names = self.family().memories().iter().map(|name| name.as_str());
-        let names: Vec<&str> = names.collect();
+        let names: Vec<&str> = self.memories().map(MemoryName::as_str).collect();
         format!(
             "model.memory is '{}', for the task {} it must be one of {}",
             self.model.memory.as_str(),

@@ -125,6 +125,11 @@ pub trait Family: Sync {
     /// The memories that can be trained on its tasks, for models that have one; empty if `model.memory` is not used.
     fn memories(&self) -> &'static [MemoryName];
 
+    /// Width of the condition that comes with each observation; 0 for none.
+    fn conditions(&self, _experiment: &Experiment) -> usize {
+        0
+    }
+
     /// Whether its models have latents, inferred as `filtering.strategy` says.
     fn has_latents(&self) -> bool {
         false

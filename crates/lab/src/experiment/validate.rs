@@ -176,9 +176,12 @@ impl Experiment {
         if !self.chooses_memory() {
             return Ok(());
         }
-        // The widths of conditions and inputs are not known yet; they make no difference here.
-        let checked = match self.family().has_latents() {
-            true => self.memory_config(&self.place(0)).map(drop),
+        // The width of a core's inputs is not known yet; it makes no difference here.
+        let family = self.family();
+        let checked = match family.has_latents() {
+            true => self
+                .memory_config(&self.place(family.conditions(self)))
+                .map(drop),
             false => self.core_config(1).map(drop),
         };
         checked.map_err(|error| error.to_string())

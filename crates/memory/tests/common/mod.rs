@@ -3,7 +3,7 @@
 use mnemora_memory::{
     ControllerKind, ConvLstmConfig, CoreConfig, DncConfig, EntNetConfig, GateStyle, HybridConfig,
     IntrospectionConfig, LruConfig, LstmMemoryConfig, MemoryConfig, NtmConfig, RmcConfig,
-    StackedLstmConfig,
+    SpatialConfig, StackedLstmConfig,
 };
 
 pub const LATENT: usize = 4;
@@ -193,6 +193,18 @@ pub fn memories(slots: usize) -> Vec<(&'static str, MemoryConfig)> {
                 key: 3,
                 reads,
                 slots,
+            }),
+        ),
+        (
+            "spatial",
+            MemoryConfig::Spatial(SpatialConfig {
+                latent,
+                condition,
+                place: 2,
+                neighbours: 3,
+                slots,
+                delta: 1e-2,
+                step: 0.5,
             }),
         ),
     ]

@@ -12,7 +12,7 @@ use cores::{check_gradients, load};
 use file::{Golden, assert_close};
 use mnemora_memory::{
     ControllerKind, CoreMemory, DncConfig, HybridConfig, Initializer, IntrospectionConfig,
-    LruConfig, Lstm, LstmMemoryConfig, Memory, MemoryContext, NtmConfig, Previous,
+    LruConfig, Lstm, LstmMemoryConfig, Memory, MemoryContext, NtmConfig, Previous, SpatialConfig,
 };
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
@@ -407,4 +407,34 @@ fn hybrid_step() {
 #[test]
 fn hybrid_drops_its_oldest_row_when_full() {
     hybrid("hybrid_fifo");
+}
+
+fn spatial(file: &str, neighbours: usize, delta: f64) {
+    let golden = Golden::open(file);
+    let device = Device::default().autodiff();
+    let (latents, conditions) = inputs(&golden, &device);
+    let config = SpatialConfig {
+        latent: latents[0].dims()[1],
+        condition: conditions[0].dims()[1],
+        place: golden.shape("moves")[1],
+        neighbours,
+        slots: golden.shape("read_weights")[3],
+        delta,
+        ..SpatialConfig::default()
+    };
+    let mut memory = config.init(&mut initializer(&device)).unwrap();
+    memory.moves = parameter(&golden, "moves", &device);
+    let (contexts, g) = check_run(&golden, &memory, &latents, &conditions, &device);
+    check_attention(&golden, "read_weights", "read", &contexts);
+    check(&golden, "moves", &memory.moves, &g);
+}
+
+#[test]
+fn spatial_step() {
+    spatial("spatial", 3, 1e-2);
+}
+
+#[test]
+fn spatial_drops_its_oldest_entry_when_full() {
+    spatial("spatial_fifo", 2, 1e-4);
 }

@@ -321,9 +321,11 @@ mod tests {
     /// For every memory, five steps in segments of 2, 2 and 1 give the same update as all at once.
     #[test]
     fn segments_change_no_gradient() {
-        let memories = Experiment::default().family().memories().iter();
-        let memories = memories.map(|memory| format!("model.memory={}", memory.as_str()));
-        let memories: Vec<String> = memories.collect();
+        let memories = Experiment::default().family().memories();
+        let settings: Vec<String> = memories
+            .iter()
+            .map(|memory| format!("model.memory={}", memory.as_str()))
+            .collect();
         let small = [
             "memory.vrnn.hidden=8",
             "memory.ntm.hidden=8",
@@ -333,12 +335,15 @@ mod tests {
             "memory.rmc.heads=2",
             "memory.rmc.head_size=4",
         ];
-        let mut cases: Vec<Vec<&str>> = memories
-            .iter()
-            .map(|memory| small.into_iter().chain([memory.as_str()]).collect())
-            .collect();
+        let mut cases = Vec::new();
+        for (memory, setting) in memories.iter().zip(&settings) {
+            let mut case = small.to_vec();
+            case.push(setting);
+            case.extend(memory.needs_actions().then_some("task.name=mnist-map"));
+            cases.push(case);
+        }
         // Memories whose state has indices; conditions; batch norm, which must see all frames at once.
-        cases.push([&cases[3][..], &["memory.lru.nearest=3"]].concat());
+        cases.push([&small[..], &["model.memory=lru", "memory.lru.nearest=3"]].concat());
         cases.push([&cases[0][..], &["task.name=mnist-map"]].concat());
         cases.push([&cases[0][..], &["model.visual=inception"]].concat());
         for case in cases {

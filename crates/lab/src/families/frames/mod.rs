@@ -352,6 +352,11 @@ impl<M: Memory + 'static> Family for Frames<M> {
         self.memories
     }
 
+    fn conditions(&self, experiment: &Experiment) -> usize {
+        let layout = self.layout(experiment);
+        layout.map_or(0, |layout| layout.condition_width)
+    }
+
     fn has_latents(&self) -> bool {
         true
     }

@@ -38,10 +38,20 @@ use mnemora_training::{
     updates::Updates,
 };
 use mnemora_worlds::{Part, Prefetch, Scale, SequenceBatch, Stream};
-use std::{hint::black_box, path::Path, sync::Arc};
+use std::{
+    hint::black_box,
+    path::Path,
+    sync::{Arc, LazyLock},
+};
 
 /// The family.
 pub struct Recordings;
+
+/// Its memories: recordings come without actions.
+static MEMORIES: LazyLock<Vec<MemoryName>> = LazyLock::new(|| {
+    let memories = MemoryName::OF_LATENTS.iter().copied();
+    memories.filter(|memory| !memory.needs_actions()).collect()
+});
 
 /// Its measurements.
 const QUANTITIES: [Quantity; 11] = [
@@ -162,7 +172,7 @@ impl Family for Recordings {
     }
 
     fn memories(&self) -> &'static [MemoryName] {
-        MemoryName::OF_LATENTS
+        &MEMORIES
     }
 
     fn has_latents(&self) -> bool {
