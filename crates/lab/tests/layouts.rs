@@ -558,9 +558,9 @@ fn every_array_of_every_model_is_in_the_tables() {
             (TransitionKind::Walls, 2, 2, PriorKind::Mixture),
             (TransitionKind::Momentum, 3, 4, PriorKind::Mlp),
         ] {
-            for (visual, distance, networks) in [
-                (GtmSmVisual::Dense, 0, "GTM-SM, dense networks"),
-                (GtmSmVisual::Pathways, 31, "GTM-SM, pathways"),
+            for (visual, distance, landmarks, networks) in [
+                (GtmSmVisual::Dense, 0, 0, "GTM-SM, dense networks"),
+                (GtmSmVisual::Pathways, 31, 4, "GTM-SM, pathways"),
             ] {
                 let config = GtmSmConfig {
                     latent: 7,
@@ -571,6 +571,7 @@ fn every_array_of_every_model_is_in_the_tables() {
                     distance,
                     prior,
                     prior_hidden: 17,
+                    landmarks,
                     transition: TransitionConfig {
                         kind,
                         wall_hidden: 19,
@@ -609,6 +610,7 @@ fn every_array_of_every_model_is_in_the_tables() {
                     ("neighbours", 3),
                     ("entry", features + 1 + 2 * 7),
                     ("prior_hidden", 17),
+                    ("landmarks", landmarks),
                     ("wall_hidden", 19),
                 ];
                 let model = config.init(&world, &mut initializer()).unwrap();

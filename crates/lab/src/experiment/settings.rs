@@ -104,8 +104,8 @@ pub struct ModelSettings {
     /// Which model: `gtmm`, the temporal VAE around a memory, or, for recorded sequences, `vrnn`, `srnn` or, for clips,
     /// `svg`. The tasks `copy`, `nth-farthest` and `programs` use the memory alone (`programs` uses two).
     pub name: ModelName,
-    /// Which memory: `vrnn`, `introspection`, `ntm`, `lru`, `dnc`, `hybrid` or `rmc`; for the task `mnist-map`, which has
-    /// actions, also `spatial`. For the task `copy`: `lstm`, `ntm`, `lru`, `dnc` or `rmc`; for `nth-farthest` and `programs` also `stacked-lstm` or `ent-net`; for texts:
+    /// Which memory: `vrnn`, `introspection`, `ntm`, `lru`, `dnc`, `hybrid` or `rmc`; where tasks give actions
+    /// (`mnist-map`, walks), also `spatial`. For the task `copy`: `lstm`, `ntm`, `lru`, `dnc` or `rmc`; for `nth-farthest` and `programs` also `stacked-lstm` or `ent-net`; for texts:
     /// `lstm`, `stacked-lstm` or `rmc`.
     pub memory: MemoryName,
     /// Size of `z`.

@@ -34,7 +34,10 @@ use mnemora_training::{
     measures::{Better, Claim, Format},
     memory_use::Planned,
 };
-use mnemora_worlds::{Pictures, WallActions, labyrinth::LabyrinthTask};
+use mnemora_worlds::{
+    IMAGE_ACTIONS, Pictures, WallActions,
+    labyrinth::{ACTIONS, LabyrinthTask},
+};
 use std::{
     path::Path,
     sync::{Arc, LazyLock},
@@ -268,6 +271,15 @@ impl Family for Navigating {
 
     fn has_latents(&self) -> bool {
         true
+    }
+
+    /// The actions, for models without places; none if there is only one (gtmm, section 5.7).
+    fn conditions(&self, experiment: &Experiment) -> usize {
+        match LabyrinthTask::named(experiment.task.name.as_str()) {
+            Some(LabyrinthTask::AcceleratingRotation) => 0,
+            Some(_) => ACTIONS.len(),
+            None => IMAGE_ACTIONS.len(),
+        }
     }
 
     fn has_data(&self) -> bool {
