@@ -306,6 +306,13 @@ mod tests {
 
     #[test]
     fn every_task_has_its_memories() {
+        let with_actions = [
+            "mnist-map",
+            "image-navigation",
+            "rotation",
+            "walking",
+            "rooms",
+        ];
         for task in TaskName::all() {
             for memory in MemoryName::ALL {
                 let overrides = [
@@ -315,7 +322,7 @@ mod tests {
                 let parsed = Experiment::parse("", "test", &overrides);
                 // A family without memories does not look at the key.
                 let memories = task.family().memories();
-                let actions = task.as_str() == "mnist-map" || !memory.needs_actions();
+                let actions = with_actions.contains(&task.as_str()) || !memory.needs_actions();
                 assert_eq!(
                     parsed.is_ok(),
                     memories.is_empty() || memories.contains(memory) && actions,
