@@ -35,6 +35,11 @@ pub fn train_from(
     weights: Option<&Path>,
     context: &RunContext,
 ) -> Result<Outcome, LabError> {
+    if experiment.training.steps == 0 && weights.is_none() {
+        return Err(LabError::Configuration(
+            "training.steps is 0, it must be at least 1 unless --weights names a run".into(),
+        ));
+    }
     let threads = threads_of(&experiment)?;
     let device = context.device.clone().autodiff();
     let (words, mut learner) = threads.run(|| prepare(&mut experiment, data, &device))?;
@@ -61,7 +66,7 @@ pub fn train_from(
         }
     }
     let state = State::start(experiment.label(), experiment.seed, &run.origin().identity);
-    if weights.is_some() || experiment.training.steps == 0 {
+    if weights.is_some() {
         // A run that has lost it cannot start again by itself.
         run.record_saved()?;
         let (back, start) = threads.run(|| {
