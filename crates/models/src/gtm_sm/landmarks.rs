@@ -29,8 +29,10 @@ const LAYERS: usize = 2;
 const UNITS: usize = 32;
 /// Added to distances before their logarithm is taken.
 const LEAST: f64 = 1e-3;
-/// The first value of the logit for staying.
-const STAY: f32 = 2.0;
+/// The first bias of the logit for staying: at first the transition is believed.
+const STAY: f32 = 3.0;
+/// Factor of the first weights of the logits.
+const FAINT: f64 = 0.1;
 
 /// The networks of the landmark posterior.
 #[derive(Module, Debug)]
@@ -56,6 +58,8 @@ impl Landmarks {
         let mut net = || {
             let sizes = [count, count + 1];
             let mut net = Head::new(sizes, LAYERS, UNITS, Activation::Relu, init);
+            let spread = FAINT / (UNITS as f64).sqrt();
+            net.output.weight = init.normal([UNITS, count + 1], spread);
             net.output.bias = Some(init.parameter([count + 1], |_| {
                 let mut bias = vec![0.0; count + 1];
                 bias[count] = STAY;
