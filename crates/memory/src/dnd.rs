@@ -86,6 +86,19 @@ pub fn log_weights(squares: Tensor<2>, delta: f64) -> Tensor<2> {
     activation::log_softmax(squares.add_scalar(delta).log().neg(), 1)
 }
 
+/// The rows of `keys`, `[rows, query.len()]`, that are nearest to `query`, the nearest first; of equally near ones the older.
+/// A key that is not finite is farther than any other. The search is by brute force.
+///
+/// # Panics
+/// If there are fewer than `count` rows.
+pub fn nearest_rows(query: &[f32], keys: &[f32], count: usize) -> Vec<usize> {
+    let rows = keys.len() / query.len();
+    assert!(count <= rows, "{count} of {rows} rows");
+    let mut nearest = Nearest::new(count);
+    nearest.scan(query, keys, 0);
+    nearest.finish(0..rows)
+}
+
 /// The numbers of a tensor.
 fn host(tensor: &Tensor<3>) -> Vec<f32> {
     let data = tensor.clone().detach().into_data();

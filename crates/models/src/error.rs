@@ -40,6 +40,16 @@ pub enum ModelError {
         /// Frames to memorise.
         memorised: usize,
     },
+    /// No more frames to memorise than landmarks to read before each.
+    #[error(
+        "{landmarks} landmarks are read from a memory of {memorised} frames; it must hold more"
+    )]
+    FewerFramesThanLandmarks {
+        /// Landmarks to read.
+        landmarks: usize,
+        /// Frames to memorise.
+        memorised: usize,
+    },
     /// A linear posterior map whose features are not the parameters of a Gaussian.
     #[error(
         "model.posterior_hidden is 0, a linear map: model.visual_features must be twice model.latent, {}, but is {features}",

@@ -8,11 +8,13 @@ mod frames;
 mod landmarks;
 mod prior;
 mod transition;
+mod walk;
 
 pub use frames::{GtmSmDecoder, GtmSmEncoder, GtmSmVisual};
 pub use landmarks::{Landmarks, Shares};
 pub use prior::PriorKind;
 pub use transition::{Rolled, Start, Transition, TransitionConfig, TransitionKind, Whereabouts};
+pub use walk::{Elbo, ElboNoise, Prediction, Walk};
 
 use crate::{
     DiagonalGaussian, Distribution, FilteringModel, ImageShape, KlFrom, Likelihood,
@@ -22,10 +24,9 @@ use burn::{
     module::{Module, Param},
     tensor::{Device, Int, Tensor, TensorData},
 };
-use mnemora_memory::{Attention, Dnd, Initializer, Neighbours};
+use mnemora_memory::{Attention, Dnd, Initializer};
 use prior::MlpPrior;
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
 
 /// Sizes and choices of a [`GtmSm`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -144,54 +145,6 @@ pub struct GtmSmContext {
     belief: Option<DiagonalGaussian>,
 }
 
-/// Walks of one length, as a training batch. Each frame that was seen several times is given once.
-#[derive(Clone, Debug)]
-pub struct Walk {
-    /// `[distinct, pixels]`, in `[0, 1]`: the different frames of the batch.
-    pub frames: Tensor<2>,
-    /// `[batch, time]` row-major: the frame of each step, a row of `frames`.
-    pub seen: Vec<usize>,
-    /// `[batch, time, actions]`, one-hot: the action that led to each frame; zeros at the first step.
-    pub actions: Tensor<3>,
-}
-
-/// The standard normal noise of [`GtmSm::elbo`].
-#[derive(Clone, Debug)]
-pub struct ElboNoise {
-    /// Of the samples of `z` in the predicted steps, `[batch * predicted, latent]`.
-    pub latent: Tensor<2>,
-    /// Of the transitions, `[batch, time, place]`; `None` for their means.
-    pub place: Option<Tensor<3>>,
-}
-
-/// What a model predicts for the steps after the memorised ones. Rows are `sequence * predicted + step`.
-#[derive(Clone, Debug)]
-pub struct Prediction {
-    /// The places of all steps.
-    pub rolled: Rolled,
-    /// `q(z | x)` of the frames that are used: those read and those predicted.
-    pub codes: DiagonalGaussian,
-    /// The row of `codes` of each predicted step.
-    pub coded: Vec<usize>,
-    /// The entries read at each predicted step.
-    pub neighbours: Neighbours,
-    /// `p(z_t | s_t, M)`, rows of the predicted steps.
-    pub prior: MixtureOfGaussians,
-}
-
-/// The bound of [`GtmSm::elbo`], over the predicted steps.
-#[derive(Clone, Debug)]
-pub struct Elbo {
-    /// `log p(x_t | z_t)` in nats, `[batch, predicted]`.
-    pub reconstruction: Tensor<2>,
-    /// `KL(q(z_t | x_t) || p(z_t | s_t, M))` in nats, `[batch, predicted]`, estimated from one sample.
-    pub kl: Tensor<2>,
-    /// `KL(q(s_t | s_{t-1}, a_t, z_t, M) || p(s_t | s_{t-1}, a_t))` in nats, `[batch, predicted]`; `None` without landmarks.
-    pub place_kl: Option<Tensor<2>>,
-    /// The prediction that it scores.
-    pub prediction: Prediction,
-}
-
 impl GtmSmConfig {
     /// Builds the model.
     ///
@@ -216,6 +169,12 @@ impl GtmSmConfig {
                 memorised: world.memorise,
             });
         }
+        if self.landmarks >= world.memorise {
+            return Err(ModelError::FewerFramesThanLandmarks {
+                landmarks: self.landmarks,
+                memorised: world.memorise,
+            });
+        }
         let latent = self.latent;
         let transition =
             self.transition
@@ -230,7 +189,8 @@ impl GtmSmConfig {
             decoder: self.decoder(world.frame, init)?,
             prior: (self.prior == PriorKind::Mlp)
                 .then(|| MlpPrior::new(self.neighbours, features, latent, self.prior_hidden, init)),
-            distance: (self.distance > 0).then(|| first_distance([raw, self.distance], init)),
+            distance: (self.distance > 0)
+                .then(|| prior::first_distance([raw, self.distance], init)),
             landmarks: (self.landmarks > 0).then(|| Landmarks::new(self.landmarks, init)),
             transition,
             memorise: world.memorise,
@@ -305,6 +265,14 @@ impl GtmSm {
         prior::input(&near, here, self.latent)
     }
 
+    /// `p(z | s, M)` at the place of a state, after all of its memory is filled: what the model expects to see where it is.
+    ///
+    /// # Panics
+    /// If nothing is memorised.
+    pub fn expected_here(&self, state: &GtmSmState) -> MixtureOfGaussians {
+        self.prior(self.recall(&state.memory, state.whereabouts.place.clone()))
+    }
+
     /// [`recall`](Self::recall), or nothing while the model memorises.
     fn expected_at(&self, memory: &Dnd, places: Tensor<2>) -> Tensor<2> {
         if memory.len() == self.memorise {
@@ -312,168 +280,6 @@ impl GtmSm {
         }
         let width = prior::input_size(self.neighbours, self.feature_size(), self.latent);
         Tensor::zeros([places.dims()[0], width], &self.device())
-    }
-
-    /// Memorises the first `memorise` steps of walks and predicts the others from their actions alone.
-    ///
-    /// `noise` is that of the transitions, standard normal `[batch, time, place]`.
-    ///
-    /// # Panics
-    /// If the walks have no step to predict, or shapes do not fit.
-    pub fn predict_walk(&self, walk: &Walk, noise: Option<Tensor<3>>) -> Prediction {
-        self.prediction(walk, noise, self.memorise).0
-    }
-
-    /// [`predict_walk`](Self::predict_walk), where frames correct the place, if they do, in the first `seen` steps; and the KL
-    /// of these corrections, `[batch, time]`.
-    fn prediction(
-        &self,
-        walk: &Walk,
-        noise: Option<Tensor<3>>,
-        seen: usize,
-    ) -> (Prediction, Option<Tensor<2>>) {
-        let [batch, time, _] = walk.actions.dims();
-        let predicted = time
-            .checked_sub(self.memorise)
-            .filter(|predicted| *predicted > 0)
-            .expect("a step to predict");
-        assert_eq!(walk.seen.len(), batch * time, "a frame for each step");
-        let (mut all, mut place_kl) = (None, None);
-        let actions = walk.actions.clone();
-        let (rolled, stored) = match &self.landmarks {
-            None => {
-                let rolled = self
-                    .transition
-                    .roll(actions, noise, self.transition.origin(batch));
-                let places = rolled.places.clone();
-                (rolled, places)
-            }
-            Some(landmarks) => {
-                let codes = self.code(walk.frames.clone());
-                let found = self.locate(landmarks, actions, &codes.mean, &walk.seen, noise, seen);
-                (all, place_kl) = (Some(codes), Some(found.kl));
-                (found.rolled, found.means)
-            }
-        };
-        let places = rolled.places.clone();
-        let memory = {
-            let places = stored.narrow(1, 0, self.memorise);
-            Dnd::new(self.memorise).write_all(self.keys(places.clone()), places)
-        };
-        let here = self.keys(places.narrow(1, self.memorise, predicted));
-        let near = memory.nearest(here.clone(), self.neighbours);
-        let mut near = near.expect("at least one frame is memorised");
-
-        // Only frames that are read or predicted are encoded.
-        let each = near.positions.len() / batch;
-        let read = near.positions.iter().enumerate();
-        let read = read.map(|(place, position)| walk.seen[place / each * time + position]);
-        let mut used = match &all {
-            None => Used::default(),
-            Some(_) => Used::all(walk.frames.dims()[0]),
-        };
-        let read: Vec<usize> = read.map(|frame| used.row(frame)).collect();
-        let foreseen = walk
-            .seen
-            .chunks(time)
-            .flat_map(|seen| &seen[self.memorise..]);
-        let coded: Vec<usize> = foreseen.map(|frame| used.row(*frame)).collect();
-        let codes = all.unwrap_or_else(|| {
-            let used = rows_of(used.frames.into_iter(), &self.device());
-            self.code(walk.frames.clone().select(0, used))
-        });
-
-        let rows = rows_of(read.into_iter(), &self.device());
-        let of = |all: &Tensor<2>| {
-            let picked = all.clone().select(0, rows.clone());
-            picked.reshape([batch * predicted, near.squares.dims()[1], self.latent])
-        };
-        near.values = Tensor::cat(
-            vec![of(&codes.mean), of(&codes.log_std), near.values.clone()],
-            2,
-        );
-        let width = here.dims()[2];
-        let here = here.reshape([batch * predicted, width]);
-        let input = prior::input(&near, here, self.latent);
-        let prediction = Prediction {
-            rolled,
-            codes,
-            coded,
-            neighbours: near,
-            prior: self.prior(input),
-        };
-        (prediction, place_kl)
-    }
-
-    /// The bound on `log p(x_{tau+1..T} | a, v)` of gtm-sm, section 3.3, with one sample of each latent; `v` are the
-    /// memorised frames and their actions.
-    ///
-    /// # Panics
-    /// As [`predict_walk`](Self::predict_walk).
-    pub fn elbo(&self, walk: &Walk, noise: ElboNoise) -> Elbo {
-        let [batch, time, _] = walk.actions.dims();
-        let (prediction, place_kl) = self.prediction(walk, noise.place, time);
-        let rows = rows_of(prediction.coded.iter().copied(), &self.device());
-        let code = DiagonalGaussian {
-            mean: prediction.codes.mean.clone().select(0, rows.clone()),
-            log_std: prediction.codes.log_std.clone().select(0, rows),
-        };
-        let z = code.sample(noise.latent);
-        let kl = prediction.prior.kl_from(&code, &z);
-        let foreseen = walk
-            .seen
-            .chunks(time)
-            .flat_map(|seen| &seen[self.memorise..]);
-        let truth = rows_of(foreseen.copied(), &self.device());
-        let truth = walk.frames.clone().select(0, truth);
-        let reconstruction = self.frames(z).log_probability(truth);
-        let each = |scored: Tensor<1>| scored.reshape([batch, time - self.memorise]);
-        Elbo {
-            reconstruction: each(reconstruction),
-            kl: each(kl),
-            place_kl: place_kl.map(|kl| kl.narrow(1, self.memorise, time - self.memorise)),
-            prediction,
-        }
-    }
-}
-
-/// The first `B`: features as they are, apart from small numbers.
-fn first_distance([features, outputs]: [usize; 2], init: &mut Initializer) -> Param<Tensor<2>> {
-    init.parameter([features, outputs], |draws| {
-        let mut weights = draws.uniform(features * outputs, FAINT);
-        for number in 0..features.min(outputs) {
-            weights[number * outputs + number] += 1.0;
-        }
-        weights
-    })
-}
-
-/// Bound of the first numbers of `B` beside those that leave features as they are.
-const FAINT: f64 = 0.05;
-
-/// Frames that are used, each once.
-#[derive(Default)]
-struct Used {
-    /// The frames, in the order of their rows.
-    frames: Vec<usize>,
-    rows: HashMap<usize, usize>,
-}
-
-impl Used {
-    /// All of `count` frames, in their own rows.
-    fn all(count: usize) -> Self {
-        Self {
-            frames: (0..count).collect(),
-            rows: (0..count).map(|frame| (frame, frame)).collect(),
-        }
-    }
-
-    /// The row of a frame.
-    fn row(&mut self, frame: usize) -> usize {
-        *self.rows.entry(frame).or_insert_with(|| {
-            self.frames.push(frame);
-            self.frames.len() - 1
-        })
     }
 }
 
@@ -533,9 +339,7 @@ impl FilteringModel for GtmSm {
         let push = self.transition.pushes(action);
         let mut whereabouts = self.transition.step(push, None, state.whereabouts);
         let mean = whereabouts.place.clone();
-        if let Some(noise) = noise.clone() {
-            whereabouts.place = mean.clone() + noise.mul_scalar(self.transition.noise());
-        }
+        whereabouts.place = self.transition.drawn(mean.clone(), noise.clone());
         GtmSmContext {
             prior_input: self.expected_at(&state.memory, whereabouts.place.clone()),
             whereabouts,

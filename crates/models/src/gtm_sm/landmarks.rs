@@ -21,7 +21,9 @@ use burn::{
     module::Module,
     tensor::{Tensor, activation},
 };
-use mnemora_memory::{Dnd, Initializer};
+use mnemora_kernels::split::split_rows;
+use mnemora_memory::{Dnd, Initializer, dnd::nearest_rows};
+use std::{f64::consts::TAU, ops::Range};
 
 /// Hidden layers of each network.
 const LAYERS: usize = 2;
@@ -99,9 +101,12 @@ impl Shares {
         means: Tensor<3>,
         log_stds: Tensor<3>,
     ) -> DiagonalGaussian {
-        let count = means.dims()[1];
+        let [_, count, place] = means.dims();
         let shares = |all: Tensor<2>| all.narrow(1, 0, count).unsqueeze_dim::<3>(2);
-        let away = means - mean.clone().unsqueeze_dim(1);
+        let mut away = means - mean.clone().unsqueeze_dim(1);
+        if place == 3 {
+            away = within_half_a_turn(away);
+        }
         let shift = (shares(self.alpha) * away).sum_dim(1).squeeze_dim(1);
         let variance = std * std;
         let apart = log_stds.mul_scalar(2.0).exp().sub_scalar(variance);
@@ -111,6 +116,18 @@ impl Shares {
             log_std: wider.add_scalar(variance).log().mul_scalar(0.5),
         }
     }
+}
+
+/// Differences of places with a heading, `[rows, K, 3]`, without whole turns.
+fn within_half_a_turn(away: Tensor<3>) -> Tensor<3> {
+    let turn = away.clone().narrow(2, 2, 1);
+    let whole = turn
+        .clone()
+        .detach()
+        .div_scalar(TAU)
+        .round()
+        .mul_scalar(TAU);
+    Tensor::cat(vec![away.narrow(2, 0, 2), turn - whole], 2)
 }
 
 /// The distance of codes from squared distances.
@@ -177,124 +194,157 @@ impl GtmSm {
     ) -> Located {
         let [batch, time, width] = actions.dims();
         let (count, std) = (landmarks.count(), self.transition.noise());
+        let place = self.transition.place_size();
         let device = self.device();
 
         // What does not depend on places is computed once for all steps.
         let pushes = actions.swap_dims(0, 1).reshape([time * batch, width]);
-        let pushes = self.transition.pushes(pushes).chunk(time, 0);
-        let nearest = self.nearest_codes(codes, rows, [batch, time], count, seen);
+        let pushes = split_rows(self.transition.pushes(pushes), time);
+        let noise: Vec<Option<Tensor<2>>> = match noise {
+            None => vec![None; time],
+            Some(noise) => {
+                let noise = noise.swap_dims(0, 1).reshape([time * batch, place]);
+                split_rows(noise, time).into_iter().map(Some).collect()
+            }
+        };
         let steps = count..seen;
-        let looking = steps.clone().flat_map(|step| {
-            (0..batch).flat_map(move |row| std::iter::repeat_n(rows[row * time + step], count))
-        });
-        let found = steps.clone().flat_map(|step| {
-            let nearest = &nearest;
-            (0..batch).flat_map(move |row| {
-                let near = &nearest[(step * batch + row) * count..][..count];
-                near.iter().map(move |entry| rows[row * time + entry])
-            })
-        });
+        let nearest = self.nearest_codes(codes, rows, [batch, time], count, steps.clone());
         let pick = |rows: Vec<usize>| codes.clone().select(0, rows_of(rows.into_iter(), &device));
-        let apart = pick(looking.collect()) - pick(found.collect());
+        let apart = {
+            let each = nearest.chunks(count).enumerate();
+            let pairs = each.flat_map(|(place, near)| {
+                let (step, row) = (steps.start + place / batch, place % batch);
+                let frame = move |step: usize| rows[row * time + step];
+                near.iter().map(move |entry| (frame(step), frame(*entry)))
+            });
+            let (looking, found) = pairs.unzip();
+            pick(looking) - pick(found)
+        };
         let squares = apart.square().sum_dim(1);
         let squares = squares.reshape([steps.len() * batch, count]);
         let shares = landmarks.shares(distances(squares));
-        let of = |all: Tensor<2>| all.chunk(steps.len(), 0).into_iter();
-        let mut shares = of(shares.alpha).zip(of(shares.beta));
+        // Entries lie step after step, so that their rows do not change as more are stored.
+        let entries = nearest.iter().enumerate();
+        let entries = entries.map(|(place, entry)| entry * batch + place / count % batch);
+        let entries = rows_of(entries, &device).chunk(steps.len(), 0);
+        let of = |all: Tensor<2>| split_rows(all, steps.len()).into_iter();
+        let mut recognised = entries
+            .into_iter()
+            .zip(of(shares.alpha).zip(of(shares.beta)));
 
         let mut now = self.transition.origin(batch);
-        let mut stored: Option<Tensor<3>> = None;
+        let mut stored: Option<Tensor<2>> = None;
         let (mut places, mut displacements) = (Vec::new(), Vec::new());
-        let (mut means, mut kls) = (Vec::new(), Vec::new());
-        for (step, push) in pushes.into_iter().enumerate() {
-            let Whereabouts {
-                place: mean,
-                displacement,
-            } = self.transition.step(push, None, now);
-            let led = self.led_to(mean.clone());
-            let belief = match (&stored, step >= count && step < seen) {
+        let (mut led, mut beliefs) = (Vec::new(), Vec::new());
+        for (step, (push, noise)) in pushes.into_iter().zip(noise).enumerate() {
+            let moved = self.transition.step(push, None, now);
+            let mean = moved.place;
+            led.push(mean.clone());
+            let belief = match (&stored, steps.contains(&step)) {
                 (Some(stored), true) => {
-                    let (alpha, beta) = shares.next().expect("shares of each seen step");
-                    let [_, filled, numbers] = stored.dims();
-                    let near = &nearest[step * batch * count..][..batch * count];
-                    let near = near.iter().enumerate();
-                    let near = near.map(|(place, entry)| place / count * filled + entry);
-                    let all = stored.clone().reshape([batch * filled, numbers]);
-                    let near = all.select(0, rows_of(near, &device));
-                    let near = near.reshape([batch, count, numbers]);
-                    let place = numbers / 2;
+                    let (near, (alpha, beta)) = recognised.next().expect("one for each seen step");
+                    let near = stored.clone().select(0, near);
+                    let near = near.reshape([batch, count, 2 * place]);
                     let part = |start: usize| near.clone().narrow(2, start, place);
                     Shares { alpha, beta }.belief(mean, std, part(0), part(place))
                 }
-                _ => led.clone(),
+                _ => self.led_to(mean),
             };
-            let place = match &noise {
+            let place = match noise {
                 None => belief.mean.clone(),
-                Some(noise) => {
-                    let noise = noise.clone().narrow(1, step, 1).squeeze_dim(1);
-                    belief.sample(noise)
-                }
+                Some(noise) => belief.sample(noise),
             };
-            kls.push(led.kl_from(&belief, &place));
+            let belief = Tensor::cat(vec![belief.mean, belief.log_std], 1);
             if step < self.memorise {
-                let entry = Tensor::cat(vec![belief.mean.clone(), belief.log_std], 1);
-                let entry = entry.unsqueeze_dim::<3>(1);
                 stored = Some(match stored {
-                    None => entry,
-                    Some(stored) => Tensor::cat(vec![stored, entry], 1),
+                    None => belief.clone(),
+                    Some(stored) => Tensor::cat(vec![stored, belief.clone()], 0),
                 });
             }
-            means.push(belief.mean);
+            beliefs.push(belief);
             places.push(place.clone());
-            displacements.push(displacement.clone());
+            displacements.push(moved.displacement.clone());
             now = Whereabouts {
                 place,
-                displacement,
+                displacement: moved.displacement,
             };
         }
+        // `[batch * time, 2 * place]`
+        let beliefs = Tensor::stack::<3>(beliefs, 1).reshape([batch * time, 2 * place]);
+        let belief = DiagonalGaussian {
+            mean: beliefs.clone().narrow(1, 0, place),
+            log_std: beliefs.narrow(1, place, place),
+        };
+        let led = Tensor::stack::<3>(led, 1).reshape([batch * time, place]);
+        let kl = self.led_to(led).kl_from(&belief, &belief.mean);
         Located {
             rolled: Rolled {
                 places: Tensor::stack(places, 1),
                 displacements: Tensor::stack(displacements, 1),
                 last: now,
             },
-            means: Tensor::stack(means, 1),
-            kl: Tensor::stack(kls, 1),
+            means: belief.mean.reshape([batch, time, place]),
+            kl: kl.reshape([batch, time]),
         }
     }
 
-    /// The memorised steps before each step whose codes are nearest, the nearest first, of equally near ones the older:
-    /// `[time, batch, count]`, for the first `seen` steps.
+    /// The memorised steps before each of `steps` whose codes are nearest, the nearest first: `[steps, batch, count]`.
     fn nearest_codes(
         &self,
         codes: &Tensor<2>,
         rows: &[usize],
         [batch, time]: [usize; 2],
         count: usize,
-        seen: usize,
+        steps: Range<usize>,
     ) -> Vec<usize> {
         let latent = codes.dims()[1];
         let codes = codes.clone().detach().into_data();
         let codes: Vec<f32> = codes.try_into_vec().expect("codes are f32");
-        let code = |row: usize, step: usize| &codes[rows[row * time + step] * latent..][..latent];
-        let mut all = vec![0; time * batch * count];
-        let mut order: Vec<(f32, usize)> = Vec::new();
-        for step in count..seen {
-            for row in 0..batch {
-                let here = code(row, step);
-                order.clear();
-                order.extend((0..step.min(self.memorise)).map(|entry| {
-                    let pairs = here.iter().zip(code(row, entry));
-                    (pairs.map(|(a, b)| (a - b) * (a - b)).sum(), entry)
-                }));
-                // Stable: of equally near entries the older ones come first.
-                order.sort_by(|one, other| one.0.total_cmp(&other.0));
-                let near = &mut all[(step * batch + row) * count..][..count];
-                for (near, (_, entry)) in near.iter_mut().zip(&order) {
-                    *near = *entry;
-                }
+        // Those of each sequence one after the other.
+        let code = |row: &usize| &codes[row * latent..][..latent];
+        let walks: Vec<Vec<f32>> = rows
+            .chunks(time)
+            .map(|walk| walk.iter().flat_map(code).copied().collect())
+            .collect();
+        let mut all = Vec::with_capacity(steps.len() * batch * count);
+        for step in steps {
+            for walk in &walks {
+                let before = &walk[..step.min(self.memorise) * latent];
+                all.extend(nearest_rows(
+                    &walk[step * latent..][..latent],
+                    before,
+                    count,
+                ));
             }
         }
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use burn::tensor::{Device, Tolerance};
+
+    /// An entry that is a whole turn away says that the heading is right.
+    #[test]
+    fn whole_turns_do_not_count() {
+        let device = Device::default();
+        let floats = |values: [f32; 3]| Tensor::<2>::from_floats([values], &device);
+        let turn = TAU as f32;
+        let means = floats([1.0, 2.0, 0.5 + 3.0 * turn]).unsqueeze_dim::<3>(1);
+        let shares = Shares {
+            alpha: Tensor::from_floats([[0.5, 0.5]], &device),
+            beta: Tensor::from_floats([[0.5, 0.5]], &device),
+        };
+        let belief = shares.belief(
+            floats([0.0, 2.0, 0.3]),
+            0.1,
+            means.clone(),
+            means.zeros_like(),
+        );
+        let expected = floats([0.5, 2.0, 0.4]).into_data();
+        let found = belief.mean.into_data();
+        found.assert_approx_eq::<f32>(&expected, Tolerance::absolute(1e-5));
     }
 }

@@ -5,7 +5,10 @@ use crate::{
     DiagonalGaussian, MixtureOfGaussians,
     mlp::{Activation, Head, Mlp},
 };
-use burn::{module::Module, tensor::Tensor};
+use burn::{
+    module::{Module, Param},
+    tensor::Tensor,
+};
 use mnemora_memory::{Initializer, Neighbours, dnd::log_weights};
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +39,20 @@ pub fn features(places: Tensor<2>) -> Tensor<2> {
     let heading = places.clone().narrow(1, 2, 1);
     let (cos, sin) = (heading.clone().cos(), heading.sin());
     Tensor::cat(vec![places.narrow(1, 0, 2), cos, sin], 1)
+}
+
+/// Bound of the first numbers of `B` beside those that leave features as they are.
+const FAINT: f64 = 0.05;
+
+/// The first `B`: features as they are, apart from small numbers.
+pub fn first_distance([features, outputs]: [usize; 2], init: &mut Initializer) -> Param<Tensor<2>> {
+    init.parameter([features, outputs], |draws| {
+        let mut weights = draws.uniform(features * outputs, FAINT);
+        for number in 0..features.min(outputs) {
+            weights[number * outputs + number] += 1.0;
+        }
+        weights
+    })
 }
 
 /// Width of [`input`].

@@ -301,11 +301,16 @@ impl Transition {
         };
         let mean = place + moved;
         Whereabouts {
-            place: match noise {
-                None => mean,
-                Some(noise) => mean + noise.mul_scalar(self.noise),
-            },
+            place: self.drawn(mean, noise),
             displacement,
+        }
+    }
+
+    /// A place `N(mean, r^2)`, `[batch, place]`, with standard normal `noise`; the mean without it.
+    pub fn drawn(&self, mean: Tensor<2>, noise: Option<Tensor<2>>) -> Tensor<2> {
+        match noise {
+            None => mean,
+            Some(noise) => mean + noise.mul_scalar(self.noise),
         }
     }
 
