@@ -43,7 +43,7 @@ fn weights_of_another_run_are_evaluated_as_they_are() {
     assert_ne!(evaluation(&longer), evaluation(&other));
 }
 
-/// A training from weights that is stopped goes on as if it had never stopped, and does not need the other run any more.
+/// A stopped training from weights goes on as if it had never stopped, without the other run.
 #[test]
 fn training_goes_on_from_weights_of_another_run() {
     let folder = tempdir().unwrap();

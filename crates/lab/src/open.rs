@@ -230,7 +230,8 @@ impl Trained {
         let walker = self.ask(|learner| learner.walker(seed, picture).transpose())?;
         walker.ok_or_else(|| {
             LabError::Configuration(format!(
-                "a model of the task {} does not walk; train image-navigation-small for one that does",
+                "{}, trained on {}, does not walk; train image-navigation-small for a model that does",
+                self.experiment.label(),
                 self.experiment.task.name.as_str()
             ))
         })

@@ -51,7 +51,7 @@ const WAITING: usize = 512;
 pub struct Dnd {
     /// Entries with an index, the oldest first.
     indexed: Vec<Arc<Part>>,
-    /// Entries of the first part that are no longer in the dictionary.
+    /// How many of the first part's entries the dictionary has dropped.
     dropped: usize,
     /// The newest entries.
     recent: Option<Entries>,

@@ -345,8 +345,8 @@ impl Transition {
         }
     }
 
-    /// All steps with walls (equation 4) at once, from pushes and noise `[time * batch, place]`; `None` for other kinds,
-    /// and where there is no kernel.
+    /// All steps with walls (equation 4) at once, from pushes and noise `[time * batch, place]`. `None` for other kinds,
+    /// or if the device has no kernel.
     fn fused_roll(
         &self,
         pushes: &Tensor<2>,

@@ -225,7 +225,7 @@ impl PathwaysDecoder {
         kept(width) + Count::product(&[2, outputs, SIDE, SIDE])
     }
 
-    /// From `[rows, inputs]` to outputs `[rows, pixels]`; of several parameters per pixel, each is a frame of its own.
+    /// From `[rows, inputs]` to outputs `[rows, parameters * pixels]`: the first parameter of all pixels, then the next.
     pub fn forward(&self, input: Tensor<2>) -> Tensor<2> {
         let [rows, _] = input.dims();
         let top = relu(self.top.forward(input));

@@ -4,24 +4,21 @@ use super::{
     Frames,
     evaluate::evaluate,
     figures::{frame_figures, generated_picture},
-    training::{BatchTensors, Model, Trainer},
+    training::{BatchTensors, Trainer, parts},
 };
 use crate::{
     Experiment, LabError,
     experiment::family::{Drawn, Gallery, Shown},
     pictures::Figures,
 };
-use burn::{module::Module, tensor::Device};
+use burn::tensor::Device;
 use mnemora_memory::{Count, Memory};
 use mnemora_models::FilteringModel;
 use mnemora_training::{
     Error, Learner, Purpose, Row, Snapshot, StepFailure,
-    adam::Adam,
-    arrays::{collect, parameters_of, restore},
     device::outline,
-    memory_use::{Parts, Planned, Work, in_words},
-    online::{Numbers, Observed, Online, OnlineFilter},
-    strategy::Inference,
+    memory_use::{Planned, Work, in_words},
+    online::{Numbers, Observed, OnlineFilter},
 };
 use mnemora_worlds::{Batch, DataSet, Prefetch, Scale, Split, Stream, Task};
 use std::{hint::black_box, path::Path, sync::Arc};
@@ -69,21 +66,6 @@ pub(super) fn planned<M: Memory + 'static>(
     Ok(Planned::new(parts(&model, inference), work))
 }
 
-/// Trainable numbers, starting with the whole model; `inference` are those of an inference network.
-fn parts<M: Memory>(model: &Model<M>, inference: Option<Count>) -> Parts {
-    let own = parameters_of(model);
-    let mut parts = vec![
-        ("model".into(), own + inference.unwrap_or(Count::NONE)),
-        ("memory".into(), parameters_of(&model.memory)),
-        ("encoder".into(), parameters_of(&model.encoder)),
-        ("posterior".into(), parameters_of(&model.posterior)),
-        ("prior".into(), parameters_of(&model.prior)),
-        ("decoder".into(), parameters_of(&model.decoder)),
-    ];
-    parts.extend(inference.map(|count| ("inference".to_owned(), count)));
-    parts
-}
-
 impl<M: Memory + 'static> FrameLearner<M> {
     /// A fresh learner with its model on `device`.
     pub fn new(
@@ -108,18 +90,11 @@ impl<M: Memory + 'static> FrameLearner<M> {
             trainer,
         })
     }
-
-    fn inference(&self) -> Inference<Model<M>> {
-        self.trainer.strategy.frozen(self.trainer.model.valid())
-    }
 }
 
 impl<M: Memory + 'static> Learner for FrameLearner<M> {
     fn sizes(&self) -> Vec<(String, usize)> {
-        in_words(parts(
-            &self.trainer.model,
-            self.trainer.strategy.parameters(),
-        ))
+        in_words(self.trainer.parts())
     }
 
     fn update(&mut self, step: u64) -> Result<(), StepFailure> {
@@ -141,7 +116,7 @@ impl<M: Memory + 'static> Learner for FrameLearner<M> {
         let measures = evaluate(
             &self.experiment,
             images,
-            &self.inference(),
+            &self.trainer.inference(),
             self.task.as_ref(),
             purpose,
         )?;
@@ -149,29 +124,11 @@ impl<M: Memory + 'static> Learner for FrameLearner<M> {
     }
 
     fn snapshot(&self) -> Snapshot {
-        let mut snapshot = Snapshot {
-            model: collect(&self.trainer.model),
-            optimiser: self.trainer.updates.adam.collect(),
-            ..Snapshot::default()
-        };
-        self.trainer.strategy.save(&mut snapshot);
-        snapshot
+        self.trainer.snapshot()
     }
 
-    fn restore(&mut self, mut from: Snapshot, path: &Path) -> Result<(), Error> {
-        let Trainer {
-            model,
-            updates,
-            strategy,
-            device,
-            ..
-        } = &mut self.trainer;
-        strategy.restore(&mut from, path)?;
-        *model = restore(model.clone(), from.model, path)?;
-        if !from.optimiser.is_empty() {
-            updates.adam = Adam::restore(from.optimiser, &device.clone().inner(), path)?;
-        }
-        Ok(())
+    fn restore(&mut self, from: Snapshot, path: &Path) -> Result<(), Error> {
+        self.trainer.restore(from, path)
     }
 }
 
@@ -206,7 +163,7 @@ impl<M: Memory + 'static> Gallery for FrameLearner<M> {
                 })?
             }
         };
-        let picture = generated_picture(&self.inference(), task.as_ref(), sequences, seed)?;
+        let picture = generated_picture(&self.trainer.inference(), task.as_ref(), sequences, seed)?;
         Ok(Drawn::picture(picture, task.time()))
     }
 
@@ -217,12 +174,7 @@ impl<M: Memory + 'static> Gallery for FrameLearner<M> {
             scale: Scale::IDENTITY,
             conditions: self.task.condition_width(),
         };
-        Some(Box::new(Online::new(
-            self.inference(),
-            observed,
-            &self.snapshot().model,
-            seed,
-        )))
+        Some(self.trainer.online(observed, seed))
     }
 
     fn stored(&self) -> Option<usize> {
@@ -230,15 +182,19 @@ impl<M: Memory + 'static> Gallery for FrameLearner<M> {
     }
 
     fn figures(&self, shown: &Shown) -> Result<Figures, LabError> {
-        frame_figures(&self.inference(), self.task.as_ref(), shown)
+        frame_figures(&self.trainer.inference(), self.task.as_ref(), shown)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{TaskName, families::frames::FRAMES, load_experiment};
-    use mnemora_training::arrays::Arrays;
+    use crate::{
+        TaskName,
+        families::frames::{FRAMES, Model},
+        load_experiment,
+    };
+    use mnemora_training::arrays::{Arrays, collect, restore};
     use mnemora_worlds::Mnist;
 
     fn small(overrides: &[&str]) -> (Experiment, Arc<dyn Task>, Model, Device) {

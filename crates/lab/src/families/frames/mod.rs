@@ -15,7 +15,7 @@ mod training;
 
 pub use evaluate::Rounds;
 pub use learner::FrameLearner;
-pub use training::{BatchTensors, FILTERED_TERMS, Model, Trainer, filtered_terms};
+pub use training::{BatchTensors, FILTERED_TERMS, Model, Trainer, filtered_terms, parts};
 
 use crate::{
     Experiment, LabError, MemoryName,

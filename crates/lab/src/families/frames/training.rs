@@ -1,14 +1,24 @@
 //! Updates of temporal VAEs on tasks of frames.
 
 use crate::{Experiment, LabError};
-use burn::tensor::{Device, Tensor, TensorData};
-use mnemora_memory::{AnyMemory, Memory};
+use burn::{
+    module::Module,
+    tensor::{Device, Tensor, TensorData},
+};
+use mnemora_memory::{AnyMemory, Count, Memory};
 use mnemora_models::{Filtered, FilteringModel, Gtmm, filter_by_segments};
 use mnemora_training::{
-    Measures, Row, StepFailure, adam::ParameterGradients, settings::TrainingSettings,
-    strategy::Strategy, updates::Updates,
+    Error, Measures, Row, Snapshot, StepFailure,
+    adam::{Adam, ParameterGradients},
+    arrays::{collect, parameters_of, restore},
+    memory_use::Parts,
+    online::{Observed, Online, OnlineFilter},
+    settings::TrainingSettings,
+    strategy::{Inference, Strategy},
+    updates::Updates,
 };
 use mnemora_worlds::Batch;
+use std::path::Path;
 
 /// The model that experiments train, around a memory.
 pub type Model<M = AnyMemory> = Gtmm<M>;
@@ -113,6 +123,67 @@ impl<M: Memory> Trainer<M> {
                 .with("kl_last", kl_last)
         })
     }
+}
+
+impl<M: Memory> Trainer<M> {
+    /// The model without gradients, with its way of inference.
+    pub fn inference(&self) -> Inference<Model<M>> {
+        self.strategy.frozen(self.model.valid())
+    }
+
+    /// Trainable numbers, starting with the whole model.
+    pub fn parts(&self) -> Parts {
+        parts(&self.model, self.strategy.parameters())
+    }
+
+    /// All that a checkpoint holds.
+    pub fn snapshot(&self) -> Snapshot {
+        let mut snapshot = Snapshot {
+            model: collect(&self.model),
+            optimiser: self.updates.adam.collect(),
+            ..Snapshot::default()
+        };
+        self.strategy.save(&mut snapshot);
+        snapshot
+    }
+
+    /// Goes on from a checkpoint, read from `path`.
+    ///
+    /// # Errors
+    /// If it is not one of this model.
+    pub fn restore(&mut self, mut from: Snapshot, path: &Path) -> Result<(), Error> {
+        self.strategy.restore(&mut from, path)?;
+        self.model = restore(self.model.clone(), from.model, path)?;
+        if !from.optimiser.is_empty() {
+            let device = self.device.clone().inner();
+            self.updates.adam = Adam::restore(from.optimiser, &device, path)?;
+        }
+        Ok(())
+    }
+
+    /// The model as an online filter of what `observed` describes, whose samples are drawn under `seed`.
+    pub fn online(&self, observed: Observed, seed: u64) -> Box<dyn OnlineFilter>
+    where
+        M: 'static,
+    {
+        let weights = collect(&self.model);
+        Box::new(Online::new(self.inference(), observed, &weights, seed))
+    }
+}
+
+/// Trainable numbers of a model, starting with all of it; `inference` are those of an inference network.
+pub fn parts<M: Memory>(model: &Model<M>, inference: Option<Count>) -> Parts {
+    let own = parameters_of(model);
+    let mut parts = vec![
+        ("model".into(), own + inference.unwrap_or(Count::NONE)),
+        ("memory".into(), parameters_of(&model.memory)),
+        ("encoder".into(), parameters_of(&model.encoder)),
+        ("posterior".into(), parameters_of(&model.posterior)),
+        ("prior".into(), parameters_of(&model.prior)),
+        ("decoder".into(), parameters_of(&model.decoder)),
+    ];
+    parts.extend(inference.map(|count| ("inference".to_owned(), count)));
+    parts
 }
 
 /// Names of [`filtered_terms`].

@@ -1,7 +1,8 @@
 //! Pictures of walks: what was foreseen, where the model believes to be, what it stored where.
 
 use super::{
-    evaluate::{BLOCK, Foreseen, Foresees, held_out},
+    errors::BLOCK,
+    evaluate::{Foreseen, Foresees, held_out},
     maps,
     settings::NavigationSettings,
     walks::Lesson,

@@ -1,5 +1,6 @@
 //! What a model with a spatial memory imagines as it walks on.
 
+use super::fit::distance;
 use burn::tensor::{Tensor, TensorData};
 use mnemora_models::{FilteringModel, GtmSm, GtmSmState, follow};
 use mnemora_training::arrays::host;
@@ -46,7 +47,7 @@ impl Imagination {
             state,
             frame: Vec::new(),
         };
-        imagination.look(None);
+        imagination.look();
         imagination
     }
 
@@ -73,25 +74,43 @@ impl Imagination {
         }
     }
 
-    /// Imagines the frame after an action, or at the place where it is.
-    pub fn look(&mut self, action: Option<usize>) {
-        let device = self.model.device();
+    /// Walks on by an action, and imagines the frame after it.
+    pub fn step(&mut self, action: usize) {
         let kinds = self.model.transition.actions();
         let mut condition = vec![0.0; kinds];
-        if let Some(action) = action {
-            condition[action] = 1.0;
-        }
-        let condition = Tensor::from_data(TensorData::new(condition, [1, kinds]), &device);
+        condition[action] = 1.0;
+        let condition = TensorData::new(condition, [1, kinds]);
+        let condition = Tensor::from_data(condition, &self.model.device());
         let state = self.state.clone();
         let context = self.model.predict(&(), Some(condition), None, state);
         let prior = self.model.prior(self.model.prior_input(&context));
         let z = prior.component(0).mean;
         let frame = self.model.frames(z.clone()).mean();
         self.frame = host(frame.clone().into_data());
-        if action.is_some() {
-            let features = self.model.code(frame);
-            self.state = self.model.update(&features, z.clone(), &z, context);
-        }
+        let features = self.model.code(frame);
+        self.state = self.model.update(&features, z.clone(), &z, context);
+    }
+
+    /// Imagines the frame at the place where it is.
+    fn look(&mut self) {
+        let z = self.model.expected_here(&self.state).component(0).mean;
+        self.frame = host(self.model.frames(z).mean().into_data());
+    }
+
+    /// Where it believes to be, `believed`, beside the true point, and the imagined frame beside the true one, in words.
+    pub fn compared(&self, believed: Option<[f64; 2]>, point: [f64; 2], truth: &[f32]) -> String {
+        let place = match believed {
+            None => "the places it knows lie on a line".to_owned(),
+            Some(believed) => format!(
+                "believes to be at ({:.2}, {:.2}), {:.2} cells off",
+                believed[0],
+                believed[1],
+                distance(believed, point)
+            ),
+        };
+        let squares = self.frame.iter().zip(truth);
+        let error = squares.map(|(a, b)| (a - b) * (a - b)).sum::<f32>() / truth.len() as f32;
+        format!("{place}; error of the imagined frame {error:.4}")
     }
 
     /// The model's place, `[width]`.

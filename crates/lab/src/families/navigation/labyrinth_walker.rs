@@ -1,7 +1,7 @@
 //! Walking on in a labyrinth that a model remembers.
 
 use super::{
-    fit::{AffineFit, distance},
+    fit::AffineFit,
     imagination::Imagination,
     maps::{self, BELIEF, STORED, TRUTH},
 };
@@ -108,25 +108,17 @@ impl Walker for LabyrinthWalker {
             false => ACTIONS[action].to_owned(),
             true => format!("{}, stopped by a wall", ACTIONS[action]),
         };
-        self.imagination.look(Some(action));
+        self.imagination.step(action);
         self.render()
     }
 
     fn words(&self) -> String {
         let [x, y] = self.point();
-        let squares = self.imagination.frame.iter().zip(&self.truth);
-        let error = squares.map(|(a, b)| (a - b) * (a - b)).sum::<f32>() / self.truth.len() as f32;
-        let place = match self.believed() {
-            None => "the places it knows lie on a line".to_owned(),
-            Some(believed) => format!(
-                "believes to be at ({:.2}, {:.2}), {:.2} cells off",
-                believed[0],
-                believed[1],
-                distance(believed, self.point())
-            ),
-        };
+        let compared = self
+            .imagination
+            .compared(self.believed(), self.point(), &self.truth);
         format!(
-            "step {}, {}: at ({x:.2}, {y:.2}), {place}; error of the imagined frame {error:.4}",
+            "step {}, {}: at ({x:.2}, {y:.2}), {compared}",
             self.steps, self.action
         )
     }

@@ -37,23 +37,9 @@ pub fn of_picture(
     foreseen: &Foreseen,
 ) -> Result<Option<Image>, LabError> {
     let walks = &foreseen.walks;
-    let Some(located) = &foreseen.located else {
+    let Some([truth, believed]) = points_of(foreseen, 0) else {
         return Ok(None);
     };
-    let (width, time) = (located.width, walks.time);
-    let truth: Vec<[f32; 2]> = walks.places[..time * walks.place_width]
-        .chunks(walks.place_width)
-        .map(|place| [place[0], place[1]])
-        .collect();
-    let believed = &located.places[..time * width];
-    let Some(fit) = AffineFit::of(believed, width, &truth) else {
-        return Ok(None);
-    };
-    let truth: Vec<[f64; 2]> = truth.iter().map(|point| point.map(f64::from)).collect();
-    let believed: Vec<[f64; 2]> = believed
-        .chunks(width)
-        .map(|place| fit.point(place))
-        .collect();
     let panels = [
         (&truth, &walks.frames, TRUTH),
         (&believed, &foreseen.decoded, BELIEF),
@@ -134,7 +120,7 @@ pub fn draw_frame(
     }
 }
 
-/// The points of a walk in a labyrinth, in cells: the true ones, and those where the model believed to be, after the
+/// The points of a walk, in cells: the true ones, and those where the model believed to be, after the
 /// affine map that fits this walk best; `None` if its places lie on a line.
 fn points_of(foreseen: &Foreseen, row: usize) -> Option<[Vec<[f64; 2]>; 2]> {
     let walks = &foreseen.walks;

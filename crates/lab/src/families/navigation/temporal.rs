@@ -11,22 +11,18 @@ use super::{
 use crate::{
     Experiment, LabError,
     experiment::family::{Drawn, Gallery, Shown},
-    families::frames::{BatchTensors, Model, Trainer},
+    families::frames::{BatchTensors, Model, Trainer, parts},
     pictures::Figures,
 };
-use burn::{
-    module::Module,
-    tensor::{Device, Tensor, TensorData},
-};
+use burn::tensor::{Device, Tensor, TensorData};
 use mnemora_memory::{Count, Initializer};
 use mnemora_models::{FilteringModel, generate};
 use mnemora_training::{
     Error, Learner, Purpose, Row, Snapshot, StepFailure,
-    adam::Adam,
-    arrays::{collect, host, parameters_of, restore},
+    arrays::host,
     device::outline,
-    memory_use::{Parts, Planned, Work, in_words},
-    online::{Numbers, Observed, Online, OnlineFilter},
+    memory_use::{Planned, Work, in_words},
+    online::{Numbers, Observed, OnlineFilter},
     strategy::{Inference, noise},
 };
 use mnemora_worlds::{Prefetch, Scale, Split, Stream, Walks};
@@ -40,8 +36,14 @@ pub struct TemporalLearner {
     experiment: Experiment,
     settings: NavigationSettings,
     world: Arc<World>,
+    /// Numbers of a condition.
+    conditions: usize,
     batches: Prefetch<Walks>,
     trainer: Trainer,
+}
+
+fn conditions(experiment: &Experiment) -> usize {
+    experiment.family().conditions(experiment)
 }
 
 /// A fresh model of a world.
@@ -52,21 +54,8 @@ fn model_of(
 ) -> Result<Model, LabError> {
     let frame = image_shape(world.walked().frame());
     let config = experiment.model_config(frame, experiment.likelihood_config(0.0, true));
-    let memory = experiment.memory_config(&experiment.place(world.conditions()))?;
+    let memory = experiment.memory_config(&experiment.place(conditions(experiment)))?;
     Ok(config.init(&memory, init)?)
-}
-
-/// Trainable numbers, starting with the whole model; `inference` are those of an inference network.
-fn parts(model: &Model, inference: Option<Count>) -> Parts {
-    let own = parameters_of(model);
-    let mut parts = vec![
-        ("model".into(), own + inference.unwrap_or(Count::NONE)),
-        ("memory".into(), parameters_of(&model.memory)),
-        ("encoder".into(), parameters_of(&model.encoder)),
-        ("decoder".into(), parameters_of(&model.decoder)),
-    ];
-    parts.extend(inference.map(|count| ("inference".to_owned(), count)));
-    parts
 }
 
 /// The parts of the model, and how much memory its training takes.
@@ -135,6 +124,7 @@ impl TemporalLearner {
                 made.walks(Split::Train, &data, index, size, lesson)
             }),
             trainer: Trainer::new(experiment, model, pixels, device.clone())?,
+            conditions: conditions(experiment),
             experiment: experiment.clone(),
             settings,
             world,
@@ -142,10 +132,9 @@ impl TemporalLearner {
     }
 
     fn foreseer(&self) -> Foreseer {
-        let model = self.trainer.model.valid();
         Foreseer {
-            conditions: self.world.conditions(),
-            inference: self.trainer.strategy.frozen(model),
+            conditions: self.conditions,
+            inference: self.trainer.inference(),
         }
     }
 }
@@ -231,13 +220,12 @@ impl Foresees for Foreseer {
 
 impl Learner for TemporalLearner {
     fn sizes(&self) -> Vec<(String, usize)> {
-        let inference = self.trainer.strategy.parameters();
-        in_words(parts(&self.trainer.model, inference))
+        in_words(self.trainer.parts())
     }
 
     fn update(&mut self, step: u64) -> Result<(), StepFailure> {
         let walks = self.batches.batch(step - 1, ())?;
-        let batch = tensors(&walks, self.world.conditions(), &self.trainer.device);
+        let batch = tensors(&walks, self.conditions, &self.trainer.device);
         self.trainer.update(step, batch)
     }
 
@@ -261,29 +249,11 @@ impl Learner for TemporalLearner {
     }
 
     fn snapshot(&self) -> Snapshot {
-        let mut snapshot = Snapshot {
-            model: collect(&self.trainer.model),
-            optimiser: self.trainer.updates.adam.collect(),
-            ..Snapshot::default()
-        };
-        self.trainer.strategy.save(&mut snapshot);
-        snapshot
+        self.trainer.snapshot()
     }
 
-    fn restore(&mut self, mut from: Snapshot, path: &Path) -> Result<(), Error> {
-        let Trainer {
-            model,
-            updates,
-            strategy,
-            device,
-            ..
-        } = &mut self.trainer;
-        strategy.restore(&mut from, path)?;
-        *model = restore(model.clone(), from.model, path)?;
-        if !from.optimiser.is_empty() {
-            updates.adam = Adam::restore(from.optimiser, &device.clone().inner(), path)?;
-        }
-        Ok(())
+    fn restore(&mut self, from: Snapshot, path: &Path) -> Result<(), Error> {
+        self.trainer.restore(from, path)
     }
 }
 
@@ -313,14 +283,9 @@ impl Gallery for TemporalLearner {
             frame: self.world.walked().frame(),
             numbers: Numbers::Pixels,
             scale: Scale::IDENTITY,
-            conditions: self.world.conditions(),
+            conditions: self.conditions,
         };
-        Some(Box::new(Online::new(
-            self.foreseer().inference,
-            observed,
-            &self.snapshot().model,
-            seed,
-        )))
+        Some(self.trainer.online(observed, seed))
     }
 
     fn figures(&self, shown: &Shown) -> Result<Figures, LabError> {

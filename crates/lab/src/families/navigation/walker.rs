@@ -2,8 +2,9 @@
 
 use super::{
     evaluate::point_of,
-    fit::{AffineFit, distance},
+    fit::AffineFit,
     imagination::Imagination,
+    maps::{BELIEF, TRUTH, draw_frame},
     settings::NavigationSettings,
 };
 use crate::{LabError, experiment::family::Walker};
@@ -82,7 +83,7 @@ impl ImageWalker {
     fn drawn(&self, frame: &[f32], zoom: usize) -> Result<Image, LabError> {
         let FrameShape { height, width, .. } = self.frame();
         let mut image = Image::new(width * zoom, height * zoom, [0; 3])?;
-        super::maps::draw_frame(&mut image, self.frame(), frame, [0, 0], zoom);
+        draw_frame(&mut image, self.frame(), frame, [0, 0], zoom);
         Ok(image)
     }
 }
@@ -99,34 +100,24 @@ impl Walker for ImageWalker {
         self.walk.cell = cell;
         self.steps += 1;
         self.action = mnemora_worlds::IMAGE_ACTIONS[action];
-        self.imagination.look(Some(action));
+        self.imagination.step(action);
         self.truth = self.world.frame_at(Split::Test, self.walk.picture, cell);
         Ok(())
     }
 
     fn words(&self) -> String {
         let [x, y] = self.walk.cell;
-        let squares = self.imagination.frame.iter().zip(&self.truth);
-        let error = squares.map(|(a, b)| (a - b) * (a - b)).sum::<f32>() / self.truth.len() as f32;
-        let place = match self.believed() {
-            None => "the places it knows lie on a line".to_owned(),
-            Some(believed) => format!(
-                "believes to be at ({:.2}, {:.2}), {:.2} cells off",
-                believed[0],
-                believed[1],
-                distance(believed, point_of(self.walk.cell))
-            ),
-        };
+        let compared =
+            self.imagination
+                .compared(self.believed(), point_of(self.walk.cell), &self.truth);
         format!(
-            "step {}, {}: at ({x}, {y}), {place}; error of the imagined frame {error:.4}",
+            "step {}, {}: at ({x}, {y}), {compared}",
             self.steps, self.action
         )
     }
 
     /// Imagined left, true right; below, what was stored where, with the true and the believed window.
     fn picture(&self, zoom: usize) -> Result<Image, LabError> {
-        const TRUTH: [u8; 3] = [213, 94, 0];
-        const BELIEF: [u8; 3] = [0, 114, 178];
         let settings = self.world.settings();
         let (side, crop, stride) = (settings.picture, settings.crop, settings.stride);
         let margin = zoom;
@@ -147,7 +138,7 @@ impl Walker for ImageWalker {
             [margin + at(point[0]) as usize, top + at(point[1]) as usize]
         };
         for (point, frame) in &self.stored {
-            super::maps::draw_frame(&mut picture, self.frame(), frame, corner(*point), zoom);
+            draw_frame(&mut picture, self.frame(), frame, corner(*point), zoom);
         }
         let mut border = |point: [f64; 2], colour, thick: usize| {
             let ([x, y], size) = (corner(point), crop * zoom);

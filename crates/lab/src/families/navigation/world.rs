@@ -100,15 +100,6 @@ impl World {
         }
     }
 
-    /// Numbers of a condition for models without places: the actions, one-hot; 0 if there is only one (gtmm, section
-    /// 5.7).
-    pub fn conditions(&self) -> usize {
-        match self {
-            Self::Labyrinth(walks) if walks.task() == LabyrinthTask::AcceleratingRotation => 0,
-            _ => self.walked().actions().len(),
-        }
-    }
-
     /// Bytes of the data.
     pub fn bytes(&self) -> Count {
         match self {
