@@ -147,6 +147,21 @@ fn plain_sequence(
     [Tensor::cat(all, 0), hidden, cell]
 }
 
+/// The elementwise part of an LSTM step: `(h', c')` from the pre-activations of the gates and `c`. With maps flattened,
+/// it is that of a convolutional LSTM, too.
+///
+/// `c' = sig(f) c + sig(i) tanh(g)`, `h' = sig(o) tanh(c')`
+///
+/// # Shapes
+/// `gates`: `[batch, 4 * hidden]`, in the order `i, f, g, o`; `cell` and both results: `[batch, hidden]`
+pub fn lstm_gates(gates: Tensor<2>, cell: Tensor<2>) -> (Tensor<2>, Tensor<2>) {
+    #[cfg(feature = "flex")]
+    if crate::flex::fused(&gates.device()) {
+        return crate::flex::lstm_gates(gates, cell);
+    }
+    cell_of(gates, cell)
+}
+
 /// Hidden state and cell from pre-activations.
 fn cell_of(gates: Tensor<2>, cell: Tensor<2>) -> (Tensor<2>, Tensor<2>) {
     let hidden = cell.dims()[1];
@@ -290,6 +305,24 @@ mod kernel {
                 continue;
             }
             assert_same(&inputs, 1e-5, &name, kernel, plain);
+        }
+    }
+
+    #[test]
+    fn gates_agree_with_the_plain_composition() {
+        type Gates = fn(Tensor<2>, Tensor<2>) -> (Tensor<2>, Tensor<2>);
+        for [batch, hidden] in [[1, 1], [3, 1], [1, 17], [5, 64], [2, 300]] {
+            let inputs = [numbers(batch * 4 * hidden, 1), numbers(batch * hidden, 2)];
+            let through = |gates: Gates| {
+                move |all: Vec<Tensor<1>>, way| {
+                    let [pre, cell]: [_; 2] = all.try_into().unwrap();
+                    let pre = arranged(pre, [batch, 4 * hidden], way);
+                    let (hidden, cell) = gates(pre, arranged(cell, [batch, hidden], way));
+                    Tensor::cat(vec![hidden, cell], 1)
+                }
+            };
+            let name = format!("{batch} rows of {hidden}");
+            assert_same(&inputs, 1e-5, &name, through(lstm_gates), through(cell_of));
         }
     }
 

@@ -7,9 +7,9 @@ use crate::{
 };
 use burn::{
     module::{Module, Param},
-    tensor::{Bool, Device, Tensor, activation},
+    tensor::{Bool, Device, Tensor},
 };
-use mnemora_kernels::{conv::conv2d, split::split_rows};
+use mnemora_kernels::{conv::conv2d, lstm::lstm_gates, split::split_rows};
 
 /// Sizes of a [`ConvLstm`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,14 +122,9 @@ impl ConvLstm {
         let weight = self.weight_hidden.val();
         let no_bias = Tensor::zeros([weight.dims()[0]], &weight.device());
         let gates = from_input + self.convolve(state.hidden, weight, no_bias);
-        let parts: [Tensor<4>; 4] = gates
-            .chunk(4, 1)
-            .try_into()
-            .unwrap_or_else(|_| unreachable!("there are four gates"));
-        let [input, forget, candidate, output] = parts;
-        let cell = activation::sigmoid(forget) * state.cell
-            + activation::sigmoid(input) * candidate.tanh();
-        let hidden = activation::sigmoid(output) * cell.clone().tanh();
+        let shape = state.cell.dims();
+        let (hidden, cell) = lstm_gates(gates.flatten(1, 3), state.cell.flatten(1, 3));
+        let (hidden, cell) = (hidden.reshape(shape), cell.reshape(shape));
         let output = CoreOutput {
             output: hidden.clone().flatten(1, 3),
             attention: Vec::new(),

@@ -46,20 +46,33 @@ macro_rules! table {
             Gtmm,
             /// The model with a spatial memory (Fraccaro et al. 2018).
             GtmSm,
+            /// The consistent GQN: one latent for a scene (Kumar et al. 2018).
+            Cgqn,
+            /// The GQN: a latent for each query (Eslami et al. 2018), with the networks of the consistent one.
+            Gqn,
+            /// The same networks without latents.
+            Deterministic,
             $($(#[$doc])* $name,)+
         }
 
         impl ModelName {
             /// All models.
-            pub const ALL: &[Self] = &[Self::Gtmm, Self::GtmSm, $(Self::$name,)+];
+            pub const ALL: &[Self] = &[
+                Self::Gtmm, Self::GtmSm, Self::Cgqn, Self::Gqn, Self::Deterministic, $(Self::$name,)+
+            ];
             /// The models of recorded sequences.
             pub const OF_RECORDINGS: &[Self] = &[Self::Gtmm, $(Self::$name,)+];
+            /// The models of scenes.
+            pub const OF_SCENES: &[Self] = &[Self::Cgqn, Self::Gqn, Self::Deterministic];
 
             /// The name in configurations.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     Self::Gtmm => "gtmm",
                     Self::GtmSm => "gtm-sm",
+                    Self::Cgqn => "cgqn",
+                    Self::Gqn => "gqn",
+                    Self::Deterministic => "deterministic",
                     $(Self::$name => $text,)+
                 }
             }
@@ -73,12 +86,12 @@ macro_rules! table {
         }
 
         impl NetworkSettings {
-            /// The configuration of the named model; `None` for the temporal VAE and the model with a spatial memory, which
-            /// have other settings.
+            /// The configuration of the named model; `None` for the temporal VAE, the model with a spatial memory and those
+            /// of scenes, which have other settings.
             pub fn network(&self, name: ModelName, data: &Recorded) -> Option<NetworkConfig> {
                 match name {
-                    ModelName::Gtmm | ModelName::GtmSm => None,
                     $(ModelName::$name => Some(NetworkConfig::$name(self.$key.fit(data))),)+
+                    _ => None,
                 }
             }
         }

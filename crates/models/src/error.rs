@@ -20,6 +20,22 @@ pub enum ModelError {
         /// Its value.
         value: f64,
     },
+    /// A kernel without a middle.
+    #[error("model.kernel is {kernel}, it must be odd")]
+    EvenKernel {
+        /// Rows and columns of the kernel.
+        kernel: usize,
+    },
+    /// Frames whose sides a model of scenes cannot divide.
+    #[error("frames are {height}x{width} pixels, but both sides must be multiples of {side}")]
+    SceneFrame {
+        /// Rows.
+        height: usize,
+        /// Columns.
+        width: usize,
+        /// What they must be multiples of.
+        side: usize,
+    },
     /// A transition that needs places of another size.
     #[error("the transition '{kind}' needs places of {needed} numbers, but they have {place}")]
     Place {

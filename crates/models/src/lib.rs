@@ -9,6 +9,7 @@
 //! - [`segments`]: the gradient of a long sequence with the memory use of a short one.
 //! - [`gtmm`]: the temporal VAE over any memory (Gemici et al. 2017).
 //! - [`gtm_sm`]: the temporal VAE with a spatial memory (Fraccaro et al. 2018).
+//! - [`scenes`]: the GQN and the consistent GQN (Eslami et al. 2018, Kumar et al. 2018).
 //! - [`srnn`], [`vrnn`]: stochastic recurrent networks (Fraccaro et al. 2016, Chung et al. 2015).
 //! - [`svg`]: stochastic video generation (Denton and Fergus 2018).
 //! - [`any`]: the table of models of recorded sequences, chosen by name at run time.
@@ -40,6 +41,7 @@ pub mod mixture;
 pub mod mlp;
 pub mod online;
 pub mod particles;
+pub mod scenes;
 pub mod segments;
 pub mod sequence;
 pub mod srnn;
@@ -75,6 +77,7 @@ pub use online::{
     OnlineStep, ScoredStep, decoded_at, expect_next, expected, online_step, unobserved_step,
 };
 pub use particles::{ParticleBound, Resampling, particle_bound};
+pub use scenes::{Cgqn, CgqnConfig, Latents, SceneBound, Views};
 pub use segments::filter_by_segments;
 pub use sequence::{Answers, SequenceConfig, SequenceModel};
 pub use srnn::{Srnn, SrnnConfig, SrnnFeatures};

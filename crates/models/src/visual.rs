@@ -13,9 +13,9 @@ mod vgg;
 pub use dcgan::{DcganDecoder, DcganEncoder};
 pub use dense::{DenseDecoder, DenseEncoder};
 pub use inception::{InceptionDecoder, InceptionEncoder};
-pub(crate) use layers::WEIGHT_STD;
-pub use layers::{Block, Convolution};
-pub use pathways::{Filter, PathwaysDecoder, PathwaysEncoder};
+pub use layers::{Block, Convolution, Filter};
+pub(crate) use layers::{Kernel, WEIGHT_STD};
+pub use pathways::{PathwaysDecoder, PathwaysEncoder};
 pub use vgg::{Level, VggDecoder, VggEncoder};
 
 use crate::ModelError;

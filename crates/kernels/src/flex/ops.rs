@@ -32,6 +32,7 @@ use super::{
         halves::Halves,
     },
     recurrent::{
+        gates::LstmGates,
         sequence::LstmSequence,
         step_map::{MapUses, MapWeights, StepMap},
         steps::{LstmStep, StepWeights, Uses},
@@ -103,6 +104,8 @@ fused! {
     step_weights(input: 2, hidden: 2, bias: 1; uses: Uses) -> 1 by StepWeights { uses };
     /// [`crate::lstm::lstm_step`]
     lstm_step(x: 2, hidden: 2, cell: 2, weights: 1; uses: Uses) -> 2, 2 by LstmStep { uses };
+    /// [`crate::lstm::lstm_gates`]
+    lstm_gates(gates: 2, cell: 2) -> 2, 2 by LstmGates;
     /// [`crate::lstm::lstm_sequence`]
     lstm_sequence(x: 2, hidden: 2, cell: 2, input: 2, recurrent: 2, bias: 1) -> 2, 2, 2
         by LstmSequence;

@@ -41,10 +41,103 @@ pub(super) fn normalise(norm: &BatchNorm, maps: Tensor<4>, slope: f64) -> Tensor
 
 /// Size, stride and padding of a square kernel.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Kernel {
-    pub(super) size: usize,
-    pub(super) stride: usize,
-    pub(super) padding: usize,
+pub(crate) struct Kernel {
+    pub(crate) size: usize,
+    pub(crate) stride: usize,
+    pub(crate) padding: usize,
+}
+
+impl Kernel {
+    pub(crate) const fn new(size: usize, stride: usize, padding: usize) -> Self {
+        Self {
+            size,
+            stride,
+            padding,
+        }
+    }
+
+    /// Of an odd size, with maps that stay as large as they are.
+    pub(crate) const fn same(size: usize) -> Self {
+        Self::new(size, 1, size / 2)
+    }
+
+    /// As large as its stride: each input pixel is used once.
+    pub(crate) const fn patches(size: usize) -> Self {
+        Self::new(size, size, 0)
+    }
+}
+
+/// A convolution or transposed convolution with bias, whose stride and padding are given with each call.
+#[derive(Module, Debug)]
+pub struct Filter {
+    /// `[outputs, inputs, k, k]`; if transposed, `[inputs, outputs, k, k]`.
+    pub weight: Param<Tensor<4>>,
+    /// `[outputs]`
+    pub bias: Param<Tensor<1>>,
+}
+
+impl Filter {
+    /// Weights for a ReLU after it (He et al. 2015); biases are zero.
+    pub(crate) fn before_relu(
+        [inputs, outputs]: [usize; 2],
+        of: Kernel,
+        init: &mut Initializer,
+    ) -> Self {
+        let fan_in = inputs * of.size * of.size;
+        Self {
+            weight: init.uniform(
+                [outputs, inputs, of.size, of.size],
+                (6.0 / fan_in as f64).sqrt(),
+            ),
+            bias: init.constant([outputs], 0.0),
+        }
+    }
+
+    /// The same for the transposed convolution, of which each output pixel adds up `(k / stride)^2` products per input.
+    pub(crate) fn transposed_before_relu(
+        [inputs, outputs]: [usize; 2],
+        of: Kernel,
+        init: &mut Initializer,
+    ) -> Self {
+        let fan_in = (inputs * of.size * of.size) as f64 / (of.stride * of.stride) as f64;
+        Self {
+            weight: init.uniform([inputs, outputs, of.size, of.size], (6.0 / fan_in).sqrt()),
+            bias: init.constant([outputs], 0.0),
+        }
+    }
+
+    /// Weights and biases uniform within `1 / sqrt(n)`, where n is the number of products in an output.
+    pub(crate) fn new([inputs, outputs]: [usize; 2], of: Kernel, init: &mut Initializer) -> Self {
+        let bound = 1.0 / ((inputs * of.size * of.size) as f64).sqrt();
+        Self {
+            weight: init.uniform([outputs, inputs, of.size, of.size], bound),
+            bias: init.uniform([outputs], bound),
+        }
+    }
+
+    /// The same for the transposed convolution.
+    pub(crate) fn transposed(
+        [inputs, outputs]: [usize; 2],
+        of: Kernel,
+        init: &mut Initializer,
+    ) -> Self {
+        let products = (inputs * of.size * of.size) as f64 / (of.stride * of.stride) as f64;
+        let bound = 1.0 / products.sqrt();
+        Self {
+            weight: init.uniform([inputs, outputs, of.size, of.size], bound),
+            bias: init.uniform([outputs], bound),
+        }
+    }
+
+    pub(crate) fn forward(&self, maps: Tensor<4>, of: Kernel) -> Tensor<4> {
+        let (weight, bias) = (self.weight.val(), self.bias.val());
+        conv2d(maps, weight, bias, of.stride, of.padding)
+    }
+
+    pub(crate) fn back(&self, maps: Tensor<4>, of: Kernel) -> Tensor<4> {
+        let (weight, bias) = (self.weight.val(), self.bias.val());
+        transposed_conv2d(maps, weight, bias, of.stride, of.padding, 0)
+    }
 }
 
 /// A convolution or transposed convolution, with bias.

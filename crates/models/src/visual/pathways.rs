@@ -10,78 +10,27 @@
 //! The decoder is the transpose; the outputs of its pathways are added. ReLUs lie between layers.
 
 use super::ImageShape;
-use super::layers::Kernel;
+use super::layers::{Filter, Kernel};
 use crate::ModelError;
 use burn::{
-    module::{Module, Param},
+    module::Module,
     nn::Linear,
     tensor::{Tensor, activation::relu},
 };
-use mnemora_kernels::conv::{conv2d, transposed_conv2d};
 use mnemora_memory::{Count, Initializer};
 
 /// Rows and columns of a frame.
 const SIDE: usize = 32;
 /// Layers of the global pathway, with the side of their maps.
 const GLOBAL: [(Kernel, usize); 3] = [
-    (kernel(5, 3, 0), 10),
-    (kernel(4, 2, 0), 4),
-    (kernel(4, 1, 0), 1),
+    (Kernel::new(5, 3, 0), 10),
+    (Kernel::new(4, 2, 0), 4),
+    (Kernel::new(4, 1, 0), 1),
 ];
 /// Layers of the local pathway, with the side of their maps.
-const LOCAL: [(Kernel, usize); 2] = [(kernel(4, 2, 1), 16), (kernel(4, 2, 1), 8)];
+const LOCAL: [(Kernel, usize); 2] = [(Kernel::new(4, 2, 1), 16), (Kernel::new(4, 2, 1), 8)];
 /// Channels of the local pathway's maps.
 const LOCAL_CHANNELS: [usize; 2] = [16, 8];
-
-const fn kernel(size: usize, stride: usize, padding: usize) -> Kernel {
-    Kernel {
-        size,
-        stride,
-        padding,
-    }
-}
-
-/// A convolution or transposed convolution with bias.
-#[derive(Module, Debug)]
-pub struct Filter {
-    /// `[outputs, inputs, k, k]`; if transposed, `[inputs, outputs, k, k]`.
-    pub weight: Param<Tensor<4>>,
-    /// `[outputs]`
-    pub bias: Param<Tensor<1>>,
-}
-
-impl Filter {
-    /// Weights for a ReLU after it (He et al. 2015).
-    fn new([inputs, outputs]: [usize; 2], of: Kernel, init: &mut Initializer) -> Self {
-        let fan_in = inputs * of.size * of.size;
-        Self {
-            weight: init.uniform(
-                [outputs, inputs, of.size, of.size],
-                (6.0 / fan_in as f64).sqrt(),
-            ),
-            bias: init.constant([outputs], 0.0),
-        }
-    }
-
-    /// The same for the transposed convolution, of which each output pixel adds up `(k / stride)^2` products per input.
-    fn transposed([inputs, outputs]: [usize; 2], of: Kernel, init: &mut Initializer) -> Self {
-        let fan_in = (inputs * of.size * of.size) as f64 / (of.stride * of.stride) as f64;
-        Self {
-            weight: init.uniform([inputs, outputs, of.size, of.size], (6.0 / fan_in).sqrt()),
-            bias: init.constant([outputs], 0.0),
-        }
-    }
-
-    fn forward(&self, maps: Tensor<4>, of: Kernel) -> Tensor<4> {
-        let (weight, bias) = (self.weight.val(), self.bias.val());
-        conv2d(maps, weight, bias, of.stride, of.padding)
-    }
-
-    fn back(&self, maps: Tensor<4>, of: Kernel) -> Tensor<4> {
-        let (weight, bias) = (self.weight.val(), self.bias.val());
-        transposed_conv2d(maps, weight, bias, of.stride, of.padding, 0)
-    }
-}
 
 /// Frames to features.
 #[derive(Module, Debug)]
@@ -153,7 +102,7 @@ impl PathwaysEncoder {
         let mut layers = |channels: &[usize], kernels: &[(Kernel, usize)]| {
             let pairs = channels.windows(2).zip(kernels);
             pairs
-                .map(|(pair, (of, _))| Filter::new([pair[0], pair[1]], *of, init))
+                .map(|(pair, (of, _))| Filter::before_relu([pair[0], pair[1]], *of, init))
                 .collect()
         };
         let (whole, local) = (layers(&whole, &GLOBAL), layers(&local, &LOCAL));
@@ -207,7 +156,9 @@ impl PathwaysDecoder {
         let mut layers = |channels: &[usize], kernels: &[(Kernel, usize)]| {
             let pairs = channels.windows(2).zip(kernels).rev();
             pairs
-                .map(|(pair, (of, _))| Filter::transposed([pair[1], pair[0]], *of, init))
+                .map(|(pair, (of, _))| {
+                    Filter::transposed_before_relu([pair[1], pair[0]], *of, init)
+                })
                 .collect()
         };
         let (whole, local) = (layers(&whole, &GLOBAL), layers(&local, &LOCAL));

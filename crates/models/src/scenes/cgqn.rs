@@ -1,0 +1,500 @@
+//! The consistent GQN, and the factored GQN with the same networks.
+
+use super::{
+    Representation, SceneBound, Views,
+    conv_draw::{Beliefs, ConvDraw, DrawSizes, TO_HIDDEN},
+    renderer::{RenderSizes, Renderer},
+    repeated,
+    representation::{SHRUNK, summed},
+};
+use crate::{
+    ImageShape, ModelError,
+    visual::{Filter, Kernel},
+};
+use burn::{
+    module::Module,
+    tensor::{Device, Tensor},
+};
+use mnemora_memory::{Count, Initializer};
+use serde::{Deserialize, Serialize};
+
+/// What a scene's latents stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Latents {
+    /// One latent for the whole scene (cgqn).
+    Consistent,
+    /// One for each target, as in the GQN.
+    Factored,
+    /// None: the context alone decides.
+    None,
+}
+
+/// Sizes and choices of a [`Cgqn`]; the defaults are those of the travelling salesman (cgqn, appendix B).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CgqnConfig {
+    /// Steps of prior, posterior and renderer, each with its own part of the latent (`nt`).
+    pub steps: usize,
+    /// Channels of each part of the latent (`nf_z`).
+    pub latent: usize,
+    /// Channels of the LSTMs (`nf_to_hidden`).
+    pub hidden: usize,
+    /// Channels that prior and posterior make of a representation (`nf_enc`).
+    pub encoded: usize,
+    /// Channels of the renderer's canvas (`nf_to_obs`).
+    pub canvas: usize,
+    /// Channels that the renderer makes of its canvas (`nf_dec`).
+    pub decoded: usize,
+    /// Rows and columns of the LSTMs' kernels.
+    pub kernel: usize,
+    /// Whether all steps have the same weights.
+    pub shared: bool,
+    /// Whether the posterior sees the prior's state.
+    pub posterior_sees_prior: bool,
+    /// Whether the renderer sees the context's representation, too, not the latents alone.
+    pub renderer_sees_context: bool,
+    /// Whether the renderer sees all parts of the latent at each step.
+    pub all_latents: bool,
+    /// Whether a sigmoid bounds the pixels.
+    pub squashed: bool,
+    /// Targets that the posterior sees; 0 for all.
+    pub posterior_targets: usize,
+}
+
+impl Default for CgqnConfig {
+    fn default() -> Self {
+        Self {
+            steps: 4,
+            latent: 3,
+            hidden: 64,
+            encoded: 128,
+            canvas: 128,
+            decoded: 64,
+            kernel: 5,
+            shared: true,
+            posterior_sees_prior: true,
+            renderer_sees_context: false,
+            all_latents: false,
+            squashed: false,
+            posterior_targets: 0,
+        }
+    }
+}
+
+/// The consistent GQN (Kumar et al. 2018).
+///
+/// ```text
+/// r_C = sum_j M(v_j, f_j) over the context,  r_T = sum_j M(v_j, f_j) over the targets
+/// z ~ q(z | r_C, r_T), or p(z | r_C) if the targets are not known      (ConvDraw)
+/// frame of a query v: the renderer of z and v                           (Renderer)
+/// bound = sum_i log N(f_i; frame_i, variance) - KL(q || p)
+/// ```
+///
+/// With [`Latents::Factored`] each target is a scene of its own with one target, which is a GQN with these networks.
+#[derive(Module, Debug)]
+pub struct Cgqn {
+    /// `M`
+    pub representation: Representation,
+    /// Prior and posterior; none if there are no latents.
+    pub draw: Option<ConvDraw>,
+    /// From latents and a query to a frame.
+    pub renderer: Renderer,
+    /// From the context's representation to what the renderer sees of it.
+    pub context: Option<Filter>,
+    steps: usize,
+    latent: usize,
+    consistent: bool,
+    posterior_targets: usize,
+    channels: usize,
+    height: usize,
+    width: usize,
+}
+
+impl CgqnConfig {
+    /// Builds the model for frames of a shape and queries of `query` numbers.
+    ///
+    /// # Errors
+    /// If a size is 0, the kernel is even, or a frame's sides are not multiples of 8.
+    pub fn init(
+        &self,
+        latents: Latents,
+        frame: ImageShape,
+        query: usize,
+        init: &mut Initializer,
+    ) -> Result<Cgqn, ModelError> {
+        ModelError::require_positive(&[
+            ("steps", self.steps),
+            ("latent", self.latent),
+            ("hidden", self.hidden),
+            ("encoded", self.encoded),
+            ("canvas", self.canvas),
+            ("decoded", self.decoded),
+        ])?;
+        if self.kernel.is_multiple_of(2) {
+            return Err(ModelError::EvenKernel {
+                kernel: self.kernel,
+            });
+        }
+        let side = SHRUNK * TO_HIDDEN.stride;
+        let ImageShape {
+            channels,
+            height,
+            width,
+        } = frame;
+        if height == 0 || width == 0 || !height.is_multiple_of(side) || !width.is_multiple_of(side)
+        {
+            return Err(ModelError::SceneFrame {
+                height,
+                width,
+                side,
+            });
+        }
+        let sets = if self.shared { 1 } else { self.steps };
+        let representation = Representation::CHANNELS;
+        let context = if self.renderer_sees_context {
+            self.encoded
+        } else {
+            0
+        };
+        Ok(Cgqn {
+            representation: Representation::new(channels, query, init),
+            draw: (latents != Latents::None).then(|| {
+                let sizes = DrawSizes {
+                    representation,
+                    encoded: self.encoded,
+                    hidden: self.hidden,
+                    latent: self.latent,
+                    kernel: self.kernel,
+                    sets,
+                    posterior_sees_prior: self.posterior_sees_prior,
+                };
+                ConvDraw::new(&sizes, init)
+            }),
+            renderer: Renderer::new(
+                &RenderSizes {
+                    frame: channels,
+                    query,
+                    latent: self.latent,
+                    context,
+                    hidden: self.hidden,
+                    canvas: self.canvas,
+                    decoded: self.decoded,
+                    kernel: self.kernel,
+                    sets,
+                    steps: self.steps,
+                    all_latents: self.all_latents,
+                    squashed: self.squashed,
+                },
+                init,
+            ),
+            context: self
+                .renderer_sees_context
+                .then(|| Filter::new([representation, context], Kernel::patches(2), init)),
+            steps: self.steps,
+            latent: self.latent,
+            consistent: latents == Latents::Consistent,
+            posterior_targets: self.posterior_targets,
+            channels,
+            height,
+            width,
+        })
+    }
+}
+
+impl Cgqn {
+    /// What the latents stand for.
+    pub fn latents(&self) -> Latents {
+        match (&self.draw, self.consistent) {
+            (None, _) => Latents::None,
+            (Some(_), true) => Latents::Consistent,
+            (Some(_), false) => Latents::Factored,
+        }
+    }
+
+    /// Rows and columns of the latents.
+    fn grid(&self) -> [usize; 2] {
+        let side = SHRUNK * TO_HIDDEN.stride;
+        [self.height / side, self.width / side]
+    }
+
+    /// Numbers of the latent of a scene, or of a target.
+    pub fn latent_size(&self) -> usize {
+        let [height, width] = self.grid();
+        self.steps * self.latent * height * width
+    }
+
+    /// Standard normal numbers that a scene with `targets` targets needs.
+    pub fn noise_size(&self, targets: usize) -> usize {
+        match self.latents() {
+            Latents::Consistent => self.latent_size(),
+            Latents::Factored => targets * self.latent_size(),
+            Latents::None => 0,
+        }
+    }
+
+    /// Numbers kept for a scene with some views.
+    pub fn kept(&self, context: usize, targets: usize) -> Count {
+        let [height, width] = self.grid();
+        let (pixels, maps) = (self.height * self.width, height * width);
+        let beliefs = if self.consistent { 1 } else { targets };
+        let drawn = self.draw.as_ref().map(|draw| draw.kept(maps));
+        self.representation.kept(pixels) * (context + targets)
+            + drawn.unwrap_or(Count::NONE) * (self.steps * beliefs)
+            + self.renderer.kept(maps) * (self.steps * targets)
+            + Count::product(&[3 * targets * self.channels, pixels])
+    }
+
+    /// `r_C`, `[scenes, channels, height / 4, width / 4]`; zeros without a context.
+    fn represent(&self, context: Option<&Views>, scenes: usize, device: &Device) -> Tensor<4> {
+        match context {
+            Some(views) => summed(self.representation.forward(views), views.each),
+            None => {
+                let shape = [
+                    scenes,
+                    Representation::CHANNELS,
+                    self.height / SHRUNK,
+                    self.width / SHRUNK,
+                ];
+                Tensor::zeros(shape, device)
+            }
+        }
+    }
+
+    /// Latents of `rows` rows; `noise` `[rows, latent_size]`.
+    fn beliefs(&self, context: Tensor<4>, targets: Option<Tensor<4>>, noise: Tensor<2>) -> Beliefs {
+        let rows = context.dims()[0];
+        let [height, width] = self.grid();
+        let Some(draw) = &self.draw else {
+            let shape = [rows, self.latent, height, width];
+            let nothing = Tensor::zeros(shape, &context.device());
+            return Beliefs {
+                latents: vec![nothing; self.steps],
+                kl: Vec::new(),
+            };
+        };
+        let size = self.latent * height * width;
+        let noise = (0..self.steps).map(|step| noise.clone().narrow(1, step * size, size));
+        draw.draw(context, targets, noise.collect())
+    }
+
+    fn render(&self, beliefs: &Beliefs, context: Tensor<4>, queries: Tensor<2>) -> Tensor<4> {
+        let context = self
+            .context
+            .as_ref()
+            .map(|encode| encode.forward(context, TO_HIDDEN));
+        self.renderer.render(&beliefs.latents, context, queries)
+    }
+
+    /// The parts of the bound, with one sample of the posterior.
+    ///
+    /// # Shapes
+    /// - `noise`: standard normal, `[scenes, noise_size(targets)]`
+    pub fn bound(&self, context: Option<&Views>, targets: &Views, noise: Tensor<2>) -> SceneBound {
+        let (scenes, each) = (targets.scenes(), targets.each);
+        let context = self.represent(context, scenes, &targets.frames.device());
+        let (context, seen, noise) = match self.latents() {
+            Latents::Consistent => {
+                let count = match self.posterior_targets {
+                    0 => each,
+                    most => most.min(each),
+                };
+                let seen = self.representation.forward(&targets.first(count));
+                (context, Some(summed(seen, count)), noise)
+            }
+            Latents::Factored => {
+                let seen = self.representation.forward(targets);
+                let size = self.latent_size();
+                (
+                    repeated(context, each),
+                    Some(seen),
+                    noise.reshape([scenes * each, size]),
+                )
+            }
+            Latents::None => (context, None, noise),
+        };
+        let beliefs = self.beliefs(context.clone(), seen, noise);
+        let frames = self.render(&beliefs, context, targets.queries.clone());
+        let errors = (frames.clone() - targets.frames.clone()).square();
+        let squared_error = errors.flatten::<2>(1, 3).sum_dim(1).reshape([scenes, each]);
+        let kl = match beliefs.kl.into_iter().reduce(|sum, kl| sum + kl) {
+            None => Tensor::zeros([scenes], &frames.device()),
+            // With latents of their own, rows are targets.
+            Some(kl) if kl.dims()[0] == scenes => kl,
+            Some(kl) => kl.reshape([scenes, each]).sum_dim(1).squeeze_dim(1),
+        };
+        SceneBound {
+            squared_error,
+            kl,
+            frames,
+        }
+    }
+
+    /// Frames of `each` queries of every scene, with latents from the prior: `[scenes * each, channels, ..]`.
+    ///
+    /// # Shapes
+    /// - `queries`: `[scenes * each, query]`
+    /// - `noise`: standard normal, `[scenes, noise_size(each)]`; the same noise gives the same scene for other queries
+    pub fn sample(
+        &self,
+        context: Option<&Views>,
+        queries: Tensor<2>,
+        each: usize,
+        noise: Tensor<2>,
+    ) -> Tensor<4> {
+        let scenes = queries.dims()[0] / each;
+        let context = self.represent(context, scenes, &queries.device());
+        let (context, noise) = match self.latents() {
+            Latents::Factored => {
+                let size = self.latent_size();
+                (
+                    repeated(context, each),
+                    noise.reshape([scenes * each, size]),
+                )
+            }
+            _ => (context, noise),
+        };
+        let beliefs = self.beliefs(context.clone(), None, noise);
+        self.render(&beliefs, context, queries)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+
+    const FRAME: ImageShape = ImageShape {
+        channels: 2,
+        height: 16,
+        width: 8,
+    };
+
+    fn config() -> CgqnConfig {
+        CgqnConfig {
+            steps: 2,
+            latent: 2,
+            hidden: 4,
+            encoded: 3,
+            canvas: 5,
+            decoded: 3,
+            kernel: 3,
+            ..CgqnConfig::default()
+        }
+    }
+
+    fn build(config: &CgqnConfig, latents: Latents) -> Cgqn {
+        let rng = ChaCha8Rng::seed_from_u64(1);
+        let mut init = Initializer::new(rng, Device::default());
+        config.init(latents, FRAME, 3, &mut init).unwrap()
+    }
+
+    fn numbers<const D: usize>(shape: [usize; D], phase: f32) -> Tensor<D> {
+        let count: usize = shape.iter().product();
+        let values: Vec<f32> = (0..count).map(|i| (0.7 * i as f32 + phase).sin()).collect();
+        Tensor::<1>::from_floats(values.as_slice(), &Device::default()).reshape(shape)
+    }
+
+    fn views(scenes: usize, each: usize, phase: f32) -> Views {
+        let ImageShape {
+            channels,
+            height,
+            width,
+        } = FRAME;
+        Views {
+            frames: numbers([scenes * each, channels, height, width], phase),
+            queries: numbers([scenes * each, 3], phase + 1.0),
+            each,
+        }
+    }
+
+    fn apart(a: Tensor<4>, b: Tensor<4>) -> f32 {
+        (a - b).abs().max().into_scalar()
+    }
+
+    /// The first targets of a scene do not change when more are asked for: there is one scene.
+    #[test]
+    fn more_queries_do_not_change_the_scene() {
+        for config in [
+            config(),
+            CgqnConfig {
+                shared: false,
+                renderer_sees_context: true,
+                all_latents: true,
+                squashed: true,
+                ..config()
+            },
+        ] {
+            let model = build(&config, Latents::Consistent);
+            let (context, targets) = (views(2, 3, 0.0), views(2, 4, 0.5));
+            let noise = numbers([2, model.noise_size(4)], 0.2);
+            let all = model.sample(Some(&context), targets.queries.clone(), 4, noise.clone());
+            let few = targets.first(2);
+            let some = model.sample(Some(&context), few.queries, 2, noise);
+            let [_, channels, height, width] = all.dims();
+            let all = all
+                .reshape([2, 4, channels, height * width])
+                .narrow(1, 0, 2);
+            let all = all.reshape([4, channels, height, width]);
+            assert!(apart(all, some) < 1e-6);
+        }
+    }
+
+    /// With a single target both kinds of latents are the same model.
+    #[test]
+    fn with_one_target_factored_is_consistent() {
+        let (context, targets) = (views(2, 2, 0.0), views(2, 1, 0.5));
+        let [consistent, factored] = [Latents::Consistent, Latents::Factored].map(|latents| {
+            let model = build(&config(), latents);
+            let noise = numbers([2, model.noise_size(1)], 0.2);
+            model.bound(Some(&context), &targets, noise)
+        });
+        assert!(apart(consistent.frames, factored.frames) < 1e-6);
+        let kl: [Vec<f32>; 2] =
+            [consistent.kl, factored.kl].map(|kl| kl.into_data().to_vec().unwrap());
+        assert_eq!(kl[0], kl[1]);
+        assert!(kl[0].iter().all(|kl| *kl > 0.0));
+    }
+
+    /// Targets that are alike cost the factored model as often as they are asked for.
+    #[test]
+    fn factored_latents_are_paid_for_each_target() {
+        let model = build(&config(), Latents::Factored);
+        let one = views(1, 1, 0.5);
+        let three = Views {
+            frames: one.frames.clone().repeat_dim(0, 3),
+            queries: one.queries.clone().repeat_dim(0, 3),
+            each: 3,
+        };
+        let noise = numbers([1, model.noise_size(1)], 0.2);
+        let all = noise.clone().repeat_dim(1, 3);
+        let one = model.bound(None, &one, noise);
+        let three = model.bound(None, &three, all);
+        let [one, three]: [f32; 2] = [one.kl, three.kl].map(|kl| kl.into_scalar());
+        assert!((three - 3.0 * one).abs() < 1e-4 * three, "{one} {three}");
+    }
+
+    #[test]
+    fn without_latents_the_context_decides() {
+        let model = build(&config(), Latents::None);
+        assert_eq!(model.noise_size(3), 0);
+        let (context, targets) = (views(2, 2, 0.0), views(2, 3, 0.5));
+        let nothing = Tensor::zeros([2, 0], &Device::default());
+        let found = model.bound(Some(&context), &targets, nothing.clone());
+        assert_eq!(found.kl.into_data().to_vec::<f32>().unwrap(), [0.0, 0.0]);
+        let drawn = model.sample(Some(&context), targets.queries, 3, nothing);
+        assert!(apart(drawn, found.frames) < 1e-6);
+    }
+
+    #[test]
+    fn frames_that_cannot_be_divided_are_refused() {
+        let rng = ChaCha8Rng::seed_from_u64(1);
+        let mut init = Initializer::new(rng, Device::default());
+        let frame = ImageShape { width: 12, ..FRAME };
+        let found = config().init(Latents::Consistent, frame, 3, &mut init);
+        let error = found.unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "frames are 16x12 pixels, but both sides must be multiples of 8"
+        );
+    }
+}

@@ -1,0 +1,209 @@
+//! Prior and posterior of a latent scene: convolutional DRAW (Gregor et al. 2016).
+
+use super::map_lstm::{Cut, MapLstm, MapSizes, MapState};
+use crate::{
+    DiagonalGaussian, Distribution, KlFrom,
+    visual::{Filter, Kernel},
+};
+use burn::{module::Module, tensor::Tensor};
+use mnemora_kernels::split::halves;
+use mnemora_memory::{Count, Initializer};
+
+/// From the maps of a representation to those of an LSTM.
+pub(super) const TO_HIDDEN: Kernel = Kernel::patches(2);
+/// From an LSTM's state to a belief.
+const TO_BELIEF: Kernel = Kernel::same(5);
+/// Bounds of the log variance of a belief.
+const LOG_VARIANCE: [f64; 2] = [-8.0, 4.0];
+
+/// Channels of the networks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DrawSizes {
+    pub(super) representation: usize,
+    pub(super) encoded: usize,
+    pub(super) hidden: usize,
+    pub(super) latent: usize,
+    pub(super) kernel: usize,
+    /// Sets of weights: one for all steps, or one for each.
+    pub(super) sets: usize,
+    pub(super) posterior_sees_prior: bool,
+}
+
+/// One of the two networks, at one step.
+#[derive(Module, Debug)]
+pub struct DrawNet {
+    /// From the representation to the LSTM's input.
+    pub encode: Filter,
+    /// On `[h; encoded representation; z_{l-1}]`, for the posterior also the prior's state.
+    pub lstm: MapLstm,
+    /// To the mean and the log variance of `z_l`.
+    pub belief: Filter,
+}
+
+impl DrawNet {
+    fn new(sizes: &DrawSizes, posterior: bool, init: &mut Initializer) -> Self {
+        let DrawSizes {
+            representation,
+            encoded,
+            hidden,
+            latent,
+            kernel,
+            ..
+        } = *sizes;
+        let representations = if posterior { 2 } else { 1 };
+        let from_prior = match posterior && sizes.posterior_sees_prior {
+            true => hidden,
+            false => 0,
+        };
+        let lstm = MapSizes {
+            hidden,
+            given: encoded,
+            inputs: latent + from_prior,
+        };
+        Self {
+            encode: Filter::new([representations * representation, encoded], TO_HIDDEN, init),
+            lstm: MapLstm::new(lstm, kernel, init),
+            belief: Filter::new([hidden, 2 * latent], TO_BELIEF, init),
+        }
+    }
+
+    fn kept(&self, pixels: usize) -> Count {
+        let encoded = self.encode.bias.shape()[0];
+        let belief = self.belief.bias.shape()[0];
+        self.lstm.kept(pixels) + Count::product(&[encoded + 4 * belief, pixels])
+    }
+
+    fn belief(&self, hidden: Tensor<4>) -> DiagonalGaussian {
+        let parameters = self.belief.forward(hidden, TO_BELIEF);
+        let (mean, log_variance) = halves(parameters.flatten(1, 3), LOG_VARIANCE);
+        DiagonalGaussian {
+            mean,
+            log_std: log_variance.mul_scalar(0.5),
+        }
+    }
+}
+
+/// A network's weights and what does not change from step to step, for one pass.
+struct Pass<'a> {
+    nets: &'a [DrawNet],
+    /// For each set of weights, with the given part of its gates.
+    cuts: Vec<(Cut, Tensor<4>)>,
+    state: MapState,
+}
+
+impl<'a> Pass<'a> {
+    fn new(nets: &'a [DrawNet], representation: &Tensor<4>) -> Self {
+        let cuts: Vec<_> = nets
+            .iter()
+            .map(|net| {
+                let cut = net.lstm.cut();
+                let encoded = net.encode.forward(representation.clone(), TO_HIDDEN);
+                let given = cut.given(encoded);
+                (cut, given)
+            })
+            .collect();
+        let given = &cuts[0].1;
+        let state = MapState::zeros(given, given.dims()[0], nets[0].lstm.hidden());
+        Self { nets, cuts, state }
+    }
+
+    /// The belief about the next latent.
+    fn step(&mut self, step: usize, inputs: Vec<Tensor<4>>) -> DiagonalGaussian {
+        let set = step.min(self.nets.len() - 1);
+        let (cut, given) = &self.cuts[set];
+        self.state = cut.step(given.clone(), inputs, self.state.clone());
+        self.nets[set].belief(self.state.hidden.clone())
+    }
+}
+
+/// A latent scene, with what was believed of each of its maps.
+#[derive(Clone, Debug)]
+pub struct Beliefs {
+    /// `z_l` of each step, `[rows, latent, height, width]`.
+    pub latents: Vec<Tensor<4>>,
+    /// KL of the posterior from the prior of each step, `[rows]` in nats; empty for samples of the prior.
+    pub kl: Vec<Tensor<1>>,
+}
+
+/// Prior and posterior of a latent scene `z = (z_1, .., z_n)`. With the sums of representations of the context, `r_C`,
+/// and of the targets, `r_T`, for each step l:
+///
+/// ```text
+/// h_p, c_p = ConvLSTM_p([encode_p(r_C)       ; z_{l-1}     ], h_p, c_p)     p_l = N(belief_p(h_p))
+/// h_q, c_q = ConvLSTM_q([encode_q([r_C; r_T]); z_{l-1}; h_p], h_q, c_q)     q_l = N(belief_q(h_q))
+/// z_l ~ q_l, or p_l if the targets are not known
+/// ```
+///
+/// Kumar et al. 2018, appendix B, gives sizes only; the equations are those of a conditional convolutional DRAW.
+#[derive(Module, Debug)]
+pub struct ConvDraw {
+    /// One network for all steps, or one for each.
+    pub prior: Vec<DrawNet>,
+    /// The same.
+    pub posterior: Vec<DrawNet>,
+    latent: usize,
+    posterior_sees_prior: bool,
+}
+
+impl ConvDraw {
+    pub(super) fn new(sizes: &DrawSizes, init: &mut Initializer) -> Self {
+        let mut nets = |posterior| {
+            (0..sizes.sets)
+                .map(|_| DrawNet::new(sizes, posterior, init))
+                .collect()
+        };
+        Self {
+            prior: nets(false),
+            posterior: nets(true),
+            latent: sizes.latent,
+            posterior_sees_prior: sizes.posterior_sees_prior,
+        }
+    }
+
+    /// Numbers kept for a step of a row, of maps with `pixels` pixels.
+    pub(super) fn kept(&self, pixels: usize) -> Count {
+        self.prior[0].kept(pixels) + self.posterior[0].kept(pixels)
+    }
+
+    /// A latent scene of `noise.len()` steps: from the posterior with the representation of `targets`, otherwise from
+    /// the prior.
+    ///
+    /// # Shapes
+    /// - `context`, `targets`: `[rows, channels, height, width]`
+    /// - `noise`: of each step, standard normal, `[rows, latent * height / 2 * width / 2]`
+    pub fn draw(
+        &self,
+        context: Tensor<4>,
+        targets: Option<Tensor<4>>,
+        noise: Vec<Tensor<2>>,
+    ) -> Beliefs {
+        let mut prior = Pass::new(&self.prior, &context);
+        let mut posterior = targets.map(|targets| {
+            let both = Tensor::cat(vec![context, targets], 1);
+            Pass::new(&self.posterior, &both)
+        });
+        let [rows, _, height, width] = prior.state.hidden.dims();
+        let shape = [rows, self.latent, height, width];
+        let mut before = Tensor::zeros(shape, &prior.state.hidden.device());
+        let (mut latents, mut kl) = (Vec::new(), Vec::new());
+        for (step, noise) in noise.into_iter().enumerate() {
+            let expected = prior.step(step, vec![before.clone()]);
+            let z = match &mut posterior {
+                None => expected.sample(noise),
+                Some(posterior) => {
+                    let mut inputs = vec![before];
+                    if self.posterior_sees_prior {
+                        inputs.push(prior.state.hidden.clone());
+                    }
+                    let found = posterior.step(step, inputs);
+                    let z = found.sample(noise);
+                    kl.push(expected.kl_from(&found, &z));
+                    z
+                }
+            };
+            before = z.reshape(shape);
+            latents.push(before.clone());
+        }
+        Beliefs { latents, kl }
+    }
+}

@@ -1,0 +1,141 @@
+//! From a latent scene and a query to a frame.
+
+use super::{
+    conv_draw::TO_HIDDEN,
+    map_lstm::{MapLstm, MapSizes, MapState},
+    repeated,
+    representation::SHRUNK,
+};
+use crate::visual::{Filter, Kernel};
+use burn::{
+    module::Module,
+    tensor::{Tensor, activation::sigmoid},
+};
+use mnemora_memory::{Count, Initializer};
+
+/// From the canvas to the frame.
+const TO_FRAME: Kernel = Kernel::patches(SHRUNK);
+
+/// Channels of a renderer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RenderSizes {
+    pub(super) frame: usize,
+    pub(super) query: usize,
+    pub(super) latent: usize,
+    /// Of the context's representation, if it is seen.
+    pub(super) context: usize,
+    pub(super) hidden: usize,
+    pub(super) canvas: usize,
+    pub(super) decoded: usize,
+    pub(super) kernel: usize,
+    pub(super) sets: usize,
+    pub(super) steps: usize,
+    pub(super) all_latents: bool,
+    pub(super) squashed: bool,
+}
+
+/// The weights of a step.
+#[derive(Module, Debug)]
+pub struct RenderStep {
+    /// From the canvas to the LSTM's input.
+    pub decode: Filter,
+    /// On `[h; v; z_l; decoded canvas]`; with `[v; encoded context]` in place of `v` if the context is seen.
+    pub lstm: MapLstm,
+    /// From the LSTM's state to what is added to the canvas; transposed.
+    pub canvas: Filter,
+}
+
+/// A convolutional LSTM that draws on a canvas `u`, without randomness. For each step l:
+///
+/// ```text
+/// h, c = ConvLSTM([v; z_l; decode(u)], h, c)
+/// u = u + canvas(h)
+/// ```
+///
+/// and the frame is `frame(u)`. All queries of all scenes are drawn in one call.
+#[derive(Module, Debug)]
+pub struct Renderer {
+    /// One set of weights for all steps, or one for each.
+    pub steps: Vec<RenderStep>,
+    /// From the canvas to the frame; transposed.
+    pub frame: Filter,
+    all_latents: bool,
+    squashed: bool,
+}
+
+impl Renderer {
+    pub(super) fn new(sizes: &RenderSizes, init: &mut Initializer) -> Self {
+        let latents = if sizes.all_latents { sizes.steps } else { 1 };
+        let lstm = MapSizes {
+            hidden: sizes.hidden,
+            given: sizes.query + sizes.context,
+            inputs: latents * sizes.latent + sizes.decoded,
+        };
+        let steps = (0..sizes.sets).map(|_| RenderStep {
+            decode: Filter::new([sizes.canvas, sizes.decoded], TO_HIDDEN, init),
+            lstm: MapLstm::new(lstm, sizes.kernel, init),
+            canvas: Filter::transposed([sizes.hidden, sizes.canvas], TO_HIDDEN, init),
+        });
+        Self {
+            steps: steps.collect(),
+            frame: Filter::transposed([sizes.canvas, sizes.frame], TO_FRAME, init),
+            all_latents: sizes.all_latents,
+            squashed: sizes.squashed,
+        }
+    }
+
+    /// Numbers kept for a step of a row, of maps with `pixels` pixels.
+    pub(super) fn kept(&self, pixels: usize) -> Count {
+        let step = &self.steps[0];
+        let [decoded, canvas, _, _] = step.decode.weight.dims();
+        step.lstm.kept(pixels) + Count::product(&[decoded + 2 * 4 * canvas, pixels])
+    }
+
+    /// The frames of `each` queries of every scene, `[rows * each, channels, ..]`.
+    ///
+    /// # Shapes
+    /// - `latents`: of each step, `[rows, latent, height, width]`
+    /// - `context`: `[rows, encoded, height, width]`, if the renderer sees it
+    /// - `queries`: `[rows * each, query]`, those of one scene after those of another
+    pub fn render(
+        &self,
+        latents: &[Tensor<4>],
+        context: Option<Tensor<4>>,
+        queries: Tensor<2>,
+    ) -> Tensor<4> {
+        let [rows, _, height, width] = latents[0].dims();
+        let [all, query] = queries.dims();
+        let each = all / rows;
+        let planes = queries
+            .reshape([all, query, 1, 1])
+            .expand([all, query, height, width]);
+        let given = match context {
+            None => planes,
+            Some(context) => Tensor::cat(vec![planes, repeated(context, each)], 1),
+        };
+        let everything = self.all_latents.then(|| Tensor::cat(latents.to_vec(), 1));
+        let cuts: Vec<_> = self.steps.iter().map(|step| step.lstm.cut()).collect();
+        let given: Vec<_> = cuts.iter().map(|cut| cut.given(given.clone())).collect();
+        let mut state = MapState::zeros(&given[0], all, self.steps[0].lstm.hidden());
+        let mut canvas: Option<Tensor<4>> = None;
+        for (l, z) in latents.iter().enumerate() {
+            let set = l.min(self.steps.len() - 1);
+            let step = &self.steps[set];
+            let z = everything.as_ref().unwrap_or(z).clone();
+            let u = canvas.take().unwrap_or_else(|| {
+                let channels = step.canvas.bias.shape()[0];
+                Tensor::zeros([all, channels, 2 * height, 2 * width], &z.device())
+            });
+            let inputs = vec![repeated(z, each), step.decode.forward(u.clone(), TO_HIDDEN)];
+            state = cuts[set].step(given[set].clone(), inputs, state);
+            canvas = Some(u + step.canvas.back(state.hidden.clone(), TO_HIDDEN));
+        }
+        let canvas = canvas.expect("there is at least one step");
+        let frames = self.frame.back(canvas, TO_FRAME);
+        if self.squashed {
+            sigmoid(frames)
+        } else {
+            frames
+        }
+    }
+}

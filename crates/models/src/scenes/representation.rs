@@ -1,0 +1,80 @@
+//! From a view to maps.
+
+use super::Views;
+use crate::visual::{Filter, Kernel};
+use burn::{
+    module::Module,
+    tensor::{Tensor, activation::relu},
+};
+use mnemora_memory::{Count, Initializer};
+
+/// The layers: channels, and their kernels. The last layer's channels are those of the representation.
+const LAYERS: [(usize, Kernel); 4] = [
+    (8, Kernel::patches(2)),
+    (16, Kernel::patches(2)),
+    (32, Kernel::same(3)),
+    (32, Kernel::same(3)),
+];
+
+/// By how much maps are smaller than frames.
+pub(super) const SHRUNK: usize = 4;
+
+/// The representation network `M` of cgqn, appendix B: convolutions of the frame and planes of its query, with ReLUs
+/// between. A representation has a quarter of the frame's rows and columns.
+#[derive(Module, Debug)]
+pub struct Representation {
+    /// From fine to coarse.
+    pub layers: Vec<Filter>,
+}
+
+impl Representation {
+    /// For frames of `channels`, and queries of `query` numbers.
+    pub(super) fn new(channels: usize, query: usize, init: &mut Initializer) -> Self {
+        let mut inputs = channels + query;
+        let layers = LAYERS.map(|(outputs, of)| {
+            let layer = Filter::new([inputs, outputs], of, init);
+            inputs = outputs;
+            layer
+        });
+        Self {
+            layers: layers.into(),
+        }
+    }
+
+    /// Channels of a representation.
+    pub(super) const CHANNELS: usize = LAYERS[LAYERS.len() - 1].0;
+
+    /// Numbers kept for a view with `pixels` pixels.
+    pub(super) fn kept(&self, pixels: usize) -> Count {
+        let [_, inputs, _, _] = self.layers[0].weight.dims();
+        let maps = LAYERS.iter().zip([4, 16, 16, 16]);
+        let maps = maps.map(|((channels, _), smaller)| 2 * channels * pixels / smaller);
+        Count::from(inputs * pixels + maps.sum::<usize>())
+    }
+
+    /// One representation for each view, `[scenes * each, channels, height / 4, width / 4]`.
+    pub fn forward(&self, views: &Views) -> Tensor<4> {
+        let [rows, _, height, width] = views.frames.dims();
+        let query = views.queries.dims()[1];
+        let planes = views.queries.clone().reshape([rows, query, 1, 1]);
+        let planes = planes.expand([rows, query, height, width]);
+        let maps = Tensor::cat(vec![views.frames.clone(), planes], 1);
+        let last = LAYERS.len() - 1;
+        let layers = self.layers.iter().zip(LAYERS).enumerate();
+        layers.fold(maps, |maps, (place, (layer, (_, of)))| {
+            let maps = layer.forward(maps, of);
+            if place == last { maps } else { relu(maps) }
+        })
+    }
+}
+
+/// The sum of the representations of each scene's views, `[scenes, channels, ..]`.
+pub(super) fn summed(representations: Tensor<4>, each: usize) -> Tensor<4> {
+    if each == 1 {
+        return representations;
+    }
+    let [rows, channels, height, width] = representations.dims();
+    let scenes = rows / each;
+    let all = representations.reshape([scenes, each, channels * height * width]);
+    all.sum_dim(1).reshape([scenes, channels, height, width])
+}
