@@ -14,6 +14,7 @@
 //! | `images/` | labelled images that the tasks of frames draw from: MNIST, Omniglot |
 //! | `navigation/` | walks of an agent: what it sees, what it does, where it truly is; windows that walk over pictures, and a [`labyrinth`] of rooms |
 //! | `recordings/` | sequences of different lengths: music, speech, clips, a user's own; windows and whole recordings |
+//! | `scenes/` | scenes that are asked what they look like from another view |
 //! | `text/` | words for language models: WikiText, books, a user's own texts |
 //! | `environment.rs` | [`Environment`]: a world to act in, one step at a time |
 //! | `formats/` | WAV, SPHERE, NumPy, IDX, PNG, JPEG, CSV |
@@ -44,6 +45,7 @@ mod navigation;
 mod prefetch;
 mod recall;
 mod recordings;
+pub mod scenes;
 mod settings;
 mod stream;
 mod task;

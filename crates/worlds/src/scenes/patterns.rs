@@ -1,0 +1,155 @@
+//! Patterns that are rolled: a toy whose best bound is known.
+
+use super::{Scene, Scenes, check_side, of_split};
+use crate::{Error, FrameShape, Split, Stream, settings::check};
+use rand::RngExt;
+use std::f32::consts::TAU;
+
+/// Scenes of one of some random patterns each; a view is the pattern, rolled around both of its axes.
+///
+/// Nothing is known without a context, so a model that draws one latent for a scene cannot pay less than `log patterns`
+/// nats, and one that draws a latent for every target not less than that for each.
+#[derive(Clone, Debug)]
+pub struct Patterns {
+    /// `[patterns, channels, side, side]`
+    patterns: Vec<f32>,
+    count: usize,
+    side: usize,
+}
+
+/// Colour channels of a pattern.
+const CHANNELS: usize = 3;
+
+impl Patterns {
+    /// `count` patterns with `side` rows and columns, always the same.
+    ///
+    /// # Errors
+    /// If there are fewer than 2 patterns or the side is 0.
+    pub fn new(count: usize, side: usize) -> Result<Self, Error> {
+        check("scenes.patterns", count, 2..=10_000, || {
+            "it must be from 2 to 10000".into()
+        })?;
+        check_side(side)?;
+        let numbers = count * CHANNELS * side * side;
+        let values = Stream::new(0, "patterns").uniform_values(0, numbers);
+        Ok(Self {
+            patterns: values.into_iter().map(|value| value as f32).collect(),
+            count,
+            side,
+        })
+    }
+}
+
+impl Scenes for Patterns {
+    fn name(&self) -> &'static str {
+        "patterns"
+    }
+
+    fn frame(&self) -> FrameShape {
+        FrameShape {
+            channels: CHANNELS,
+            height: self.side,
+            width: self.side,
+        }
+    }
+
+    /// Cosine and sine of both angles.
+    fn query_width(&self) -> usize {
+        4
+    }
+
+    fn scene(&self, split: Split, stream: &Stream, index: u64) -> Box<dyn Scene + '_> {
+        let mut generator = stream.at(of_split(split, index));
+        Box::new(Rolled {
+            of: self,
+            pattern: generator.random_range(0..self.count),
+        })
+    }
+}
+
+/// A pattern.
+struct Rolled<'a> {
+    of: &'a Patterns,
+    pattern: usize,
+}
+
+impl Rolled<'_> {
+    /// Rows and columns by which a view is rolled.
+    fn rolls(&self, view: usize) -> [usize; 2] {
+        [view / self.of.side, view % self.of.side]
+    }
+}
+
+impl Scene for Rolled<'_> {
+    fn views(&self) -> usize {
+        self.of.side * self.of.side
+    }
+
+    fn query(&self, view: usize, query: &mut [f32]) {
+        for (pair, roll) in query.chunks_mut(2).zip(self.rolls(view)) {
+            let angle = TAU * roll as f32 / self.of.side as f32;
+            pair.copy_from_slice(&[angle.cos(), angle.sin()]);
+        }
+    }
+
+    fn completions(&self) -> usize {
+        self.of.count
+    }
+
+    fn truth(&self) -> usize {
+        self.pattern
+    }
+
+    fn render(&self, view: usize, completion: usize, frame: &mut [f32]) {
+        let side = self.of.side;
+        let [down, right] = self.rolls(view);
+        let pattern = &self.of.patterns[completion * frame.len()..][..frame.len()];
+        let planes = frame
+            .chunks_mut(side * side)
+            .zip(pattern.chunks(side * side));
+        for (plane, pattern) in planes {
+            for (row, line) in plane.chunks_mut(side).enumerate() {
+                for (column, value) in line.iter_mut().enumerate() {
+                    let (row, column) = (row + side - down, column + side - right);
+                    *value = pattern[row % side * side + column % side];
+                }
+            }
+        }
+    }
+
+    fn reveals(&self, _: usize) -> bool {
+        true
+    }
+
+    fn tells(&self, _: usize) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Showing, testing::holds};
+    use super::*;
+
+    #[test]
+    fn patterns_are_scenes() {
+        let showing = Showing {
+            context_least: 0,
+            context_most: 0,
+            targets: 3,
+        };
+        holds(&Patterns::new(16, 8).unwrap(), showing);
+    }
+
+    /// A roll by (down, right) moves the first pixel there.
+    #[test]
+    fn a_view_is_a_roll() {
+        let patterns = Patterns::new(2, 8).unwrap();
+        let scene = patterns.scene(Split::Train, &Stream::new(1, "scenes"), 0);
+        let mut frames = [vec![0.0; 192], vec![0.0; 192]];
+        scene.render(0, 0, &mut frames[0]);
+        scene.render(8 + 2, 0, &mut frames[1]);
+        assert_eq!(frames[0][0], frames[1][8 + 2]);
+        assert_eq!(frames[0][63], frames[1][1]);
+    }
+}
