@@ -304,6 +304,13 @@ mod tests {
         assert_eq!(experiment.memory.introspection.reads, 2);
     }
 
+    /// The temporal VAE where a task can have it, otherwise the first of its models.
+    fn usual_model(task: TaskName) -> &'static str {
+        let models = task.family().models();
+        let usual = models.iter().find(|name| **name == ModelName::Gtmm);
+        usual.unwrap_or(&models[0]).as_str()
+    }
+
     #[test]
     fn every_task_has_its_memories() {
         let with_actions = [
@@ -317,6 +324,7 @@ mod tests {
             for memory in MemoryName::ALL {
                 let overrides = [
                     format!("task.name={}", task.as_str()),
+                    format!("model.name={}", usual_model(task)),
                     format!("model.memory={}", memory.as_str()),
                 ];
                 let parsed = Experiment::parse("", "test", &overrides);
@@ -349,7 +357,10 @@ mod tests {
     #[test]
     fn toml_round_trip_is_complete() {
         for task in TaskName::all() {
-            let mut overrides = vec![format!("task.name={}", task.as_str())];
+            let mut overrides = vec![
+                format!("task.name={}", task.as_str()),
+                format!("model.name={}", usual_model(task)),
+            ];
             if let Some(memory) = task.family().memories().first() {
                 overrides.push(format!("model.memory={}", memory.as_str()));
             }

@@ -66,7 +66,7 @@ pub use train::{resume, train, train_from};
 
 use families::{
     copy::Copy, frames::FRAMES, navigation::Navigating, nth_farthest::NthFarthest,
-    programs::Programs, recordings::Recordings, words::Words,
+    programs::Programs, recordings::Recordings, scenes::AskedScenes, words::Words,
 };
 
 /// The families that come with mnemora: the only list that a new family must be added to.
@@ -78,4 +78,5 @@ pub static FAMILIES: &[&dyn Family] = &[
     &Programs,
     &Words,
     &Navigating,
+    &AskedScenes,
 ];

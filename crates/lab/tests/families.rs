@@ -116,6 +116,19 @@ const SMALL: &[(&str, &str, &[&str])] = &[
         ],
     ),
     (
+        "scenes",
+        "prism",
+        &[
+            "training.batch=3",
+            "scenes.samples=2",
+            "scenes.model.steps=2",
+            "scenes.model.hidden=3",
+            "scenes.model.encoded=2",
+            "scenes.model.canvas=3",
+            "scenes.model.decoded=2",
+        ],
+    ),
+    (
         "texts",
         "books-small",
         &[

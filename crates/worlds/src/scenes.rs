@@ -5,12 +5,21 @@
 //! | `scenes.rs` | the interface: [`Scene`], [`Scenes`]; batches of views |
 //! | `patterns.rs` | rolled patterns, a toy whose best bound is known |
 //! | `prism.rs` | an upright prism with a digit on each face |
+//! | `narratives.rs` | stories of coloured shapes: how they are drawn and placed |
+//! | `colour_reaction.rs`, `travelling_salesman.rs`, `dag_chase.rs` | the stories of cgqn, section 4.1 |
 
+mod colour_reaction;
+mod dag_chase;
+mod narratives;
 mod patterns;
 mod prism;
+mod travelling_salesman;
 
+pub use colour_reaction::ColourReaction;
+pub use dag_chase::DagChase;
 pub use patterns::Patterns;
 pub use prism::Prism;
+pub use travelling_salesman::TravellingSalesman;
 
 use crate::{Error, FrameShape, Split, Stream, sequence_number, settings::check};
 use rand::{RngExt, seq::SliceRandom};
@@ -267,17 +276,29 @@ pub struct Readings {
 }
 
 impl Readings {
-    /// The rendering of a target that is nearest to a frame in mean squared error: a completion, or from
-    /// [`completions`](Self::completions) on what cannot be.
-    pub fn read(&self, target: usize, frame: &[f32]) -> usize {
+    /// The squared error of a frame from each rendering of a target.
+    pub fn errors(&self, target: usize, frame: &[f32]) -> Vec<f32> {
         let apart = |rendering: &[f32]| -> f32 {
             let both = rendering.iter().zip(frame);
             both.map(|(a, b)| (a - b) * (a - b)).sum()
         };
-        let all = self.targets[target].chunks(self.size).map(apart);
-        let nearest = all.enumerate().min_by(|(_, a), (_, b)| a.total_cmp(b));
-        nearest.map_or(0, |(rendering, _)| rendering)
+        self.targets[target].chunks(self.size).map(apart).collect()
     }
+}
+
+/// What is read off frames of one scene, by their errors from each rendering: the nearest to all of them together, a
+/// completion, or from [`Readings::completions`] on what cannot be; and whether it is among the nearest to each. Several are
+/// equally near where a view does not tell them apart.
+pub fn read(errors: &[Vec<f32>]) -> (usize, bool) {
+    let count = errors.first().map_or(0, Vec::len);
+    let sum = |rendering: usize| -> f32 { errors.iter().map(|errors| errors[rendering]).sum() };
+    let nearest = (0..count).min_by(|a, b| sum(*a).total_cmp(&sum(*b)));
+    let nearest = nearest.unwrap_or(0);
+    let alike = errors.iter().all(|errors| {
+        let least = errors.iter().copied().fold(f32::INFINITY, f32::min);
+        errors[nearest] <= least
+    });
+    (nearest, alike)
 }
 
 /// The readings of each scene of a batch that [`scene_batch`] made of the same split and stream.
@@ -344,9 +365,16 @@ pub(crate) mod testing {
         let size = scenes.frame().size();
         for (row, found) in found.iter().enumerate() {
             let scene = scenes.scene(Split::Test, &stream, batch.number(row));
-            for target in 0..showing.targets {
-                let frame = &batch.target_frames[(row * showing.targets + target) * size..][..size];
-                assert_eq!(found.read(target, frame), scene.truth(), "scene {row}");
+            let errors: Vec<Vec<f32>> = (0..showing.targets)
+                .map(|target| {
+                    let place = (row * showing.targets + target) * size;
+                    found.errors(target, &batch.target_frames[place..][..size])
+                })
+                .collect();
+            assert_eq!(read(&errors), (scene.truth(), true), "scene {row}");
+            for errors in &errors {
+                assert_eq!(errors[scene.truth()], 0.0);
+                assert!(errors.iter().any(|error| *error > 0.0));
             }
             // What is hidden does not show in the context.
             for view in (0..scene.context_views()).filter(|view| !scene.reveals(*view)) {

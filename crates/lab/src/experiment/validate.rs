@@ -110,7 +110,8 @@ impl Experiment {
             let models: Vec<&str> = family.models().iter().map(|name| name.as_str()).collect();
             return Err(format!(
                 "model.name is '{}', for the task {} it must be {}; vrnn, srnn and svg are for recorded sequences, \
-                 such as jsb-chorales, and gtm-sm is for walks, such as image-navigation",
+                 such as jsb-chorales, gtm-sm is for walks, such as image-navigation, and cgqn, gqn and deterministic are \
+                 for scenes, such as prism",
                 self.model.name.as_str(),
                 task.as_str(),
                 models.join(" or ")

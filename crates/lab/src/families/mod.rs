@@ -6,5 +6,6 @@ pub mod navigation;
 pub mod nth_farthest;
 pub mod programs;
 pub mod recordings;
+pub mod scenes;
 pub mod supervised;
 pub mod words;

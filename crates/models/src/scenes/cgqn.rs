@@ -2,7 +2,7 @@
 
 use super::{
     Representation, SceneBound, Views,
-    conv_draw::{Beliefs, ConvDraw, DrawSizes, TO_HIDDEN},
+    conv_draw::{Beliefs, ConvDraw, DrawSizes},
     renderer::{RenderSizes, Renderer},
     repeated,
     representation::{SHRUNK, summed},
@@ -47,6 +47,9 @@ pub struct CgqnConfig {
     pub decoded: usize,
     /// Rows and columns of the LSTMs' kernels.
     pub kernel: usize,
+    /// By how much the LSTMs' maps are smaller than those of representation and canvas, which have a quarter of the
+    /// frame's rows and columns (`stride_to_hidden`, `stride_to_obs`).
+    pub stride: usize,
     /// Whether all steps have the same weights.
     pub shared: bool,
     /// Whether the posterior sees the prior's state.
@@ -71,6 +74,7 @@ impl Default for CgqnConfig {
             canvas: 128,
             decoded: 64,
             kernel: 5,
+            stride: 2,
             shared: true,
             posterior_sees_prior: true,
             renderer_sees_context: false,
@@ -102,6 +106,7 @@ pub struct Cgqn {
     /// From the context's representation to what the renderer sees of it.
     pub context: Option<Filter>,
     steps: usize,
+    stride: usize,
     latent: usize,
     consistent: bool,
     posterior_targets: usize,
@@ -129,13 +134,14 @@ impl CgqnConfig {
             ("encoded", self.encoded),
             ("canvas", self.canvas),
             ("decoded", self.decoded),
+            ("stride", self.stride),
         ])?;
         if self.kernel.is_multiple_of(2) {
             return Err(ModelError::EvenKernel {
                 kernel: self.kernel,
             });
         }
-        let side = SHRUNK * TO_HIDDEN.stride;
+        let side = SHRUNK * self.stride;
         let ImageShape {
             channels,
             height,
@@ -165,6 +171,7 @@ impl CgqnConfig {
                     hidden: self.hidden,
                     latent: self.latent,
                     kernel: self.kernel,
+                    stride: self.stride,
                     sets,
                     posterior_sees_prior: self.posterior_sees_prior,
                 };
@@ -180,6 +187,7 @@ impl CgqnConfig {
                     canvas: self.canvas,
                     decoded: self.decoded,
                     kernel: self.kernel,
+                    stride: self.stride,
                     sets,
                     steps: self.steps,
                     all_latents: self.all_latents,
@@ -187,10 +195,15 @@ impl CgqnConfig {
                 },
                 init,
             ),
-            context: self
-                .renderer_sees_context
-                .then(|| Filter::new([representation, context], Kernel::patches(2), init)),
+            context: self.renderer_sees_context.then(|| {
+                Filter::new(
+                    [representation, context],
+                    Kernel::patches(self.stride),
+                    init,
+                )
+            }),
             steps: self.steps,
+            stride: self.stride,
             latent: self.latent,
             consistent: latents == Latents::Consistent,
             posterior_targets: self.posterior_targets,
@@ -213,8 +226,13 @@ impl Cgqn {
 
     /// Rows and columns of the latents.
     fn grid(&self) -> [usize; 2] {
-        let side = SHRUNK * TO_HIDDEN.stride;
+        let side = SHRUNK * self.stride;
         [self.height / side, self.width / side]
+    }
+
+    /// The device that the model is on.
+    pub fn device(&self) -> Device {
+        self.renderer.frame.weight.device()
     }
 
     /// Numbers of the latent of a scene, or of a target.
@@ -281,7 +299,7 @@ impl Cgqn {
         let context = self
             .context
             .as_ref()
-            .map(|encode| encode.forward(context, TO_HIDDEN));
+            .map(|encode| encode.forward(context, Kernel::patches(self.stride)));
         self.renderer.render(&beliefs.latents, context, queries)
     }
 
@@ -450,7 +468,7 @@ mod tests {
         });
         assert!(apart(consistent.frames, factored.frames) < 1e-6);
         let kl: [Vec<f32>; 2] =
-            [consistent.kl, factored.kl].map(|kl| kl.into_data().to_vec().unwrap());
+            [consistent.kl, factored.kl].map(|kl| kl.into_data().try_to_vec().unwrap());
         assert_eq!(kl[0], kl[1]);
         assert!(kl[0].iter().all(|kl| *kl > 0.0));
     }
@@ -480,7 +498,10 @@ mod tests {
         let (context, targets) = (views(2, 2, 0.0), views(2, 3, 0.5));
         let nothing = Tensor::zeros([2, 0], &Device::default());
         let found = model.bound(Some(&context), &targets, nothing.clone());
-        assert_eq!(found.kl.into_data().to_vec::<f32>().unwrap(), [0.0, 0.0]);
+        assert_eq!(
+            found.kl.into_data().try_to_vec::<f32>().unwrap(),
+            [0.0, 0.0]
+        );
         let drawn = model.sample(Some(&context), targets.queries, 3, nothing);
         assert!(apart(drawn, found.frames) < 1e-6);
     }

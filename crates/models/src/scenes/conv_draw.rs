@@ -9,8 +9,6 @@ use burn::{module::Module, tensor::Tensor};
 use mnemora_kernels::split::halves;
 use mnemora_memory::{Count, Initializer};
 
-/// From the maps of a representation to those of an LSTM.
-pub(super) const TO_HIDDEN: Kernel = Kernel::patches(2);
 /// From an LSTM's state to a belief.
 const TO_BELIEF: Kernel = Kernel::same(5);
 /// Bounds of the log variance of a belief.
@@ -26,6 +24,8 @@ pub(super) struct DrawSizes {
     pub(super) kernel: usize,
     /// Sets of weights: one for all steps, or one for each.
     pub(super) sets: usize,
+    /// By how much the LSTM's maps are smaller than those of the representation.
+    pub(super) stride: usize,
     pub(super) posterior_sees_prior: bool,
 }
 
@@ -38,6 +38,7 @@ pub struct DrawNet {
     pub lstm: MapLstm,
     /// To the mean and the log variance of `z_l`.
     pub belief: Filter,
+    stride: usize,
 }
 
 impl DrawNet {
@@ -48,6 +49,7 @@ impl DrawNet {
             hidden,
             latent,
             kernel,
+            stride,
             ..
         } = *sizes;
         let representations = if posterior { 2 } else { 1 };
@@ -61,9 +63,14 @@ impl DrawNet {
             inputs: latent + from_prior,
         };
         Self {
-            encode: Filter::new([representations * representation, encoded], TO_HIDDEN, init),
+            encode: Filter::new(
+                [representations * representation, encoded],
+                Kernel::patches(stride),
+                init,
+            ),
             lstm: MapLstm::new(lstm, kernel, init),
             belief: Filter::new([hidden, 2 * latent], TO_BELIEF, init),
+            stride,
         }
     }
 
@@ -97,7 +104,9 @@ impl<'a> Pass<'a> {
             .iter()
             .map(|net| {
                 let cut = net.lstm.cut();
-                let encoded = net.encode.forward(representation.clone(), TO_HIDDEN);
+                let encoded = net
+                    .encode
+                    .forward(representation.clone(), Kernel::patches(net.stride));
                 let given = cut.given(encoded);
                 (cut, given)
             })
@@ -170,7 +179,7 @@ impl ConvDraw {
     ///
     /// # Shapes
     /// - `context`, `targets`: `[rows, channels, height, width]`
-    /// - `noise`: of each step, standard normal, `[rows, latent * height / 2 * width / 2]`
+    /// - `noise`: of each step, standard normal, `[rows, latent * height / stride * width / stride]`
     pub fn draw(
         &self,
         context: Tensor<4>,

@@ -1,7 +1,6 @@
 //! From a latent scene and a query to a frame.
 
 use super::{
-    conv_draw::TO_HIDDEN,
     map_lstm::{MapLstm, MapSizes, MapState},
     repeated,
     representation::SHRUNK,
@@ -30,6 +29,8 @@ pub(super) struct RenderSizes {
     pub(super) kernel: usize,
     pub(super) sets: usize,
     pub(super) steps: usize,
+    /// By how much the LSTM's maps are smaller than the canvas.
+    pub(super) stride: usize,
     pub(super) all_latents: bool,
     pub(super) squashed: bool,
 }
@@ -59,6 +60,7 @@ pub struct Renderer {
     pub steps: Vec<RenderStep>,
     /// From the canvas to the frame; transposed.
     pub frame: Filter,
+    stride: usize,
     all_latents: bool,
     squashed: bool,
 }
@@ -71,14 +73,16 @@ impl Renderer {
             given: sizes.query + sizes.context,
             inputs: latents * sizes.latent + sizes.decoded,
         };
+        let patches = Kernel::patches(sizes.stride);
         let steps = (0..sizes.sets).map(|_| RenderStep {
-            decode: Filter::new([sizes.canvas, sizes.decoded], TO_HIDDEN, init),
+            decode: Filter::new([sizes.canvas, sizes.decoded], patches, init),
             lstm: MapLstm::new(lstm, sizes.kernel, init),
-            canvas: Filter::transposed([sizes.hidden, sizes.canvas], TO_HIDDEN, init),
+            canvas: Filter::transposed([sizes.hidden, sizes.canvas], patches, init),
         });
         Self {
             steps: steps.collect(),
             frame: Filter::transposed([sizes.canvas, sizes.frame], TO_FRAME, init),
+            stride: sizes.stride,
             all_latents: sizes.all_latents,
             squashed: sizes.squashed,
         }
@@ -88,7 +92,8 @@ impl Renderer {
     pub(super) fn kept(&self, pixels: usize) -> Count {
         let step = &self.steps[0];
         let [decoded, canvas, _, _] = step.decode.weight.dims();
-        step.lstm.kept(pixels) + Count::product(&[decoded + 2 * 4 * canvas, pixels])
+        step.lstm.kept(pixels)
+            + Count::product(&[decoded + 2 * self.stride * self.stride * canvas, pixels])
     }
 
     /// The frames of `each` queries of every scene, `[rows * each, channels, ..]`.
@@ -106,6 +111,7 @@ impl Renderer {
         let [rows, _, height, width] = latents[0].dims();
         let [all, query] = queries.dims();
         let each = all / rows;
+        let patches = Kernel::patches(self.stride);
         let planes = queries
             .reshape([all, query, 1, 1])
             .expand([all, query, height, width]);
@@ -124,11 +130,12 @@ impl Renderer {
             let z = everything.as_ref().unwrap_or(z).clone();
             let u = canvas.take().unwrap_or_else(|| {
                 let channels = step.canvas.bias.shape()[0];
-                Tensor::zeros([all, channels, 2 * height, 2 * width], &z.device())
+                let [height, width] = [height, width].map(|side| side * self.stride);
+                Tensor::zeros([all, channels, height, width], &z.device())
             });
-            let inputs = vec![repeated(z, each), step.decode.forward(u.clone(), TO_HIDDEN)];
+            let inputs = vec![repeated(z, each), step.decode.forward(u.clone(), patches)];
             state = cuts[set].step(given[set].clone(), inputs, state);
-            canvas = Some(u + step.canvas.back(state.hidden.clone(), TO_HIDDEN));
+            canvas = Some(u + step.canvas.back(state.hidden.clone(), patches));
         }
         let canvas = canvas.expect("there is at least one step");
         let frames = self.frame.back(canvas, TO_FRAME);

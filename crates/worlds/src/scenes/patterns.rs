@@ -5,7 +5,7 @@ use crate::{Error, FrameShape, Split, Stream, settings::check};
 use rand::RngExt;
 use std::f32::consts::TAU;
 
-/// Scenes of one of some random patterns each; a view is the pattern, rolled around both of its axes.
+/// Scenes of one of some random patterns each; a view is the pattern, rolled to the right.
 ///
 /// Nothing is known without a context, so a model that draws one latent for a scene cannot pay less than `log patterns`
 /// nats, and one that draws a latent for every target not less than that for each.
@@ -53,9 +53,9 @@ impl Scenes for Patterns {
         }
     }
 
-    /// Cosine and sine of both angles.
+    /// Cosine and sine of the angle of the roll.
     fn query_width(&self) -> usize {
-        4
+        2
     }
 
     fn scene(&self, split: Split, stream: &Stream, index: u64) -> Box<dyn Scene + '_> {
@@ -73,23 +73,14 @@ struct Rolled<'a> {
     pattern: usize,
 }
 
-impl Rolled<'_> {
-    /// Rows and columns by which a view is rolled.
-    fn rolls(&self, view: usize) -> [usize; 2] {
-        [view / self.of.side, view % self.of.side]
-    }
-}
-
 impl Scene for Rolled<'_> {
     fn views(&self) -> usize {
-        self.of.side * self.of.side
+        self.of.side
     }
 
     fn query(&self, view: usize, query: &mut [f32]) {
-        for (pair, roll) in query.chunks_mut(2).zip(self.rolls(view)) {
-            let angle = TAU * roll as f32 / self.of.side as f32;
-            pair.copy_from_slice(&[angle.cos(), angle.sin()]);
-        }
+        let angle = TAU * view as f32 / self.of.side as f32;
+        query.copy_from_slice(&[angle.cos(), angle.sin()]);
     }
 
     fn completions(&self) -> usize {
@@ -102,17 +93,10 @@ impl Scene for Rolled<'_> {
 
     fn render(&self, view: usize, completion: usize, frame: &mut [f32]) {
         let side = self.of.side;
-        let [down, right] = self.rolls(view);
         let pattern = &self.of.patterns[completion * frame.len()..][..frame.len()];
-        let planes = frame
-            .chunks_mut(side * side)
-            .zip(pattern.chunks(side * side));
-        for (plane, pattern) in planes {
-            for (row, line) in plane.chunks_mut(side).enumerate() {
-                for (column, value) in line.iter_mut().enumerate() {
-                    let (row, column) = (row + side - down, column + side - right);
-                    *value = pattern[row % side * side + column % side];
-                }
+        for (line, pattern) in frame.chunks_mut(side).zip(pattern.chunks(side)) {
+            for (column, value) in line.iter_mut().enumerate() {
+                *value = pattern[(column + side - view) % side];
             }
         }
     }
@@ -141,15 +125,15 @@ mod tests {
         holds(&Patterns::new(16, 8).unwrap(), showing);
     }
 
-    /// A roll by (down, right) moves the first pixel there.
+    /// A roll moves the first pixel, and what leaves at the right comes in at the left.
     #[test]
     fn a_view_is_a_roll() {
         let patterns = Patterns::new(2, 8).unwrap();
         let scene = patterns.scene(Split::Train, &Stream::new(1, "scenes"), 0);
         let mut frames = [vec![0.0; 192], vec![0.0; 192]];
         scene.render(0, 0, &mut frames[0]);
-        scene.render(8 + 2, 0, &mut frames[1]);
-        assert_eq!(frames[0][0], frames[1][8 + 2]);
-        assert_eq!(frames[0][63], frames[1][1]);
+        scene.render(2, 0, &mut frames[1]);
+        assert_eq!(frames[0][0], frames[1][2]);
+        assert_eq!(frames[0][7], frames[1][1]);
     }
 }

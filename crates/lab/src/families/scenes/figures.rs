@@ -1,0 +1,205 @@
+//! Pictures of scenes: what was seen, what is true, and what a model answers.
+
+use super::{
+    learner::{context, normal, targets},
+    settings::SceneSettings,
+    world::World,
+};
+use crate::{
+    Experiment, LabError,
+    curves::{bound_figure, held_out_series, training_series},
+    experiment::family::{Drawn, Shown},
+    pictures::{Figures, chart_figure, save_figure},
+};
+use mnemora_figures::{
+    chart::{Chart, Series},
+    picture::{Group, Image, Row, Sequence, Sheet, sheet},
+};
+use mnemora_models::Cgqn;
+use mnemora_training::arrays::host;
+use mnemora_worlds::{
+    Split, Stream,
+    scenes::{Ask, SceneBatch},
+};
+
+/// Samples that are drawn of each scene.
+const SAMPLES: usize = 3;
+/// Frames in a line.
+const WRAP: usize = 12;
+
+fn row<'a>(batch: &SceneBatch, label: &str, frames: &'a [f32]) -> Row<'a> {
+    Row {
+        label: label.into(),
+        frames: Sequence {
+            frames,
+            steps: frames.len() / batch.frame.size(),
+            channels: batch.frame.channels,
+            height: batch.frame.height,
+            width: batch.frame.width,
+        },
+        first_step: 0,
+    }
+}
+
+fn drawn(title: String, batch: &SceneBatch, groups: Vec<Vec<Row>>) -> Result<Image, LabError> {
+    let group = |rows| Group {
+        rows,
+        marked: Vec::new(),
+    };
+    Ok(sheet(&Sheet {
+        title,
+        groups: groups.into_iter().map(group).collect(),
+        mark_caption: String::new(),
+        scale: (96 / batch.frame.height.max(1)).clamp(1, 8),
+        wrap: Some(WRAP),
+        first_number: 1,
+    })?)
+}
+
+/// The views of one scene.
+fn of_scene<'a>(all: &'a [f32], batch: &SceneBatch, scene: usize, each: usize) -> &'a [f32] {
+    let size = each * batch.frame.size();
+    &all[scene * size..][..size]
+}
+
+/// Draws the first scenes of the training data.
+pub fn training_picture(experiment: &Experiment, world: &World) -> Result<Drawn, LabError> {
+    let stream = Stream::new(experiment.seed, "data");
+    let count = experiment.evaluation.pictures;
+    let batch = world.batch(Split::Train, Ask::Training, &stream, 0, count);
+    let groups = (0..batch.scenes).map(|scene| {
+        let seen = of_scene(&batch.context_frames, &batch, scene, batch.context);
+        let asked = of_scene(&batch.target_frames, &batch, scene, batch.targets);
+        let mut rows = vec![row(&batch, "asked for", asked)];
+        if batch.context > 0 {
+            rows.insert(0, row(&batch, "context", seen));
+        }
+        rows
+    });
+    let title = format!("{}: training scenes", experiment.name);
+    let picture = drawn(title, &batch, groups.collect())?;
+    Ok(Drawn::picture(picture, batch.context + batch.targets))
+}
+
+/// Draws held-out scenes and samples of the model: where something is hidden, views that show it.
+pub fn answered(
+    settings: &SceneSettings,
+    world: &World,
+    model: &Cgqn,
+    scenes: usize,
+    seed: u64,
+) -> Result<Drawn, LabError> {
+    let device = model.device();
+    let ask = match world.scenes.hides() {
+        true => Ask::Hidden,
+        false => Ask::Training,
+    };
+    let stream = Stream::new(seed, "pictures");
+    let batch = world.batch(Split::Test, ask, &stream, 0, scenes);
+    let (seen, asked) = (context(&batch, &device), targets(&batch, &device));
+    let noise = Stream::new(seed, "picture samples");
+    let shape = [scenes, model.noise_size(batch.targets)];
+    let found = model.bound(seen.as_ref(), &asked, normal(&noise, 0, shape, &device));
+    let reconstructed = host(found.frames.clamp(0.0, 1.0).into_data());
+    let samples: Vec<Vec<f32>> = (1..=SAMPLES as u64)
+        .map(|draw| {
+            let noise = normal(&noise, draw, shape, &device);
+            let frames = model.sample(seen.as_ref(), asked.queries.clone(), batch.targets, noise);
+            host(frames.clamp(0.0, 1.0).into_data())
+        })
+        .collect();
+    let groups = (0..scenes).map(|scene| {
+        let asked = |all| of_scene(all, &batch, scene, batch.targets);
+        let mut rows = vec![
+            row(&batch, "truth", asked(&batch.target_frames)),
+            row(&batch, "seen by the posterior", asked(&reconstructed)),
+        ];
+        if batch.context > 0 {
+            let seen = of_scene(&batch.context_frames, &batch, scene, batch.context);
+            rows.insert(0, row(&batch, "context", seen));
+        }
+        for (sample, frames) in samples.iter().enumerate() {
+            rows.push(row(
+                &batch,
+                &format!("sample {}", sample + 1),
+                asked(frames),
+            ));
+        }
+        rows
+    });
+    let title = format!(
+        "Held-out scenes, {} views seen and {} asked for",
+        batch.context, settings.targets
+    );
+    let picture = drawn(title, &batch, groups.collect())?;
+    Ok(Drawn::picture(picture, batch.context + batch.targets))
+}
+
+/// A share of samples or targets over training.
+pub fn share_chart(title: &str, series: Vec<Series>) -> Chart {
+    Chart {
+        title: title.into(),
+        x_label: "update".into(),
+        y_label: "share".into(),
+        y_range: Some((0.0, 1.0)),
+        series,
+        ..Chart::default()
+    }
+}
+
+/// The pictures and charts of a report.
+pub fn figures(
+    settings: &SceneSettings,
+    world: &World,
+    model: &Cgqn,
+    shown: &Shown,
+) -> Result<Figures, LabError> {
+    let count = shown.experiment.evaluation.pictures;
+    let generated = answered(settings, world, model, count, 1)?.picture;
+    let pictures = vec![save_figure(
+        &generated,
+        &shown.samples.join("generated.png"),
+        "Held-out scenes: what is seen, what is true, what the model makes of targets that it sees, and samples. \
+         A consistent model's samples show one scene each."
+            .into(),
+    )?];
+    let held_out = |label: &str, key| held_out_series(label, shown.held_out, key);
+    let kl = Chart {
+        title: "KL".into(),
+        x_label: "update".into(),
+        y_label: "nats per scene".into(),
+        series: vec![training_series(shown.metrics, "kl")],
+        ..Chart::default()
+    };
+    let error = Chart {
+        title: "Error of reconstructions".into(),
+        x_label: "update".into(),
+        y_label: "mean squared error".into(),
+        series: vec![
+            training_series(shown.metrics, "reconstruction_error"),
+            held_out("held-out", "reconstruction_error"),
+        ],
+        ..Chart::default()
+    };
+    let mut charts = vec![
+        bound_figure(shown.metrics, shown.held_out)?,
+        chart_figure(error, "Error of targets that the posterior sees.")?,
+        chart_figure(kl, "KL of the posterior from the prior.")?,
+    ];
+    if world.scenes.hides() {
+        let shares = vec![
+            held_out("samples coherent", "alike"),
+            held_out("reconstructions read right", "read_right"),
+        ];
+        charts.push(chart_figure(
+            share_chart("What is read off the answers", shares),
+            "Samples all of whose targets show the same, and reconstructions that show what is true.",
+        )?);
+    }
+    Ok(Figures {
+        generated,
+        pictures,
+        charts,
+        memory: Vec::new(),
+    })
+}

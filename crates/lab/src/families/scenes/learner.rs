@@ -1,0 +1,270 @@
+//! The learner of models of scenes.
+
+use super::{evaluate::evaluate, figures, settings::SceneSettings, world::World};
+use crate::{
+    Experiment, LabError,
+    experiment::family::{Drawn, Gallery, Shown},
+    pictures::Figures,
+};
+use burn::{
+    module::Module,
+    tensor::{Device, Tensor, TensorData},
+};
+use mnemora_memory::{Count, Initializer};
+use mnemora_models::{Cgqn, ImageShape, Latents, ModelName, Views};
+use mnemora_training::{
+    Error, Learner, Measures, Purpose, Row, Snapshot, StepFailure,
+    adam::{Adam, ParameterGradients},
+    arrays::{collect, parameters_of, restore},
+    device::outline,
+    learner::BATCHES_AHEAD,
+    memory_use::{Parts, Planned, Work, in_words},
+    updates::Updates,
+};
+use mnemora_worlds::{
+    FrameShape, Prefetch, Split, Stream,
+    scenes::{Ask, SceneBatch},
+};
+use std::{hint::black_box, path::Path, sync::Arc};
+
+/// A model of scenes that learns.
+pub struct SceneLearner {
+    experiment: Experiment,
+    settings: SceneSettings,
+    world: Arc<World>,
+    batches: Prefetch<SceneBatch, ()>,
+    /// On an autodiff device for training.
+    model: Cgqn,
+    updates: Updates,
+    /// Noise of latents.
+    noise: Stream,
+    device: Device,
+}
+
+/// What the latents of a model stand for.
+fn latents(name: ModelName) -> Latents {
+    match name {
+        ModelName::Gqn => Latents::Factored,
+        ModelName::Deterministic => Latents::None,
+        _ => Latents::Consistent,
+    }
+}
+
+fn model_of(
+    experiment: &Experiment,
+    settings: &SceneSettings,
+    world: &World,
+    init: &mut Initializer,
+) -> Result<Cgqn, LabError> {
+    let FrameShape {
+        channels,
+        height,
+        width,
+    } = world.scenes.frame();
+    let frame = ImageShape {
+        channels,
+        height,
+        width,
+    };
+    let latents = latents(experiment.model.name);
+    let query = world.scenes.query_width();
+    Ok(settings.model.init(latents, frame, query, init)?)
+}
+
+/// Trainable numbers, starting with the whole model.
+fn parts(model: &Cgqn) -> Parts {
+    let mut parts = vec![
+        ("model".into(), parameters_of(model)),
+        (
+            "representation".into(),
+            parameters_of(&model.representation),
+        ),
+    ];
+    if let Some(draw) = &model.draw {
+        parts.push(("prior".into(), parameters_of(&draw.prior)));
+        parts.push(("posterior".into(), parameters_of(&draw.posterior)));
+    }
+    parts.push(("renderer".into(), parameters_of(&model.renderer)));
+    parts
+}
+
+/// The parts of the model, and how much memory its training takes.
+pub fn planned(experiment: &Experiment, world: &World) -> Result<Planned, LabError> {
+    let settings: SceneSettings = experiment.own_settings()?;
+    let model = model_of(experiment, &settings, world, &mut outline()?)?;
+    let (training, evaluation) = (&experiment.training, &experiment.evaluation);
+    let kept = |batch: usize| model.kept(settings.context_most, settings.targets) * batch;
+    let views = settings.context_most + settings.targets;
+    let numbers = world.scenes.frame().size() + world.scenes.query_width();
+    let work = Work {
+        learning: kept(training.batch),
+        looking: kept(evaluation.batch),
+        batches: Count::product(&[numbers, views, training.batch]) * (BATCHES_AHEAD + 2),
+        ..Work::default()
+    };
+    Ok(Planned::new(parts(&model), work))
+}
+
+/// Frames `[count, channels, height, width]` and queries, as views on a device; `None` if there are none.
+fn views(
+    frames: &[f32],
+    queries: &[f32],
+    each: usize,
+    batch: &SceneBatch,
+    device: &Device,
+) -> Option<Views> {
+    let FrameShape {
+        channels,
+        height,
+        width,
+    } = batch.frame;
+    let rows = batch.scenes * each;
+    (each > 0).then(|| Views {
+        frames: Tensor::from_data(
+            TensorData::new(frames.to_vec(), [rows, channels, height, width]),
+            device,
+        ),
+        queries: Tensor::from_data(
+            TensorData::new(queries.to_vec(), [rows, batch.query_width]),
+            device,
+        ),
+        each,
+    })
+}
+
+/// The context of a batch.
+pub fn context(batch: &SceneBatch, device: &Device) -> Option<Views> {
+    let (frames, queries) = (&batch.context_frames, &batch.context_queries);
+    views(frames, queries, batch.context, batch, device)
+}
+
+/// The targets of a batch.
+pub fn targets(batch: &SceneBatch, device: &Device) -> Views {
+    let (frames, queries) = (&batch.target_frames, &batch.target_queries);
+    views(frames, queries, batch.targets, batch, device).expect("every scene is asked something")
+}
+
+impl SceneLearner {
+    /// A fresh learner with its model on `device`, initialised from the experiment's seed.
+    pub fn new(
+        experiment: &Experiment,
+        world: Arc<World>,
+        device: &Device,
+    ) -> Result<Self, LabError> {
+        let settings: SceneSettings = experiment.own_settings()?;
+        let seed = experiment.seed;
+        let parameters = Stream::new(seed, "parameters").at(0);
+        let mut init = Initializer::new(parameters, device.clone());
+        let model = model_of(experiment, &settings, &world, &mut init)?;
+        let (data, size) = (Stream::new(seed, "data"), experiment.training.batch);
+        let made = world.clone();
+        Ok(Self {
+            batches: Prefetch::new(
+                experiment.task.name.as_str(),
+                BATCHES_AHEAD,
+                move |(), index| made.batch(Split::Train, Ask::Training, &data, index, size),
+            ),
+            updates: Updates::new(&experiment.training, device),
+            noise: Stream::new(seed, "latent noise"),
+            experiment: experiment.clone(),
+            settings,
+            world,
+            model,
+            device: device.clone(),
+        })
+    }
+}
+
+/// Standard normal numbers, `[rows, width]`.
+pub fn normal(stream: &Stream, index: u64, shape: [usize; 2], device: &Device) -> Tensor<2> {
+    let values = stream.standard_normal(index, shape.iter().product());
+    Tensor::from_data(TensorData::new(values, shape), device)
+}
+
+impl Learner for SceneLearner {
+    fn sizes(&self) -> Vec<(String, usize)> {
+        in_words(parts(&self.model))
+    }
+
+    /// The loss is minus the bound without its constant, mean over the scenes.
+    fn update(&mut self, step: u64) -> Result<(), StepFailure> {
+        let batch = self.batches.batch(step - 1, ())?;
+        let (context, targets) = (context(&batch, &self.device), targets(&batch, &self.device));
+        let shape = [batch.scenes, self.model.noise_size(batch.targets)];
+        let noise = normal(&self.noise, step, shape, &self.device);
+        let found = self.model.bound(context.as_ref(), &targets, noise);
+        let bound = found
+            .without_constant(self.settings.variance_at(step))
+            .mean();
+        let numbers = (batch.targets * batch.frame.size()) as f64;
+        let error = found.squared_error.sum_dim(1).mean() / numbers;
+        let terms = [bound.clone(), found.kl.mean(), error];
+        let terms = Tensor::cat(terms.map(Tensor::inner).into(), 0);
+        let gradients = ParameterGradients::of(&self.model, bound.neg().backward());
+        let names = ["bound", "KL", "reconstruction error"];
+        self.updates
+            .make(&mut self.model, step, gradients, &names, terms)
+    }
+
+    fn deferred(&self) -> bool {
+        self.updates.deferred()
+    }
+
+    fn measured(&mut self) -> Result<Option<Row>, StepFailure> {
+        self.updates.measured(|terms| {
+            Measures::new()
+                .with("bound", terms[0])
+                .with("kl", terms[1])
+                .with("reconstruction_error", terms[2])
+        })
+    }
+
+    fn evaluate(&self, purpose: Purpose, step: u64) -> Result<Row, Error> {
+        let model = self.model.valid();
+        let (settings, world) = (&self.settings, &self.world);
+        let measures = evaluate(&self.experiment, settings, world, &model, purpose);
+        Ok(Row { step, measures })
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            model: collect(&self.model),
+            optimiser: self.updates.adam.collect(),
+            ..Snapshot::default()
+        }
+    }
+
+    fn restore(&mut self, from: Snapshot, path: &Path) -> Result<(), Error> {
+        if !from.optimiser.is_empty() {
+            let device = self.device.clone().inner();
+            self.updates.adam = Adam::restore(from.optimiser, &device, path)?;
+        }
+        self.model = restore(self.model.clone(), from.model, path)?;
+        Ok(())
+    }
+}
+
+impl Gallery for SceneLearner {
+    fn planned(&self, experiment: &Experiment) -> Result<Planned, LabError> {
+        planned(experiment, &self.world)
+    }
+
+    fn draw_batch(&self, step: u64) -> Result<(), LabError> {
+        black_box(self.batches.make(step - 1, &()));
+        Ok(())
+    }
+
+    fn draw(&self, scenes: usize, seed: u64, _: Option<usize>) -> Result<Drawn, LabError> {
+        figures::answered(
+            &self.settings,
+            &self.world,
+            &self.model.valid(),
+            scenes,
+            seed,
+        )
+    }
+
+    fn figures(&self, shown: &Shown) -> Result<Figures, LabError> {
+        figures::figures(&self.settings, &self.world, &self.model.valid(), shown)
+    }
+}

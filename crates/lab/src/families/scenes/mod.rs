@@ -1,0 +1,207 @@
+//! Scenes: a model sees a few views of a scene and answers what it looks like from others (Kumar et al. 2018, cgqn).
+//!
+//! | file | contents |
+//! | --- | --- |
+//! | `settings.rs` | the table `[scenes]` of an experiment |
+//! | `world.rs` | the list of worlds |
+//! | `learner.rs` | the learner |
+//! | `evaluate.rs`, `quantities.rs` | what is measured |
+//! | `figures.rs` | the pictures of a run |
+
+mod evaluate;
+mod figures;
+mod learner;
+mod quantities;
+mod settings;
+mod world;
+
+pub use settings::SceneSettings;
+
+use crate::{
+    Experiment, LabError, MemoryName,
+    curves::{Curves, bound_chart},
+    experiment::{
+        family::{Drawn, Family, Found, Gallery, TaskEntry},
+        shipped::{Shipped, presets},
+    },
+};
+use burn::tensor::Device;
+use learner::SceneLearner;
+use mnemora_figures::chart::Chart;
+use mnemora_models::ModelName;
+use mnemora_training::{Quantity, memory_use::Planned};
+use quantities::QUANTITIES;
+use std::{
+    path::Path,
+    sync::{Arc, LazyLock},
+};
+use toml::Table;
+use world::{WORLDS, World};
+
+/// The family.
+pub struct AskedScenes;
+
+impl AskedScenes {
+    fn settings(experiment: &Experiment) -> SceneSettings {
+        experiment.own_settings().unwrap_or_default()
+    }
+}
+
+impl Family for AskedScenes {
+    fn name(&self) -> &'static str {
+        "scenes"
+    }
+
+    fn tasks(&self) -> Vec<TaskEntry> {
+        let entries = WORLDS.iter();
+        entries
+            .map(|world| TaskEntry::new(world.name, world.about))
+            .collect()
+    }
+
+    fn presets(&self) -> &'static [Shipped] {
+        presets![
+            "patterns",
+            "prism",
+            "colour-reaction-small",
+            "colour-reaction",
+            "travelling-salesman",
+            "dag-chase"
+        ]
+    }
+
+    fn quantities(&self) -> &'static [Quantity] {
+        &QUANTITIES
+    }
+
+    fn extras(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            (
+                "by_variance",
+                "the bound at each test variance, without the Gaussian's constant",
+            ),
+            (
+                "hidden_by_variance",
+                "the bound of targets that tell what is hidden, at each test variance",
+            ),
+        ]
+    }
+
+    fn models(&self) -> &'static [ModelName] {
+        ModelName::OF_SCENES
+    }
+
+    fn memories(&self) -> &'static [MemoryName] {
+        &[]
+    }
+
+    fn own_settings(&self) -> Option<(&'static str, Table)> {
+        // It is asked for with each key of an experiment.
+        static TABLE: LazyLock<Option<Table>> =
+            LazyLock::new(|| Table::try_from(SceneSettings::default()).ok());
+        Some(("scenes", TABLE.clone()?))
+    }
+
+    fn check(&self, experiment: &Experiment) -> Result<(), String> {
+        let settings: SceneSettings = experiment
+            .own_settings()
+            .map_err(|error| error.to_string())?;
+        for (key, value) in [
+            ("evaluation.particles", experiment.evaluation.particles),
+            ("training.segment", experiment.training.segment),
+        ] {
+            if value > 0 {
+                return Err(format!("{key} is {value}, it must be 0 for scenes"));
+            }
+        }
+        settings.check()
+    }
+
+    fn time(&self, experiment: &Experiment) -> usize {
+        let settings = Self::settings(experiment);
+        settings.context_most + settings.targets
+    }
+
+    fn time_words(&self, experiment: &Experiment) -> String {
+        let settings = Self::settings(experiment);
+        format!(
+            "scenes.context_most {} and scenes.targets {}",
+            settings.context_most, settings.targets
+        )
+    }
+
+    fn words(&self, experiment: &Experiment) -> String {
+        let settings = Self::settings(experiment);
+        format!(
+            "{}, {} to {} views seen and {} asked for",
+            experiment.task.name.as_str(),
+            settings.context_least,
+            settings.context_most,
+            settings.targets
+        )
+    }
+
+    fn numbers(&self, experiment: &Experiment) -> usize {
+        let size = Self::settings(experiment).size;
+        3 * size * size
+    }
+
+    fn lengthen(&self, experiment: &mut Experiment, steps: usize) {
+        if let Some(table) = experiment.own.get_mut("scenes") {
+            table.insert("targets".into(), (steps as i64).into());
+        }
+    }
+
+    fn find(
+        &'static self,
+        _: &mut Experiment,
+        _: Option<&Path>,
+    ) -> Result<Box<dyn Found>, LabError> {
+        Ok(Box::new(MadeScenes))
+    }
+
+    fn compared(&self, _: &Experiment, curves: &Curves) -> Vec<Chart> {
+        let charts = vec![
+            bound_chart(curves.held_out("bound")),
+            figures::share_chart("Samples coherent", curves.held_out("alike")),
+        ];
+        let drawn = |chart: &Chart| chart.series.iter().any(|series| !series.points.is_empty());
+        charts.into_iter().filter(drawn).collect()
+    }
+}
+
+struct MadeScenes;
+
+impl MadeScenes {
+    fn world(experiment: &Experiment) -> Result<(SceneSettings, World), LabError> {
+        let settings: SceneSettings = experiment.own_settings()?;
+        let world = World::new(experiment, &settings)?;
+        Ok((settings, world))
+    }
+}
+
+impl Found for MadeScenes {
+    fn words(&self) -> String {
+        "scenes made on the fly".into()
+    }
+
+    fn planned(&self, experiment: &Experiment) -> Result<Planned, LabError> {
+        let (_, world) = Self::world(experiment)?;
+        learner::planned(experiment, &world)
+    }
+
+    fn training_picture(&self, experiment: &Experiment) -> Result<Drawn, LabError> {
+        let (_, world) = Self::world(experiment)?;
+        figures::training_picture(experiment, &world)
+    }
+
+    fn learner(
+        self: Box<Self>,
+        experiment: &Experiment,
+        device: &Device,
+    ) -> Result<Box<dyn Gallery>, LabError> {
+        let (_, world) = Self::world(experiment)?;
+        let world = Arc::new(world);
+        Ok(Box::new(SceneLearner::new(experiment, world, device)?))
+    }
+}

@@ -1,0 +1,107 @@
+//! What is measured of scenes.
+
+use mnemora_training::{
+    Quantity,
+    measures::{Better, Claim, Format},
+};
+
+const MSE: &str = "mean squared error of a pixel";
+
+/// The measurements of models of scenes.
+pub static QUANTITIES: [Quantity; 16] = [
+    Quantity::new("bound", "bound", "nats per scene")
+        .meaning("of {targets} targets at the first test variance, without the Gaussian's constant, mean over {sequences} held-out scenes, higher is better")
+        .spread("bound_stderr", "scenes")
+        .better(Better::Higher)
+        .column("bound", 2)
+        .tracked()
+        .finite()
+        .progress("bound", Format::Digits)
+        .checkpoint("bound", Format::Digits)
+        .claims(&[Claim::new("bound", "nats per scene", 3)]),
+    Quantity::new("kl", "KL", "nats per scene")
+        .meaning("of the posterior from the prior, with all targets")
+        .better(Better::Lower)
+        .tracked()
+        .finite()
+        .progress("KL", Format::Digits)
+        .claims(&[Claim::new("KL", "nats per scene", 3)]),
+    Quantity::new("reconstruction_error", "reconstruction", MSE)
+        .meaning("of targets that the posterior sees")
+        .format(Format::Decimals(5))
+        .better(Better::Lower)
+        .column("reconstruction", 5)
+        .tracked()
+        .progress("error", Format::Digits)
+        .claims(&[Claim::new("error of reconstructions", "mean squared error", 5)]),
+    Quantity::new("kl_one", "KL, one target", "nats per scene")
+        .meaning("the posterior sees one target that tells what is hidden; log {completions} nats would do")
+        .better(Better::Lower)
+        .tracked()
+        .claims(&[Claim::new("KL, one target", "nats per scene", 3)]),
+    Quantity::new("kl_all", "KL, all targets", "nats per scene")
+        .meaning("the posterior sees all targets that tell what is hidden")
+        .better(Better::Lower)
+        .tracked()
+        .claims(&[Claim::new("KL, all targets", "nats per scene", 3)]),
+    Quantity::new("kl_ratio", "KL of all targets over that of one", "ratio")
+        .meaning("1 if all targets tell the same; with latents of their own it is the number of targets")
+        .format(Format::Decimals(3))
+        .claims(&[Claim::new("KL of all targets / of one", "ratio", 3)]),
+    Quantity::new("hidden_bound", "bound of what is hidden", "nats per scene")
+        .meaning("of targets that tell what the context hides, at the first test variance, without the constant")
+        .better(Better::Higher)
+        .claims(&[Claim::new("bound of what is hidden", "nats per scene", 3)]),
+    Quantity::new("read_right", "reconstructions read right", "% of targets")
+        .meaning("of all ways to complete the scene, the true one is nearest to the reconstructed target")
+        .format(Format::Percent(1))
+        .better(Better::Higher)
+        .tracked()
+        .checkpoint("read right", Format::Decimals(3))
+        .claims(&[Claim::new("reconstructions read right", "share of targets", 4)]),
+    Quantity::new("alike", "samples coherent", "% of samples")
+        .meaning("what is nearest to all targets of a sample together is nearest to each of them")
+        .format(Format::Percent(1))
+        .better(Better::Higher)
+        .column("coherent", 3)
+        .tracked()
+        .checkpoint("coherent", Format::Decimals(3))
+        .claims(&[Claim::new("samples coherent", "share of samples", 4)]),
+    Quantity::new("entropy", "entropy of what is drawn", "nats")
+        .meaning("of the completions read off all samples; {entropy_most} if all are drawn alike")
+        .better(Better::Higher)
+        .tracked()
+        .claims(&[Claim::new("entropy of what is drawn", "nats", 3)]),
+    Quantity::new("valid", "completions that can be", "% of samples")
+        .meaning("what is read off a sample is a completion that the context allows")
+        .format(Format::Percent(1))
+        .better(Better::Higher)
+        .claims(&[Claim::new("completions that can be", "share of samples", 4)]),
+    Quantity::new("min_mse", "best sample", MSE)
+        .meaning("the smallest error of {samples} samples, mean over scenes")
+        .format(Format::Decimals(5))
+        .better(Better::Lower)
+        .column("best sample", 5)
+        .tracked()
+        .claims(&[Claim::new("error of the best sample", "mean squared error", 5)]),
+    Quantity::new("mean_mse", "mean sample", MSE)
+        .meaning("the mean error of {samples} samples")
+        .format(Format::Decimals(5))
+        .better(Better::Lower)
+        .claims(&[Claim::new("error of a sample", "mean squared error", 5)]),
+    Quantity::new("nearest_mse", "nearest view of the context", MSE)
+        .meaning("the frame of the context whose query is nearest, in place of the model")
+        .format(Format::Decimals(5))
+        .better(Better::Lower)
+        .claims(&[Claim::new("error of the nearest view", "mean squared error", 5)]),
+    Quantity::new("average_mse", "mean of the context", MSE)
+        .meaning("the mean of the context's frames, in place of the model")
+        .format(Format::Decimals(5))
+        .better(Better::Lower)
+        .claims(&[Claim::new("error of the context's mean", "mean squared error", 5)]),
+    Quantity::new("context_mse", "views of the context", MSE)
+        .meaning("samples at the queries of the context")
+        .format(Format::Decimals(5))
+        .better(Better::Lower)
+        .claims(&[Claim::new("error at views of the context", "mean squared error", 5)]),
+];

@@ -1,0 +1,155 @@
+//! The table `[scenes]` of an experiment.
+
+use mnemora_models::CgqnConfig;
+use serde::{Deserialize, Serialize};
+
+/// What is shown, what is asked, and the model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SceneSettings {
+    /// Rows and columns of a frame, for worlds that can be drawn at any size.
+    pub size: usize,
+    /// Patterns to choose from, for the task `patterns`.
+    pub patterns: usize,
+    /// Views in a context, at least.
+    pub context_least: usize,
+    /// Views in a context, at most.
+    pub context_most: usize,
+    /// Queries of a scene in training.
+    pub targets: usize,
+    /// The variance of a pixel during training: pairs of an update and a variance, with straight lines between.
+    pub variance: Vec<[f64; 2]>,
+    /// Variances at which held-out scenes are scored; the first is that of the bound.
+    pub test_variance: Vec<f64>,
+    /// Samples of each held-out scene.
+    pub samples: usize,
+    /// The model.
+    pub model: CgqnConfig,
+}
+
+impl Default for SceneSettings {
+    /// The travelling salesman (cgqn, appendix B).
+    fn default() -> Self {
+        Self {
+            size: 64,
+            patterns: 16,
+            context_least: 1,
+            context_most: 6,
+            targets: 4,
+            variance: vec![[0.0, 2.0], [100_000.0, 0.5]],
+            test_variance: vec![0.5],
+            samples: 30,
+            model: CgqnConfig::default(),
+        }
+    }
+}
+
+/// The most views of a scene in a batch, and the most samples.
+const MOST: usize = 1000;
+
+impl SceneSettings {
+    /// Checks ranges. The error names the key.
+    pub fn check(&self) -> Result<(), String> {
+        for (key, least, value) in [
+            ("size", 8, self.size),
+            ("context_most", self.context_least, self.context_most),
+            ("targets", 1, self.targets),
+            ("samples", 1, self.samples),
+            ("test_variance, its length", 1, self.test_variance.len()),
+            ("variance, its length", 1, self.variance.len()),
+        ] {
+            if !(least..=MOST).contains(&value) {
+                return Err(format!(
+                    "scenes.{key} is {value}, it must be from {least} to {MOST}"
+                ));
+            }
+        }
+        let positive = |value: f64| value.is_finite() && value > 0.0;
+        for [update, variance] in &self.variance {
+            if !(update.is_finite() && *update >= 0.0) {
+                return Err(format!(
+                    "scenes.variance has the update {update}, it must be a number of at least 0"
+                ));
+            }
+            if !positive(*variance) {
+                return Err(format!(
+                    "scenes.variance has the variance {variance}, it must be a positive number"
+                ));
+            }
+        }
+        if let Some(pair) = self
+            .variance
+            .windows(2)
+            .find(|pair| pair[0][0] > pair[1][0])
+        {
+            return Err(format!(
+                "scenes.variance has the update {} before {}, updates must not fall",
+                pair[0][0], pair[1][0]
+            ));
+        }
+        match self.test_variance.iter().find(|value| !positive(**value)) {
+            None => Ok(()),
+            Some(value) => Err(format!(
+                "scenes.test_variance has {value}, it must be a positive number"
+            )),
+        }
+    }
+
+    /// The variance of a pixel in update `step`.
+    pub fn variance_at(&self, step: u64) -> f64 {
+        let step = step as f64;
+        let mut before: Option<[f64; 2]> = None;
+        for point in &self.variance {
+            let [update, variance] = *point;
+            if step < update {
+                let Some([start, first]) = before else {
+                    return variance;
+                };
+                return first + (variance - first) * (step - start) / (update - start);
+            }
+            before = Some(*point);
+        }
+        before.map_or(f64::NAN, |[_, variance]| variance)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_variance_follows_straight_lines() {
+        let settings = SceneSettings {
+            variance: vec![[10.0, 2.0], [20.0, 1.0], [20.0, 0.5], [40.0, 0.1]],
+            ..SceneSettings::default()
+        };
+        for (step, variance) in [
+            (1, 2.0),
+            (10, 2.0),
+            (15, 1.5),
+            (20, 0.5),
+            (30, 0.3),
+            (40, 0.1),
+            (1000, 0.1),
+        ] {
+            let found = settings.variance_at(step);
+            assert!((found - variance).abs() < 1e-12, "{step}: {found}");
+        }
+        assert_eq!(settings.check(), Ok(()));
+    }
+
+    #[test]
+    fn a_variance_that_is_no_positive_number_is_refused() {
+        for variance in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+            let settings = SceneSettings {
+                variance: vec![[0.0, variance]],
+                ..SceneSettings::default()
+            };
+            let problem = settings.check().unwrap_err();
+            assert!(
+                problem.contains(&format!("the variance {variance}")),
+                "{problem}"
+            );
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Stories of coloured shapes on a black ground: how they are drawn, and where they are placed. Lengths are those of a frame
+//! of 64 pixels and are scaled to other sizes.
+
+use crate::FrameShape;
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+use std::f32::consts::TAU;
+use tiny_skia::{Color, FillRule, Paint, Path, PathBuilder, Pixmap, Transform};
+
+/// Colours of shapes.
+pub(super) const COLOURS: usize = 12;
+/// Distances from the middle to a corner, or to the rim of a circle.
+const RADII: [f32; 4] = [4.0, 5.0, 6.0, 7.0];
+/// The side of a frame in the units of lengths.
+const SIDE: f32 = 64.0;
+/// Distance between shapes at first.
+const GAP: f32 = 3.0;
+/// Distance of shapes from the rim at first.
+const MARGIN: f32 = 1.0;
+
+/// The outline of a shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outline {
+    Square,
+    Circle,
+    Triangle,
+    Pentagon,
+}
+
+const OUTLINES: [Outline; 4] = [
+    Outline::Square,
+    Outline::Circle,
+    Outline::Triangle,
+    Outline::Pentagon,
+];
+
+/// A shape.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Shape {
+    pub(super) outline: Outline,
+    /// Below [`COLOURS`].
+    pub(super) colour: usize,
+    pub(super) radius: f32,
+    /// Its middle, (x, y).
+    pub(super) at: [f32; 2],
+}
+
+/// Eleven hues, equally far from each other and fully saturated, and white.
+fn rgb(colour: usize) -> [f32; 3] {
+    let hues = COLOURS - 1;
+    if colour >= hues {
+        return [1.0; 3];
+    }
+    let hue = 6.0 * colour as f32 / hues as f32;
+    [0.0, 4.0, 2.0].map(|shift| {
+        let place = (hue + shift) % 6.0;
+        ((place - 3.0).abs() - 1.0).clamp(0.0, 1.0)
+    })
+}
+
+impl Shape {
+    fn path(&self, scale: f32) -> Option<Path> {
+        let [x, y] = self.at.map(|place| place * scale);
+        let radius = self.radius * scale;
+        let corners = match self.outline {
+            Outline::Circle => return PathBuilder::from_circle(x, y, radius),
+            Outline::Square => 4,
+            Outline::Triangle => 3,
+            Outline::Pentagon => 5,
+        };
+        // A square stands on a side, the others on the side opposite to their first corner.
+        let first = if corners == 4 { 0.125 } else { 0.0 };
+        let mut path = PathBuilder::new();
+        for corner in 0..corners {
+            let (sine, cosine) = (TAU * (first + corner as f32 / corners as f32)).sin_cos();
+            let (x, y) = (x + radius * sine, y - radius * cosine);
+            match corner {
+                0 => path.move_to(x, y),
+                _ => path.line_to(x, y),
+            }
+        }
+        path.close();
+        path.finish()
+    }
+}
+
+/// Colour frames with `side` rows and columns.
+pub(super) fn frame_shape(side: usize) -> FrameShape {
+    FrameShape {
+        channels: 3,
+        height: side,
+        width: side,
+    }
+}
+
+/// Draws shapes, later ones on top: `[3, side, side]` in [0, 1].
+pub(super) fn draw(shapes: &[Shape], side: usize, frame: &mut [f32]) {
+    let edge = u32::try_from(side).ok();
+    let mut canvas = edge
+        .and_then(|edge| Pixmap::new(edge, edge))
+        .expect("the side was checked");
+    canvas.fill(Color::BLACK);
+    for shape in shapes {
+        let [red, green, blue] = rgb(shape.colour);
+        let mut paint = Paint {
+            anti_alias: true,
+            ..Paint::default()
+        };
+        paint.set_color(Color::from_rgba(red, green, blue, 1.0).unwrap_or(Color::WHITE));
+        if let Some(path) = shape.path(side as f32 / SIDE) {
+            canvas.fill_path(
+                &path,
+                &paint,
+                FillRule::Winding,
+                Transform::identity(),
+                None,
+            );
+        }
+    }
+    let pixels = side * side;
+    for (place, pixel) in canvas.data().chunks_exact(4).enumerate() {
+        for channel in 0..3 {
+            frame[channel * pixels + place] = f32::from(pixel[channel]) / 255.0;
+        }
+    }
+}
+
+/// The distance between two places.
+pub(super) fn distance(a: [f32; 2], b: [f32; 2]) -> f32 {
+    (a[0] - b[0]).hypot(a[1] - b[1])
+}
+
+/// A place on the way from `a` to `b`: at `a` for a share of 0, at `b` for 1.
+pub(super) fn between(a: [f32; 2], b: [f32; 2], share: f32) -> [f32; 2] {
+    [0, 1].map(|axis| a[axis] + share * (b[axis] - a[axis]))
+}
+
+/// A place for the middle of a shape.
+pub(super) fn place(radius: f32, generator: &mut ChaCha8Rng) -> [f32; 2] {
+    let least = radius + MARGIN;
+    [(); 2].map(|()| generator.random_range(least..SIDE - least))
+}
+
+/// `count` shapes that do not touch. If one finds no place in a hundred tries, all are placed anew.
+pub(super) fn placed(count: usize, generator: &mut ChaCha8Rng) -> Vec<Shape> {
+    let mut shapes: Vec<Shape> = (0..count)
+        .map(|_| Shape {
+            outline: OUTLINES[generator.random_range(0..OUTLINES.len())],
+            colour: generator.random_range(0..COLOURS),
+            radius: RADII[generator.random_range(0..RADII.len())],
+            at: [0.0; 2],
+        })
+        .collect();
+    'anew: loop {
+        for next in 0..count {
+            let radius = shapes[next].radius;
+            let free = |at: &[f32; 2]| {
+                let before = shapes[..next].iter();
+                before
+                    .map(|other| distance(*at, other.at) - other.radius - radius)
+                    .all(|gap| gap >= GAP)
+            };
+            let found = (0..100).map(|_| place(radius, generator)).find(free);
+            match found {
+                Some(at) => shapes[next].at = at,
+                None => continue 'anew,
+            }
+        }
+        return shapes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Stream;
+
+    #[test]
+    fn colours_are_apart() {
+        for a in 0..COLOURS {
+            for b in 0..a {
+                let gap: f32 = rgb(a).iter().zip(rgb(b)).map(|(a, b)| (a - b).abs()).sum();
+                assert!(gap > 0.4, "{a} {b}: {gap}");
+            }
+        }
+        assert_eq!(rgb(0), [1.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn shapes_do_not_touch() {
+        let stream = Stream::new(1, "shapes");
+        for index in 0..200 {
+            let shapes = placed(5, &mut stream.at(index));
+            for (a, first) in shapes.iter().enumerate() {
+                for second in &shapes[..a] {
+                    let gap = distance(first.at, second.at) - first.radius - second.radius;
+                    assert!(gap >= GAP);
+                }
+                let least = first.radius + MARGIN;
+                assert!(
+                    first
+                        .at
+                        .iter()
+                        .all(|at| (least..=SIDE - least).contains(at))
+                );
+            }
+        }
+    }
+
+    /// A shape covers as many pixels as its area says, up to a tenth of a pixel along its outline, at any size.
+    #[test]
+    fn areas_are_right() {
+        for side in [16, 32, 64] {
+            for outline in OUTLINES {
+                let shape = Shape {
+                    outline,
+                    colour: COLOURS - 1,
+                    radius: 7.0,
+                    at: [30.3, 33.1],
+                };
+                let mut frame = vec![0.0; 3 * side * side];
+                draw(&[shape], side, &mut frame);
+                let radius = 7.0 * side as f32 / SIDE;
+                let polygon = |corners: f32| {
+                    let area = corners / 2.0 * (TAU / corners).sin() * radius * radius;
+                    (area, 2.0 * corners * radius * (TAU / 2.0 / corners).sin())
+                };
+                let (area, length) = match outline {
+                    Outline::Square => polygon(4.0),
+                    Outline::Circle => (TAU / 2.0 * radius * radius, TAU * radius),
+                    Outline::Triangle => polygon(3.0),
+                    Outline::Pentagon => polygon(5.0),
+                };
+                let found: f32 = frame[..side * side].iter().sum();
+                assert!(
+                    (found - area).abs() <= length / 10.0,
+                    "{side} {outline:?}: {found} {area}"
+                );
+            }
+        }
+    }
+}
