@@ -24,7 +24,8 @@ for crate in "$packed"/*.crate; do
         tar -tvzf "$crate" | sort -n -k 3 | tail -n 5 >&2
         exit 1
     fi
-    tar -xzf "$crate" -C "$unpacked"
+    # With the time of now: the times in a packed crate are always the same, so cargo would take an earlier one for it.
+    tar -xzmf "$crate" -C "$unpacked"
 done
 
 {
