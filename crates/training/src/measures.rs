@@ -235,6 +235,13 @@ impl Row {
     }
 }
 
+/// The mean of the squared differences of two slices of equal length.
+pub fn mean_squared_error(found: &[f32], truth: &[f32]) -> f64 {
+    let pairs = found.iter().zip(truth);
+    let squares = pairs.map(|(a, b)| f64::from(a - b).powi(2));
+    squares.sum::<f64>() / found.len() as f64
+}
+
 /// Mean of the values and its standard error; the error is 0 for fewer than two values.
 pub fn mean_and_stderr(values: &[f64]) -> (f64, f64) {
     let count = values.len() as f64;

@@ -5,7 +5,7 @@
 //! | `scenes.rs` | the interface: [`Scene`], [`Scenes`]; batches of views |
 //! | `patterns.rs` | rolled patterns, a toy whose best bound is known |
 //! | `prism.rs` | an upright prism with a digit on each face |
-//! | `narratives.rs` | stories of coloured shapes: how they are drawn and placed |
+//! | `narratives.rs` | stories of coloured shapes: how they are told, drawn and placed |
 //! | `colour_reaction.rs`, `travelling_salesman.rs`, `dag_chase.rs` | the stories of cgqn, section 4.1 |
 
 mod colour_reaction;
@@ -15,11 +15,9 @@ mod patterns;
 mod prism;
 mod travelling_salesman;
 
-pub use colour_reaction::ColourReaction;
-pub use dag_chase::DagChase;
+pub use narratives::Narratives;
 pub use patterns::Patterns;
 pub use prism::Prism;
-pub use travelling_salesman::TravellingSalesman;
 
 use crate::{Error, FrameShape, Split, Stream, sequence_number, settings::check};
 use rand::{RngExt, seq::SliceRandom};
@@ -79,6 +77,14 @@ pub trait Scenes: Send + Sync {
         true
     }
 
+    /// Whether its views are moments, one after the other.
+    fn ordered(&self) -> bool {
+        false
+    }
+
+    /// The most views that the context of every scene can have, and the most targets.
+    fn most(&self, ask: Ask) -> [usize; 2];
+
     /// Scene `index`: a pure function of its arguments.
     fn scene(&self, split: Split, stream: &Stream, index: u64) -> Box<dyn Scene + '_>;
 }
@@ -101,21 +107,72 @@ fn check_side(side: usize) -> Result<(), Error> {
 /// How many views of a scene are shown and asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Showing {
+    /// Whether any view can be in a context, not only the first [`Scene::context_views`].
+    pub anywhere: bool,
     /// Views in the context, at least.
     pub context_least: usize,
     /// Views in the context, at most.
     pub context_most: usize,
-    /// Views that are asked for.
+    /// Views that are asked for in training, at least.
+    pub targets_least: usize,
+    /// Views that are asked for, at most.
     pub targets: usize,
 }
 
 /// Which views are shown, and which are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// Any.
+    /// Any, in numbers drawn for the batch.
     Training,
+    /// Any, the context in a number drawn for the batch, and the most targets.
+    Any,
     /// The context reveals nothing of what is hidden, but all else as well as it can; the targets tell what is hidden.
     Hidden,
+    /// The context tells what is hidden, as do the targets.
+    Told,
+    /// A part of a story; the targets are spread over the others.
+    Part(Part),
+}
+
+/// A part of a story that is seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The first views.
+    Beginning,
+    /// Those in the middle.
+    Middle,
+    /// The last views.
+    End,
+    /// Half of them first views, half of them last.
+    Ends,
+}
+
+impl Part {
+    /// All parts.
+    pub const ALL: [Part; 4] = [Part::Beginning, Part::Middle, Part::End, Part::Ends];
+
+    /// The name that results use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Part::Beginning => "beginning",
+            Part::Middle => "middle",
+            Part::End => "end",
+            Part::Ends => "ends",
+        }
+    }
+
+    /// `count` of the views of a story, and all others.
+    fn of(self, views: usize, count: usize) -> [Vec<usize>; 2] {
+        let rest = views - count;
+        let seen = |view: &usize| match self {
+            Part::Beginning => *view < count,
+            Part::Middle => (rest / 2..rest / 2 + count).contains(view),
+            Part::End => *view >= rest,
+            Part::Ends => *view < count.div_ceil(2) || *view >= views - count / 2,
+        };
+        let (seen, others) = (0..views).partition(seen);
+        [seen, others]
+    }
 }
 
 /// Views of a batch of scenes.
@@ -154,52 +211,60 @@ impl SceneBatch {
     }
 }
 
-/// `count` of the numbers, spread evenly, in ascending order; all if there are no more.
+/// `count` of the numbers, spread evenly, in ascending order.
 fn spread(from: &[usize], count: usize) -> Vec<usize> {
-    let count = count.min(from.len());
     let middle = |place: usize| from[(2 * place + 1) * from.len() / (2 * count)];
     (0..count).map(middle).collect()
 }
 
-/// `count` different numbers below `below`, or with repetitions if there are not as many, in random order.
+/// `count` different numbers below `below`, in random order.
 fn drawn(below: usize, count: usize, generator: &mut ChaCha8Rng) -> Vec<usize> {
     let mut all: Vec<usize> = (0..below).collect();
-    let (chosen, _) = all.partial_shuffle(generator, count);
-    let mut chosen = chosen.to_vec();
-    while chosen.len() < count {
-        chosen.push(generator.random_range(0..below));
-    }
-    chosen
+    all.partial_shuffle(generator, count).0.to_vec()
 }
 
-/// The views of a scene that are shown, at most `context`, and those that are asked for.
+/// The `context` views of a scene that are shown, and the `targets` that are asked for.
 fn chosen(
     scene: &dyn Scene,
-    ask: Ask,
+    (ask, anywhere): (Ask, bool),
     [context, targets]: [usize; 2],
     generator: &mut ChaCha8Rng,
 ) -> [Vec<usize>; 2] {
     match ask {
-        Ask::Training => [
-            drawn(scene.context_views(), context, generator),
-            drawn(scene.views(), targets, generator),
-        ],
-        Ask::Hidden => {
-            let all = 0..scene.context_views();
-            let harmless: Vec<usize> = all.filter(|view| !scene.reveals(*view)).collect();
-            let telling: Vec<usize> = (0..scene.views())
-                .filter(|view| scene.tells(*view))
-                .collect();
-            [spread(&harmless, context), spread(&telling, targets)]
+        Ask::Training | Ask::Any => {
+            let from = match anywhere {
+                true => scene.views(),
+                false => scene.context_views(),
+            };
+            [
+                drawn(from, context, generator),
+                drawn(scene.views(), targets, generator),
+            ]
+        }
+        Ask::Part(part) => {
+            let [seen, others] = part.of(scene.views(), context);
+            [seen, spread(&others, targets)]
+        }
+        Ask::Hidden | Ask::Told => {
+            let shown = |view: &usize| match ask {
+                Ask::Told => scene.tells(*view),
+                _ => !scene.reveals(*view),
+            };
+            let shown: Vec<usize> = (0..scene.context_views()).filter(shown).collect();
+            let telling = (0..scene.views()).filter(|view| scene.tells(*view));
+            let telling: Vec<usize> = telling.collect();
+            [spread(&shown, context), spread(&telling, targets)]
         }
     }
 }
 
 /// Batch `index` of some scenes: a pure function of its arguments. All scenes of a batch have as many views in their
-/// context: in training a number drawn for the batch, otherwise the most.
+/// context, and as many targets; [`Ask`] says how many. Where the context is to hide or to tell something, it has as many
+/// views as there are, at most `context_most`.
 ///
 /// # Panics
-/// If `ask` is [`Ask::Hidden`] and the scenes [hide](Scenes::hides) nothing.
+/// If there are fewer views than are to be shown or asked for ([`Scenes::most`]), or if `ask` is [`Ask::Hidden`] or
+/// [`Ask::Told`] and the scenes [hide](Scenes::hides) nothing.
 pub fn scene_batch(
     scenes: &dyn Scenes,
     showing: Showing,
@@ -209,15 +274,28 @@ pub fn scene_batch(
     count: usize,
 ) -> SceneBatch {
     assert!(
-        ask != Ask::Hidden || scenes.hides(),
+        !matches!(ask, Ask::Hidden | Ask::Told) || scenes.hides(),
         "{} hides nothing",
+        scenes.name()
+    );
+    let [most_context, most_targets] = scenes.most(ask);
+    assert!(
+        showing.targets <= most_targets,
+        "{} has {most_targets} views to ask for",
         scenes.name()
     );
     let first = sequence_number(index, count, 0);
     let mut generator = stream.at(u64::MAX - index);
     let context = match ask {
-        Ask::Training => generator.random_range(showing.context_least..=showing.context_most),
-        Ask::Hidden => showing.context_most,
+        Ask::Training | Ask::Any => {
+            generator.random_range(showing.context_least..=showing.context_most)
+        }
+        Ask::Hidden | Ask::Told => showing.context_most.min(most_context),
+        Ask::Part(_) => showing.context_most,
+    };
+    let targets = match ask {
+        Ask::Training => generator.random_range(showing.targets_least..=showing.targets),
+        _ => showing.targets,
     };
     let (size, width) = (scenes.frame().size(), scenes.query_width());
     let mut batch = SceneBatch {
@@ -225,7 +303,7 @@ pub fn scene_batch(
         frame: scenes.frame(),
         query_width: width,
         context,
-        targets: showing.targets,
+        targets,
         context_frames: Vec::new(),
         context_queries: Vec::new(),
         target_frames: Vec::new(),
@@ -238,11 +316,10 @@ pub fn scene_batch(
         let scene = scenes.scene(split, stream, batch.number(row));
         let [shown, asked] = chosen(
             scene.as_ref(),
-            ask,
-            [context, showing.targets],
+            (ask, showing.anywhere),
+            [context, targets],
             &mut generator,
         );
-        batch.context = shown.len();
         for (views, frames, queries) in [
             (
                 &shown,
@@ -329,6 +406,35 @@ pub fn readings(
 }
 
 #[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_story_are_those_that_their_names_say() {
+        for (part, seen) in [
+            (Part::Beginning, [0, 1, 2]),
+            (Part::Middle, [2, 3, 4]),
+            (Part::End, [4, 5, 6]),
+            (Part::Ends, [0, 1, 6]),
+        ] {
+            let [found, others] = part.of(7, 3);
+            assert_eq!(found, seen, "{part:?}");
+            assert_eq!(others.len(), 4);
+            assert!(others.iter().all(|view| !seen.contains(view)));
+        }
+    }
+
+    #[test]
+    fn views_are_spread_and_drawn_without_repetition() {
+        assert_eq!(spread(&[3, 5, 7, 9, 11, 13], 3), [5, 9, 13]);
+        assert_eq!(spread(&[4, 5], 2), [4, 5]);
+        let mut all = drawn(5, 5, &mut Stream::new(1, "views").at(0));
+        all.sort_unstable();
+        assert_eq!(all, [0, 1, 2, 3, 4]);
+    }
+}
+
+#[cfg(test)]
 pub(crate) mod testing {
     //! What must hold of every world of scenes.
 
@@ -339,8 +445,18 @@ pub(crate) mod testing {
         let stream = Stream::new(3, "scenes");
         let make =
             |ask, split, index| scene_batch(scenes, showing, ask, (split, &stream), index, 5);
-        for ask in [Ask::Training, Ask::Hidden] {
-            if ask == Ask::Hidden && !scenes.hides() {
+        let parts = Part::ALL.map(Ask::Part);
+        for ask in [Ask::Training, Ask::Any, Ask::Hidden, Ask::Told]
+            .iter()
+            .chain(&parts)
+        {
+            let ask = *ask;
+            let possible = match ask {
+                Ask::Training | Ask::Any => true,
+                Ask::Hidden | Ask::Told => scenes.hides(),
+                Ask::Part(_) => scenes.ordered(),
+            };
+            if !possible {
                 continue;
             }
             let batch = make(ask, Split::Train, 2);
@@ -351,7 +467,7 @@ pub(crate) mod testing {
             );
             assert_ne!(batch.target_frames, make(ask, Split::Test, 2).target_frames);
             let size = scenes.frame().size();
-            assert_eq!(batch.target_frames.len(), 5 * showing.targets * size);
+            assert_eq!(batch.target_frames.len(), 5 * batch.targets * size);
             assert_eq!(batch.context_frames.len(), 5 * batch.context * size);
             let frames = batch.context_frames.iter().chain(&batch.target_frames);
             assert!(frames.clone().all(|value| (0.0..=1.0).contains(value)));

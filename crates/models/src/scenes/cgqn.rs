@@ -262,8 +262,8 @@ impl Cgqn {
             + Count::product(&[3 * targets * self.channels, pixels])
     }
 
-    /// `r_C`, `[scenes, channels, height / 4, width / 4]`; zeros without a context.
-    fn represent(&self, context: Option<&Views>, scenes: usize, device: &Device) -> Tensor<4> {
+    /// What is known of `scenes` scenes, `r_C`, `[scenes, channels, height / 4, width / 4]`: zeros without a context.
+    pub fn represent(&self, context: Option<&Views>, scenes: usize) -> Tensor<4> {
         match context {
             Some(views) => summed(self.representation.forward(views), views.each),
             None => {
@@ -273,9 +273,24 @@ impl Cgqn {
                     self.height / SHRUNK,
                     self.width / SHRUNK,
                 ];
-                Tensor::zeros(shape, device)
+                Tensor::zeros(shape, &self.device())
             }
         }
+    }
+
+    /// Context and noise of each latent: of a scene, or of each of its `each` targets.
+    fn of_latents(
+        &self,
+        context: Tensor<4>,
+        noise: Tensor<2>,
+        each: usize,
+    ) -> (Tensor<4>, Tensor<2>) {
+        if self.latents() != Latents::Factored {
+            return (context, noise);
+        }
+        let rows = context.dims()[0] * each;
+        let noise = noise.reshape([rows, self.latent_size()]);
+        (repeated(context, each), noise)
     }
 
     /// Latents of `rows` rows; `noise` `[rows, latent_size]`.
@@ -306,29 +321,22 @@ impl Cgqn {
     /// The parts of the bound, with one sample of the posterior.
     ///
     /// # Shapes
+    /// - `context`: what is [known](Self::represent) of each scene
     /// - `noise`: standard normal, `[scenes, noise_size(targets)]`
-    pub fn bound(&self, context: Option<&Views>, targets: &Views, noise: Tensor<2>) -> SceneBound {
+    pub fn bound(&self, context: Tensor<4>, targets: &Views, noise: Tensor<2>) -> SceneBound {
         let (scenes, each) = (targets.scenes(), targets.each);
-        let context = self.represent(context, scenes, &targets.frames.device());
-        let (context, seen, noise) = match self.latents() {
+        let (context, noise) = self.of_latents(context, noise, each);
+        let seen = match self.latents() {
             Latents::Consistent => {
                 let count = match self.posterior_targets {
                     0 => each,
                     most => most.min(each),
                 };
                 let seen = self.representation.forward(&targets.first(count));
-                (context, Some(summed(seen, count)), noise)
+                Some(summed(seen, count))
             }
-            Latents::Factored => {
-                let seen = self.representation.forward(targets);
-                let size = self.latent_size();
-                (
-                    repeated(context, each),
-                    Some(seen),
-                    noise.reshape([scenes * each, size]),
-                )
-            }
-            Latents::None => (context, None, noise),
+            Latents::Factored => Some(self.representation.forward(targets)),
+            Latents::None => None,
         };
         let beliefs = self.beliefs(context.clone(), seen, noise);
         let frames = self.render(&beliefs, context, targets.queries.clone());
@@ -347,30 +355,16 @@ impl Cgqn {
         }
     }
 
-    /// Frames of `each` queries of every scene, with latents from the prior: `[scenes * each, channels, ..]`.
+    /// Frames of as many queries of every scene, with latents from the prior: `[queries, channels, height, width]`.
     ///
     /// # Shapes
-    /// - `queries`: `[scenes * each, query]`
-    /// - `noise`: standard normal, `[scenes, noise_size(each)]`; the same noise gives the same scene for other queries
-    pub fn sample(
-        &self,
-        context: Option<&Views>,
-        queries: Tensor<2>,
-        each: usize,
-        noise: Tensor<2>,
-    ) -> Tensor<4> {
-        let scenes = queries.dims()[0] / each;
-        let context = self.represent(context, scenes, &queries.device());
-        let (context, noise) = match self.latents() {
-            Latents::Factored => {
-                let size = self.latent_size();
-                (
-                    repeated(context, each),
-                    noise.reshape([scenes * each, size]),
-                )
-            }
-            _ => (context, noise),
-        };
+    /// - `context`: what is [known](Self::represent) of each scene
+    /// - `queries`: `[scenes * each, query]`, those of one scene after those of another
+    /// - `noise`: standard normal, `[scenes, noise_size(each)]`; a consistent model draws the same scene with the same
+    ///   noise, whatever is asked for
+    pub fn sample(&self, context: Tensor<4>, queries: Tensor<2>, noise: Tensor<2>) -> Tensor<4> {
+        let each = queries.dims()[0] / context.dims()[0];
+        let (context, noise) = self.of_latents(context, noise, each);
         let beliefs = self.beliefs(context.clone(), None, noise);
         self.render(&beliefs, context, queries)
     }
@@ -445,9 +439,10 @@ mod tests {
             let model = build(&config, Latents::Consistent);
             let (context, targets) = (views(2, 3, 0.0), views(2, 4, 0.5));
             let noise = numbers([2, model.noise_size(4)], 0.2);
-            let all = model.sample(Some(&context), targets.queries.clone(), 4, noise.clone());
+            let known = model.represent(Some(&context), 2);
+            let all = model.sample(known.clone(), targets.queries.clone(), noise.clone());
             let few = targets.first(2);
-            let some = model.sample(Some(&context), few.queries, 2, noise);
+            let some = model.sample(known, few.queries, noise);
             let [_, channels, height, width] = all.dims();
             let all = all
                 .reshape([2, 4, channels, height * width])
@@ -464,7 +459,7 @@ mod tests {
         let [consistent, factored] = [Latents::Consistent, Latents::Factored].map(|latents| {
             let model = build(&config(), latents);
             let noise = numbers([2, model.noise_size(1)], 0.2);
-            model.bound(Some(&context), &targets, noise)
+            model.bound(model.represent(Some(&context), 2), &targets, noise)
         });
         assert!(apart(consistent.frames, factored.frames) < 1e-6);
         let kl: [Vec<f32>; 2] =
@@ -485,8 +480,9 @@ mod tests {
         };
         let noise = numbers([1, model.noise_size(1)], 0.2);
         let all = noise.clone().repeat_dim(1, 3);
-        let one = model.bound(None, &one, noise);
-        let three = model.bound(None, &three, all);
+        let nothing = model.represent(None, 1);
+        let one = model.bound(nothing.clone(), &one, noise);
+        let three = model.bound(nothing, &three, all);
         let [one, three]: [f32; 2] = [one.kl, three.kl].map(|kl| kl.into_scalar());
         assert!((three - 3.0 * one).abs() < 1e-4 * three, "{one} {three}");
     }
@@ -497,12 +493,13 @@ mod tests {
         assert_eq!(model.noise_size(3), 0);
         let (context, targets) = (views(2, 2, 0.0), views(2, 3, 0.5));
         let nothing = Tensor::zeros([2, 0], &Device::default());
-        let found = model.bound(Some(&context), &targets, nothing.clone());
+        let known = model.represent(Some(&context), 2);
+        let found = model.bound(known.clone(), &targets, nothing.clone());
         assert_eq!(
             found.kl.into_data().try_to_vec::<f32>().unwrap(),
             [0.0, 0.0]
         );
-        let drawn = model.sample(Some(&context), targets.queries, 3, nothing);
+        let drawn = model.sample(known, targets.queries, nothing);
         assert!(apart(drawn, found.frames) < 1e-6);
     }
 

@@ -40,7 +40,8 @@ pub(super) struct RenderSizes {
 pub struct RenderStep {
     /// From the canvas to the LSTM's input.
     pub decode: Filter,
-    /// On `[h; v; z_l; decoded canvas]`; with `[v; encoded context]` in place of `v` if the context is seen.
+    /// On `[h; v; encoded context; z_l; decoded canvas]`, without the context unless it is seen, and with all of `z` in
+    /// place of `z_l` if all latents are seen at each step.
     pub lstm: MapLstm,
     /// From the LSTM's state to what is added to the canvas; transposed.
     pub canvas: Filter,
@@ -67,11 +68,14 @@ pub struct Renderer {
 
 impl Renderer {
     pub(super) fn new(sizes: &RenderSizes, init: &mut Initializer) -> Self {
-        let latents = if sizes.all_latents { sizes.steps } else { 1 };
+        let (given, inputs) = match sizes.all_latents {
+            true => (sizes.steps * sizes.latent, 0),
+            false => (0, sizes.latent),
+        };
         let lstm = MapSizes {
             hidden: sizes.hidden,
-            given: sizes.query + sizes.context,
-            inputs: latents * sizes.latent + sizes.decoded,
+            given: sizes.query + sizes.context + given,
+            inputs: inputs + sizes.decoded,
         };
         let patches = Kernel::patches(sizes.stride);
         let steps = (0..sizes.sets).map(|_| RenderStep {
@@ -115,11 +119,12 @@ impl Renderer {
         let planes = queries
             .reshape([all, query, 1, 1])
             .expand([all, query, height, width]);
-        let given = match context {
-            None => planes,
-            Some(context) => Tensor::cat(vec![planes, repeated(context, each)], 1),
-        };
-        let everything = self.all_latents.then(|| Tensor::cat(latents.to_vec(), 1));
+        let mut given = vec![planes];
+        given.extend(context.map(|context| repeated(context, each)));
+        if self.all_latents {
+            given.push(repeated(Tensor::cat(latents.to_vec(), 1), each));
+        }
+        let given = Tensor::cat(given, 1);
         let cuts: Vec<_> = self.steps.iter().map(|step| step.lstm.cut()).collect();
         let given: Vec<_> = cuts.iter().map(|cut| cut.given(given.clone())).collect();
         let mut state = MapState::zeros(&given[0], all, self.steps[0].lstm.hidden());
@@ -127,13 +132,15 @@ impl Renderer {
         for (l, z) in latents.iter().enumerate() {
             let set = l.min(self.steps.len() - 1);
             let step = &self.steps[set];
-            let z = everything.as_ref().unwrap_or(z).clone();
             let u = canvas.take().unwrap_or_else(|| {
                 let channels = step.canvas.bias.shape()[0];
                 let [height, width] = [height, width].map(|side| side * self.stride);
                 Tensor::zeros([all, channels, height, width], &z.device())
             });
-            let inputs = vec![repeated(z, each), step.decode.forward(u.clone(), patches)];
+            let mut inputs = vec![step.decode.forward(u.clone(), patches)];
+            if !self.all_latents {
+                inputs.insert(0, repeated(z.clone(), each));
+            }
             state = cuts[set].step(given[set].clone(), inputs, state);
             canvas = Some(u + step.canvas.back(state.hidden.clone(), patches));
         }

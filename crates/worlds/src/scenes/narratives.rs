@@ -1,7 +1,11 @@
-//! Stories of coloured shapes on a black ground: how they are drawn, and where they are placed. Lengths are those of a frame
-//! of 64 pixels and are scaled to other sizes.
+//! Stories of coloured shapes on a black ground (cgqn, section 4.1): how they are told, drawn and placed. Lengths are those
+//! of a frame of 64 pixels; other sizes scale them.
 
-use crate::FrameShape;
+use super::{
+    Ask, Scene, Scenes, check_side, colour_reaction::REACTION, dag_chase::CHASE, of_split,
+    travelling_salesman::JOURNEY,
+};
+use crate::{Error, FrameShape, Split, Stream};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use std::f32::consts::TAU;
@@ -17,6 +21,174 @@ const SIDE: f32 = 64.0;
 const GAP: f32 = 3.0;
 /// Distance of shapes from the rim at first.
 const MARGIN: f32 = 1.0;
+
+/// A kind of story.
+#[derive(Debug)]
+pub(super) struct Kind {
+    pub(super) name: &'static str,
+    /// Frames of a story.
+    pub(super) frames: usize,
+    /// Contexts are drawn from the first of this number.
+    pub(super) shown: usize,
+    /// The first frame that tells what is hidden, counted from 0; none if nothing is hidden that a frame could tell.
+    pub(super) tells: Option<usize>,
+    pub(super) story: fn(&mut ChaCha8Rng) -> Box<dyn Story>,
+}
+
+/// One story; see [`Scene`] for completions.
+pub(super) trait Story {
+    fn completions(&self) -> usize {
+        0
+    }
+
+    fn truth(&self) -> usize {
+        0
+    }
+
+    fn renderings(&self) -> usize {
+        self.completions()
+    }
+
+    /// The shapes of a frame, counted from 0, the last on top.
+    fn shapes(&self, frame: usize, completion: usize) -> Vec<Shape>;
+}
+
+/// Stories of one kind in square frames. The query of a frame is its time: 1 for the last frame, `1 / frames` for the first.
+#[derive(Clone, Debug)]
+pub struct Narratives {
+    kind: &'static Kind,
+    side: usize,
+}
+
+impl Narratives {
+    /// Stories of 12 frames with two or three shapes. In frames 1 to 6 the first moves to the second and stops when they
+    /// touch; in frames 7 to 12 the second has another colour. It is hidden from those who saw only the first half: its
+    /// completions are the eleven other colours. What a model may wrongly draw is the old one.
+    ///
+    /// # Errors
+    /// If the rows and columns of a frame, `side`, are out of range.
+    pub fn colour_reaction(side: usize) -> Result<Self, Error> {
+        Self::of(&REACTION, side)
+    }
+
+    /// Stories of 20 frames with five shapes: the last visits the others one after the other, in straight lines of five
+    /// frames each. After the first visit, frame 5, the order of the others is hidden: its completions are the six orders.
+    /// Frame 6, from which training draws contexts too, already tells the second stop.
+    ///
+    /// # Errors
+    /// As [`Narratives::colour_reaction`].
+    pub fn travelling_salesman(side: usize) -> Result<Self, Error> {
+        Self::of(&JOURNEY, side)
+    }
+
+    /// Stories of 20 frames with four shapes: the first moves to a goal, each other chases an earlier one. Nothing that
+    /// is hidden can be read off one frame, so these scenes hide nothing.
+    ///
+    /// # Errors
+    /// As [`Narratives::colour_reaction`].
+    pub fn dag_chase(side: usize) -> Result<Self, Error> {
+        Self::of(&CHASE, side)
+    }
+
+    fn of(kind: &'static Kind, side: usize) -> Result<Self, Error> {
+        check_side(side)?;
+        Ok(Self { kind, side })
+    }
+}
+
+impl Scenes for Narratives {
+    fn name(&self) -> &'static str {
+        self.kind.name
+    }
+
+    fn frame(&self) -> FrameShape {
+        FrameShape {
+            channels: 3,
+            height: self.side,
+            width: self.side,
+        }
+    }
+
+    fn query_width(&self) -> usize {
+        1
+    }
+
+    fn hides(&self) -> bool {
+        self.kind.tells.is_some()
+    }
+
+    fn ordered(&self) -> bool {
+        true
+    }
+
+    fn most(&self, ask: Ask) -> [usize; 2] {
+        let Kind { frames, shown, .. } = *self.kind;
+        match ask {
+            Ask::Training | Ask::Any => [shown, frames],
+            Ask::Part(_) => [frames / 2, frames / 2],
+            Ask::Hidden | Ask::Told => {
+                let tells = self.kind.tells.unwrap_or(frames);
+                let context = match ask {
+                    Ask::Told => shown.saturating_sub(tells),
+                    _ => shown.min(tells),
+                };
+                [context, frames - tells]
+            }
+        }
+    }
+
+    fn scene(&self, split: Split, stream: &Stream, index: u64) -> Box<dyn Scene + '_> {
+        let mut generator = stream.at(of_split(split, index));
+        Box::new(Told {
+            by: self,
+            story: (self.kind.story)(&mut generator),
+        })
+    }
+}
+
+/// A story in frames.
+struct Told<'a> {
+    by: &'a Narratives,
+    story: Box<dyn Story>,
+}
+
+impl Scene for Told<'_> {
+    fn views(&self) -> usize {
+        self.by.kind.frames
+    }
+
+    fn context_views(&self) -> usize {
+        self.by.kind.shown
+    }
+
+    fn query(&self, view: usize, query: &mut [f32]) {
+        query[0] = (view + 1) as f32 / self.views() as f32;
+    }
+
+    fn completions(&self) -> usize {
+        self.story.completions()
+    }
+
+    fn truth(&self) -> usize {
+        self.story.truth()
+    }
+
+    fn renderings(&self) -> usize {
+        self.story.renderings()
+    }
+
+    fn render(&self, view: usize, completion: usize, frame: &mut [f32]) {
+        draw(&self.story.shapes(view, completion), self.by.side, frame);
+    }
+
+    fn reveals(&self, view: usize) -> bool {
+        self.tells(view)
+    }
+
+    fn tells(&self, view: usize) -> bool {
+        self.by.kind.tells.is_some_and(|first| view >= first)
+    }
+}
 
 /// The outline of a shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,17 +256,8 @@ impl Shape {
     }
 }
 
-/// Colour frames with `side` rows and columns.
-pub(super) fn frame_shape(side: usize) -> FrameShape {
-    FrameShape {
-        channels: 3,
-        height: side,
-        width: side,
-    }
-}
-
 /// Draws shapes, later ones on top: `[3, side, side]` in [0, 1].
-pub(super) fn draw(shapes: &[Shape], side: usize, frame: &mut [f32]) {
+fn draw(shapes: &[Shape], side: usize, frame: &mut [f32]) {
     let edge = u32::try_from(side).ok();
     let mut canvas = edge
         .and_then(|edge| Pixmap::new(edge, edge))

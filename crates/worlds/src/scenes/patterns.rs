@@ -1,6 +1,6 @@
 //! Patterns that are rolled: a toy whose best bound is known.
 
-use super::{Scene, Scenes, check_side, of_split};
+use super::{Ask, Scene, Scenes, check_side, of_split};
 use crate::{Error, FrameShape, Split, Stream, settings::check};
 use rand::RngExt;
 use std::f32::consts::TAU;
@@ -56,6 +56,14 @@ impl Scenes for Patterns {
     /// Cosine and sine of the angle of the roll.
     fn query_width(&self) -> usize {
         2
+    }
+
+    /// Every view tells everything, so none may be shown where it is to be hidden.
+    fn most(&self, ask: Ask) -> [usize; 2] {
+        match ask {
+            Ask::Hidden => [0, self.side],
+            _ => [self.side, self.side],
+        }
     }
 
     fn scene(&self, split: Split, stream: &Stream, index: u64) -> Box<dyn Scene + '_> {
@@ -118,8 +126,10 @@ mod tests {
     #[test]
     fn patterns_are_scenes() {
         let showing = Showing {
+            anywhere: false,
             context_least: 0,
             context_most: 0,
+            targets_least: 1,
             targets: 3,
         };
         holds(&Patterns::new(16, 8).unwrap(), showing);

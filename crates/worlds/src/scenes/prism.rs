@@ -1,6 +1,6 @@
 //! An upright prism with a digit on each face, which a camera circles.
 
-use super::{Scene, Scenes, check_side, of_split};
+use super::{Ask, Scene, Scenes, check_side, of_split};
 use crate::{DataSet, Error, FrameShape, Images, Split, Stream};
 use rand::RngExt;
 use std::f32::consts::{PI, TAU};
@@ -11,8 +11,7 @@ const FACES: usize = 5;
 const DIGITS: usize = 10;
 /// Views around the prism.
 const VIEWS: usize = 144;
-/// Half of the frame's height and width, and of the height of a face; the prism's corners are at distance 1.
-const FRAME: f32 = 1.0;
+/// Half of a face's height. The prism's corners are at distance 1 from its axis, as are the frame's sides.
 const HALF_HEIGHT: f32 = 0.75;
 /// Rays along each side of a pixel.
 const RAYS: usize = 3;
@@ -70,6 +69,23 @@ impl Scenes for Prism {
         2
     }
 
+    /// Of all faces, since a face's normal may lie between two views.
+    fn most(&self, ask: Ask) -> [usize; 2] {
+        let least = |holds: fn(f32) -> bool| {
+            let views = |face| (0..VIEWS).filter(|view| holds(apart(*view, face))).count();
+            (0..FACES).map(views).min().unwrap_or(0)
+        };
+        let (hides, tells) = (
+            least(|apart| apart >= PI / 2.0),
+            least(|apart| apart <= TELLS),
+        );
+        match ask {
+            Ask::Hidden => [hides, tells],
+            Ask::Told => [tells, tells],
+            _ => [VIEWS, VIEWS],
+        }
+    }
+
     fn scene(&self, split: Split, stream: &Stream, index: u64) -> Box<dyn Scene + '_> {
         let mut generator = stream.at(of_split(split, index));
         Box::new(Faces {
@@ -110,7 +126,7 @@ impl Faces<'_> {
         }
         let half_width = (PI / FACES as f32).sin();
         for (face, digit) in digits.iter().enumerate() {
-            // The face's middle is at `-apothem sin(turn)` in the frame; along it one goes by `cos(turn)`.
+            // The face's middle is at `apothem sin(turn)` in the frame; along it one goes by `cos(turn)`.
             let turn = normal(face) - angle(view);
             let facing = turn.cos();
             if facing <= 1e-3 {
@@ -159,9 +175,8 @@ impl Scene for Faces<'_> {
         digits[self.hidden] = completion;
         let side = self.of.side;
         let fine = (side * RAYS) as f32;
-        let place = |pixel: usize, ray: usize| {
-            FRAME * (2.0 * ((pixel * RAYS + ray) as f32 + 0.5) / fine - 1.0)
-        };
+        let place =
+            |pixel: usize, ray: usize| 2.0 * ((pixel * RAYS + ray) as f32 + 0.5) / fine - 1.0;
         for (row, line) in frame.chunks_mut(side).enumerate() {
             for (column, value) in line.iter_mut().enumerate() {
                 let rays = (0..RAYS * RAYS).map(|ray| {
@@ -192,8 +207,10 @@ mod tests {
     fn prisms_are_scenes() {
         for side in [16, 32] {
             let showing = Showing {
+                anywhere: false,
                 context_least: 1,
                 context_most: 4,
+                targets_least: 1,
                 targets: 3,
             };
             holds(

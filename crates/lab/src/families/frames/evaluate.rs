@@ -14,7 +14,7 @@ use mnemora_models::{FilteringModel, generate};
 use mnemora_training::{
     Measures, Purpose,
     arrays::host,
-    measures::mean_and_stderr,
+    measures::{mean_and_stderr, mean_squared_error},
     particles::Particles,
     strategy::{Inference, noise},
 };
@@ -445,11 +445,6 @@ impl DigitScore {
                 .with("accuracy_of_truth", share(self.truth_right)),
         }
     }
-}
-
-fn mean_squared_error(a: &[f32], b: &[f32]) -> f64 {
-    let sum: f64 = a.iter().zip(b).map(|(a, b)| f64::from(a - b).powi(2)).sum();
-    sum / a.len() as f64
 }
 
 #[cfg(test)]

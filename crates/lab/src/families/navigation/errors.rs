@@ -1,10 +1,11 @@
 //! Errors of foreseen frames.
 
 use super::evaluate::{Foreseen, place};
-use mnemora_training::Measures;
+use mnemora_training::{Measures, measures::mean_squared_error};
 
 /// Steps in which errors are averaged for curves.
 pub const BLOCK: usize = 32;
+
 /// How far apart two true places are; for places with a heading, a step of one cell counts like a turn of one radian.
 fn apart(one: &[f32], other: &[f32]) -> f64 {
     let plane = [0, 1].map(|axis| f64::from(one[axis] - other[axis]));
@@ -16,15 +17,6 @@ fn apart(one: &[f32], other: &[f32]) -> f64 {
         _ => 0.0,
     };
     plane[0].hypot(plane[1]).hypot(turn)
-}
-
-/// Mean squared error of pixels.
-fn error(one: &[f32], other: &[f32]) -> f64 {
-    let squares = one
-        .iter()
-        .zip(other)
-        .map(|(a, b)| f64::from((a - b) * (a - b)));
-    squares.sum::<f64>() / one.len() as f64
 }
 
 /// A mean in the making, for each block of predicted steps.
@@ -110,18 +102,20 @@ impl Errors {
                     },
                 );
                 let index = row * predicted + step;
-                let sampled = error(&foreseen.sampled[index * pixels..][..pixels], &truth);
-                let best = error(&foreseen.best[index * pixels..][..pixels], &truth);
+                let sampled =
+                    mean_squared_error(&foreseen.sampled[index * pixels..][..pixels], &truth);
+                let best = mean_squared_error(&foreseen.best[index * pixels..][..pixels], &truth);
                 let shown =
                     |step: usize| image(&foreseen.decoded, foreseen.shown[row * walks.time + step]);
-                let own = error(&shown(at), &truth);
-                let oracle = error(&shown(oracle), &truth);
-                let copied = error(&image(&walks.frames, frame_of(memorised - 1)), &truth);
+                let own = mean_squared_error(&shown(at), &truth);
+                let oracle = mean_squared_error(&shown(oracle), &truth);
+                let copied =
+                    mean_squared_error(&image(&walks.frames, frame_of(memorised - 1)), &truth);
                 self.sampled.add(step, sampled);
                 self.best.add(step, best);
                 self.own.add(step, own);
                 self.oracle.add(step, oracle);
-                self.average.add(step, error(&average, &truth));
+                self.average.add(step, mean_squared_error(&average, &truth));
                 self.copied.add(step, copied);
                 let seen = away < self.seen_within;
                 self.seen.add(step, f64::from(u8::from(seen)));

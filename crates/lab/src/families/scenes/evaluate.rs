@@ -2,6 +2,7 @@
 
 use super::{
     learner::{context, normal, targets},
+    quantities::of_part,
     settings::SceneSettings,
     world::World,
 };
@@ -11,10 +12,14 @@ use crate::{
 };
 use burn::tensor::Tensor;
 use mnemora_models::{Cgqn, Views};
-use mnemora_training::{Measures, Purpose, arrays::host, measures::mean_and_stderr};
+use mnemora_training::{
+    Measures, Purpose,
+    arrays::host,
+    measures::{mean_and_stderr, mean_squared_error},
+};
 use mnemora_worlds::{
     Split, Stream,
-    scenes::{Ask, Readings, SceneBatch, read},
+    scenes::{Ask, Part, Readings, SceneBatch, read},
 };
 
 /// The mean of what was added.
@@ -51,13 +56,8 @@ impl Noise {
 
 /// Mean squared error of each frame of `size` numbers.
 fn errors<'a>(found: &'a [f32], truth: &'a [f32], size: usize) -> impl Iterator<Item = f64> + 'a {
-    found
-        .chunks(size)
-        .zip(truth.chunks(size))
-        .map(move |(a, b)| {
-            let squares = a.iter().zip(b).map(|(a, b)| f64::from((a - b) * (a - b)));
-            squares.sum::<f64>() / size as f64
-        })
+    let frames = found.chunks(size).zip(truth.chunks(size));
+    frames.map(|(found, truth)| mean_squared_error(found, truth))
 }
 
 /// Scores the model on held-out scenes.
@@ -75,18 +75,26 @@ pub fn evaluate(
         index: 0,
     };
     let mut scores = Scores::new(settings);
-    let size = experiment.evaluation.batch;
+    let samples = match purpose.is_short() {
+        true => settings.samples.min(SHORT),
+        false => settings.samples,
+    };
     for index in 0..batches(experiment, purpose) {
-        let batch = world.batch(Split::Test, Ask::Training, &data, index, size);
-        scores.any(model, &batch, &mut noise);
-        if world.scenes.hides() {
-            let batch = world.batch(Split::Test, Ask::Hidden, &data, index, size);
+        let batch = |ask| {
+            let size = experiment.evaluation.batch;
+            world.batch(Split::Test, ask, &data, index, size)
+        };
+        scores.any(model, &batch(Ask::Any), &mut noise);
+        if let Some(ask) = world.hidden() {
+            let batch = batch(ask);
             let readings = world.readings(Split::Test, &data, &batch);
-            let samples = match purpose.is_short() {
-                true => settings.samples.min(SHORT),
-                false => settings.samples,
-            };
             scores.hidden(model, &batch, &readings, samples, &mut noise);
+        }
+        if let Some(ask) = world.told() {
+            scores.told(model, &batch(ask), &mut noise);
+        }
+        for part in world.parts() {
+            scores.part(*part, model, &batch(Ask::Part(*part)), samples, &mut noise);
         }
     }
     scores.measures(settings)
@@ -95,117 +103,40 @@ pub fn evaluate(
 /// Samples of a scene in an evaluation at a checkpoint.
 const SHORT: usize = 5;
 
-/// Everything that is averaged over scenes.
-struct Scores {
-    variances: Vec<f64>,
-    /// By variance.
-    bounds: Vec<Vec<f64>>,
-    hidden_bounds: Vec<Vec<f64>>,
-    targets: usize,
-    kl: Mean,
-    reconstruction: Mean,
-    kl_one: Mean,
-    kl_all: Mean,
-    right: Mean,
-    alike: Mean,
-    valid: Mean,
-    /// How often each completion was read off a sample.
-    read: Vec<u64>,
+/// Errors of samples, and of answers that need no model.
+#[derive(Default)]
+struct Answers {
     best: Mean,
     mean: Mean,
     nearest: Mean,
     average: Mean,
-    context: Mean,
 }
 
-impl Scores {
-    fn new(settings: &SceneSettings) -> Self {
-        let none = Mean::default();
-        Self {
-            variances: settings.test_variance.clone(),
-            bounds: vec![Vec::new(); settings.test_variance.len()],
-            hidden_bounds: vec![Vec::new(); settings.test_variance.len()],
-            targets: settings.targets,
-            kl: none,
-            reconstruction: none,
-            kl_one: none,
-            kl_all: none,
-            right: none,
-            alike: none,
-            valid: none,
-            read: Vec::new(),
-            best: none,
-            mean: none,
-            nearest: none,
-            average: none,
-            context: none,
-        }
-    }
-
-    /// Any views are asked for, as in training.
-    fn any(&mut self, model: &Cgqn, batch: &SceneBatch, noise: &mut Noise) {
-        let device = model.device();
-        let (seen, asked) = (context(batch, &device), targets(batch, &device));
-        let found = model.bound(
-            seen.as_ref(),
-            &asked,
-            noise.next(model, batch, batch.targets),
-        );
-        for (variance, bounds) in self.variances.iter().zip(&mut self.bounds) {
-            let bound = host(found.without_constant(*variance).into_data());
-            bounds.extend(bound.into_iter().map(f64::from));
-        }
-        for kl in host(found.kl.into_data()) {
-            self.kl.add(kl);
-        }
-        let frames = host(found.frames.into_data());
-        for error in errors(&frames, &batch.target_frames, batch.frame.size()) {
-            self.reconstruction.add(error);
-        }
-    }
-
-    /// Views are asked for that tell what the context hides.
-    fn hidden(
+impl Answers {
+    /// Answers about a batch of scenes of which `known` is [known](Cgqn::represent); `look` gets each sample of each scene.
+    fn add(
         &mut self,
         model: &Cgqn,
+        known: &Tensor<4>,
         batch: &SceneBatch,
-        readings: &[Readings],
         samples: usize,
         noise: &mut Noise,
+        mut look: impl FnMut(usize, &[f32]),
     ) {
-        let device = model.device();
-        let (seen, asked) = (context(batch, &device), targets(batch, &device));
-        let (each, size) = (batch.targets, batch.frame.size());
-        let found = model.bound(seen.as_ref(), &asked, noise.next(model, batch, each));
-        for (variance, bounds) in self.variances.iter().zip(&mut self.hidden_bounds) {
-            let bound = host(found.without_constant(*variance).into_data());
-            bounds.extend(bound.into_iter().map(f64::from));
-        }
-        for kl in host(found.kl.into_data()) {
-            self.kl_all.add(kl);
-        }
-        let frames = host(found.frames.into_data());
-        for (row, frame) in frames.chunks(size).enumerate() {
-            let (scene, target) = (row / each, row % each);
-            let errors = readings[scene].errors(target, frame);
-            let least = errors.iter().copied().fold(f32::INFINITY, f32::min);
-            let right = errors[batch.truth[scene] as usize] <= least;
-            self.right.add(f64::from(u8::from(right)));
-        }
-        let first = asked.first(1);
-        let one = model.bound(seen.as_ref(), &first, noise.next(model, batch, 1));
-        for kl in host(one.kl.into_data()) {
-            self.kl_one.add(kl);
-        }
         self.rivals(batch);
+        let (each, size) = (batch.targets, batch.frame.size());
+        let queries = targets(batch, &model.device()).queries;
         let mut all = vec![Vec::new(); batch.scenes];
         for _ in 0..samples {
             let drawn = noise.next(model, batch, each);
-            let frames = model.sample(seen.as_ref(), asked.queries.clone(), each, drawn);
-            let frames = host(frames.into_data());
-            let errors = errors(&frames, &batch.target_frames, size).collect::<Vec<_>>();
+            let frames = host(
+                model
+                    .sample(known.clone(), queries.clone(), drawn)
+                    .into_data(),
+            );
+            let errors: Vec<f64> = errors(&frames, &batch.target_frames, size).collect();
             for (scene, frames) in frames.chunks(each * size).enumerate() {
-                self.read(&readings[scene], frames, size);
+                look(scene, frames);
                 let own = &errors[scene * each..][..each];
                 all[scene].push(own.iter().sum::<f64>() / each as f64);
             }
@@ -216,33 +147,6 @@ impl Scores {
             for error in errors {
                 self.mean.add(error);
             }
-        }
-        if let Some(Views { queries, each, .. }) = &seen {
-            let drawn = noise.next(model, batch, *each);
-            let frames = model.sample(seen.as_ref(), queries.clone(), *each, drawn);
-            let frames = host(frames.into_data());
-            for error in errors(&frames, &batch.context_frames, size) {
-                self.context.add(error);
-            }
-        }
-    }
-
-    /// Reads the targets of a sample of one scene.
-    fn read(&mut self, readings: &Readings, frames: &[f32], size: usize) {
-        let errors: Vec<Vec<f32>> = frames
-            .chunks(size)
-            .enumerate()
-            .map(|(target, frame)| readings.errors(target, frame))
-            .collect();
-        let (nearest, alike) = read(&errors);
-        self.alike.add(f64::from(u8::from(alike)));
-        let valid = nearest < readings.completions;
-        self.valid.add(f64::from(u8::from(valid)));
-        if self.read.len() < readings.completions {
-            self.read.resize(readings.completions, 0);
-        }
-        if valid {
-            self.read[nearest] += 1;
         }
     }
 
@@ -278,10 +182,163 @@ impl Scores {
                     .zip(frames.chunks(size))
                     .min_by(|(a, _), (b, _)| apart(a).total_cmp(&apart(b)));
                 if let Some((_, frame)) = nearest {
-                    self.nearest.add(errors(frame, truth, size).sum::<f64>());
+                    self.nearest.add(mean_squared_error(frame, truth));
                 }
-                self.average.add(errors(&average, truth, size).sum::<f64>());
+                self.average.add(mean_squared_error(&average, truth));
             }
+        }
+    }
+}
+
+/// Everything that is averaged over scenes.
+#[derive(Default)]
+struct Scores {
+    variances: Vec<f64>,
+    /// By variance.
+    bounds: Vec<Vec<f64>>,
+    hidden_bounds: Vec<Vec<f64>>,
+    targets: usize,
+    kl: Mean,
+    reconstruction: Mean,
+    kl_one: Mean,
+    kl_all: Mean,
+    kl_told: Mean,
+    right: Mean,
+    alike: Mean,
+    valid: Mean,
+    /// How often each completion was read off a sample.
+    read: Vec<u64>,
+    answers: Answers,
+    context: Mean,
+    parts: Vec<(Part, Answers)>,
+}
+
+impl Scores {
+    fn new(settings: &SceneSettings) -> Self {
+        Self {
+            variances: settings.test_variance.clone(),
+            bounds: vec![Vec::new(); settings.test_variance.len()],
+            hidden_bounds: vec![Vec::new(); settings.test_variance.len()],
+            targets: settings.targets,
+            ..Self::default()
+        }
+    }
+
+    /// Any views are asked for, as in training.
+    fn any(&mut self, model: &Cgqn, batch: &SceneBatch, noise: &mut Noise) {
+        let device = model.device();
+        let (seen, asked) = (context(batch, &device), targets(batch, &device));
+        let known = model.represent(seen.as_ref(), batch.scenes);
+        let found = model.bound(known, &asked, noise.next(model, batch, batch.targets));
+        for (variance, bounds) in self.variances.iter().zip(&mut self.bounds) {
+            let bound = host(found.without_constant(*variance).into_data());
+            bounds.extend(bound.into_iter().map(f64::from));
+        }
+        for kl in host(found.kl.into_data()) {
+            self.kl.add(kl);
+        }
+        let frames = host(found.frames.into_data());
+        for error in errors(&frames, &batch.target_frames, batch.frame.size()) {
+            self.reconstruction.add(error);
+        }
+    }
+
+    /// Views are asked for that tell what the context hides.
+    fn hidden(
+        &mut self,
+        model: &Cgqn,
+        batch: &SceneBatch,
+        readings: &[Readings],
+        samples: usize,
+        noise: &mut Noise,
+    ) {
+        let device = model.device();
+        let (seen, asked) = (context(batch, &device), targets(batch, &device));
+        let (each, size) = (batch.targets, batch.frame.size());
+        let known = model.represent(seen.as_ref(), batch.scenes);
+        let found = model.bound(known.clone(), &asked, noise.next(model, batch, each));
+        for (variance, bounds) in self.variances.iter().zip(&mut self.hidden_bounds) {
+            let bound = host(found.without_constant(*variance).into_data());
+            bounds.extend(bound.into_iter().map(f64::from));
+        }
+        for kl in host(found.kl.into_data()) {
+            self.kl_all.add(kl);
+        }
+        let frames = host(found.frames.into_data());
+        for (row, frame) in frames.chunks(size).enumerate() {
+            let (scene, target) = (row / each, row % each);
+            let errors = readings[scene].errors(target, frame);
+            let least = errors.iter().copied().fold(f32::INFINITY, f32::min);
+            let right = errors[batch.truth[scene] as usize] <= least;
+            self.right.add(f64::from(u8::from(right)));
+        }
+        let first = asked.first(1);
+        let one = model.bound(known.clone(), &first, noise.next(model, batch, 1));
+        for kl in host(one.kl.into_data()) {
+            self.kl_one.add(kl);
+        }
+        let mut answers = std::mem::take(&mut self.answers);
+        answers.add(model, &known, batch, samples, noise, |scene, frames| {
+            self.read(&readings[scene], frames, size);
+        });
+        self.answers = answers;
+        if let Some(Views { queries, each, .. }) = &seen {
+            let drawn = noise.next(model, batch, *each);
+            let frames = model.sample(known, queries.clone(), drawn);
+            let frames = host(frames.into_data());
+            for error in errors(&frames, &batch.context_frames, size) {
+                self.context.add(error);
+            }
+        }
+    }
+
+    /// The context tells what the targets tell.
+    fn told(&mut self, model: &Cgqn, batch: &SceneBatch, noise: &mut Noise) {
+        let device = model.device();
+        let (seen, asked) = (context(batch, &device), targets(batch, &device));
+        let known = model.represent(seen.as_ref(), batch.scenes);
+        let found = model.bound(known, &asked, noise.next(model, batch, batch.targets));
+        for kl in host(found.kl.into_data()) {
+            self.kl_told.add(kl);
+        }
+    }
+
+    /// A part of a story is seen, the targets are others of its views.
+    fn part(
+        &mut self,
+        part: Part,
+        model: &Cgqn,
+        batch: &SceneBatch,
+        samples: usize,
+        noise: &mut Noise,
+    ) {
+        let seen = context(batch, &model.device());
+        let known = model.represent(seen.as_ref(), batch.scenes);
+        let at = self.parts.iter().position(|(known, _)| *known == part);
+        let at = at.unwrap_or_else(|| {
+            self.parts.push((part, Answers::default()));
+            self.parts.len() - 1
+        });
+        let answers = &mut self.parts[at].1;
+        answers.add(model, &known, batch, samples, noise, |_, _| {});
+    }
+
+    /// Reads the targets of a sample of one scene.
+    fn read(&mut self, readings: &Readings, frames: &[f32], size: usize) {
+        let errors: Vec<Vec<f32>> = frames
+            .chunks(size)
+            .enumerate()
+            .map(|(target, frame)| readings.errors(target, frame))
+            .collect();
+        let (nearest, alike) = read(&errors);
+        self.alike.add(f64::from(u8::from(alike)));
+        let valid = nearest < readings.completions;
+        self.valid.add(f64::from(u8::from(valid)));
+        if self.read.len() < readings.completions {
+            self.read.resize(readings.completions, 0);
+        }
+        if valid {
+            self.read[nearest] += 1;
         }
     }
 
@@ -307,6 +364,13 @@ impl Scores {
                 .collect()
         };
         measures.add("by_variance", by_variance(&self.bounds));
+        for (part, answers) in &self.parts {
+            let [sample, nearest] = of_part(*part);
+            if let Some((mean, copied)) = answers.mean.get().zip(answers.nearest.get()) {
+                measures.add(sample, mean);
+                measures.add(nearest, copied);
+            }
+        }
         if self.hidden_bounds[0].is_empty() {
             return measures;
         }
@@ -328,14 +392,15 @@ impl Scores {
             .with("entropy", entropy)
             .with_some("kl_one", one)
             .with_some("kl_all", all)
+            .with_some("kl_told", self.kl_told.get())
             .with_some("kl_ratio", ratio.filter(|ratio| ratio.is_finite()))
             .with_some("read_right", self.right.get())
             .with_some("alike", self.alike.get())
             .with_some("valid", self.valid.get())
-            .with_some("min_mse", self.best.get())
-            .with_some("mean_mse", self.mean.get())
-            .with_some("nearest_mse", self.nearest.get())
-            .with_some("average_mse", self.average.get())
+            .with_some("min_mse", self.answers.best.get())
+            .with_some("mean_mse", self.answers.mean.get())
+            .with_some("nearest_mse", self.answers.nearest.get())
+            .with_some("average_mse", self.answers.average.get())
             .with_some("context_mse", self.context.get())
     }
 }

@@ -2,7 +2,6 @@
 
 use super::{
     learner::{context, normal, targets},
-    settings::SceneSettings,
     world::World,
 };
 use crate::{
@@ -82,29 +81,21 @@ pub fn training_picture(experiment: &Experiment, world: &World) -> Result<Drawn,
 }
 
 /// Draws held-out scenes and samples of the model: where something is hidden, views that show it.
-pub fn answered(
-    settings: &SceneSettings,
-    world: &World,
-    model: &Cgqn,
-    scenes: usize,
-    seed: u64,
-) -> Result<Drawn, LabError> {
+pub fn answered(world: &World, model: &Cgqn, scenes: usize, seed: u64) -> Result<Drawn, LabError> {
     let device = model.device();
-    let ask = match world.scenes.hides() {
-        true => Ask::Hidden,
-        false => Ask::Training,
-    };
+    let ask = world.hidden().unwrap_or(Ask::Any);
     let stream = Stream::new(seed, "pictures");
     let batch = world.batch(Split::Test, ask, &stream, 0, scenes);
     let (seen, asked) = (context(&batch, &device), targets(&batch, &device));
     let noise = Stream::new(seed, "picture samples");
     let shape = [scenes, model.noise_size(batch.targets)];
-    let found = model.bound(seen.as_ref(), &asked, normal(&noise, 0, shape, &device));
+    let known = model.represent(seen.as_ref(), scenes);
+    let found = model.bound(known.clone(), &asked, normal(&noise, 0, shape, &device));
     let reconstructed = host(found.frames.clamp(0.0, 1.0).into_data());
     let samples: Vec<Vec<f32>> = (1..=SAMPLES as u64)
         .map(|draw| {
             let noise = normal(&noise, draw, shape, &device);
-            let frames = model.sample(seen.as_ref(), asked.queries.clone(), batch.targets, noise);
+            let frames = model.sample(known.clone(), asked.queries.clone(), noise);
             host(frames.clamp(0.0, 1.0).into_data())
         })
         .collect();
@@ -129,7 +120,7 @@ pub fn answered(
     });
     let title = format!(
         "Held-out scenes, {} views seen and {} asked for",
-        batch.context, settings.targets
+        batch.context, batch.targets
     );
     let picture = drawn(title, &batch, groups.collect())?;
     Ok(Drawn::picture(picture, batch.context + batch.targets))
@@ -148,14 +139,9 @@ pub fn share_chart(title: &str, series: Vec<Series>) -> Chart {
 }
 
 /// The pictures and charts of a report.
-pub fn figures(
-    settings: &SceneSettings,
-    world: &World,
-    model: &Cgqn,
-    shown: &Shown,
-) -> Result<Figures, LabError> {
+pub fn figures(world: &World, model: &Cgqn, shown: &Shown) -> Result<Figures, LabError> {
     let count = shown.experiment.evaluation.pictures;
-    let generated = answered(settings, world, model, count, 1)?.picture;
+    let generated = answered(world, model, count, 1)?.picture;
     let pictures = vec![save_figure(
         &generated,
         &shown.samples.join("generated.png"),

@@ -192,7 +192,8 @@ impl Learner for SceneLearner {
         let (context, targets) = (context(&batch, &self.device), targets(&batch, &self.device));
         let shape = [batch.scenes, self.model.noise_size(batch.targets)];
         let noise = normal(&self.noise, step, shape, &self.device);
-        let found = self.model.bound(context.as_ref(), &targets, noise);
+        let known = self.model.represent(context.as_ref(), batch.scenes);
+        let found = self.model.bound(known, &targets, noise);
         let bound = found
             .without_constant(self.settings.variance_at(step))
             .mean();
@@ -254,17 +255,16 @@ impl Gallery for SceneLearner {
         Ok(())
     }
 
-    fn draw(&self, scenes: usize, seed: u64, _: Option<usize>) -> Result<Drawn, LabError> {
-        figures::answered(
-            &self.settings,
-            &self.world,
-            &self.model.valid(),
-            scenes,
-            seed,
-        )
+    /// `steps` are targets.
+    fn draw(&self, scenes: usize, seed: u64, steps: Option<usize>) -> Result<Drawn, LabError> {
+        let model = self.model.valid();
+        match steps {
+            None => figures::answered(&self.world, &model, scenes, seed),
+            Some(targets) => figures::answered(&self.world.asking(targets)?, &model, scenes, seed),
+        }
     }
 
     fn figures(&self, shown: &Shown) -> Result<Figures, LabError> {
-        figures::figures(&self.settings, &self.world, &self.model.valid(), shown)
+        figures::figures(&self.world, &self.model.valid(), shown)
     }
 }

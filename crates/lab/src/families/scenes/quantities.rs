@@ -4,11 +4,12 @@ use mnemora_training::{
     Quantity,
     measures::{Better, Claim, Format},
 };
+use mnemora_worlds::scenes::Part;
 
 const MSE: &str = "mean squared error of a pixel";
 
 /// The measurements of models of scenes.
-pub static QUANTITIES: [Quantity; 16] = [
+pub static QUANTITIES: [Quantity; 25] = [
     Quantity::new("bound", "bound", "nats per scene")
         .meaning("of {targets} targets at the first test variance, without the Gaussian's constant, mean over {sequences} held-out scenes, higher is better")
         .spread("bound_stderr", "scenes")
@@ -48,6 +49,10 @@ pub static QUANTITIES: [Quantity; 16] = [
         .meaning("1 if all targets tell the same; with latents of their own it is the number of targets")
         .format(Format::Decimals(3))
         .claims(&[Claim::new("KL of all targets / of one", "ratio", 3)]),
+    Quantity::new("kl_told", "KL, context that tells", "nats per scene")
+        .meaning("the context tells what the targets tell; 0 would do")
+        .better(Better::Lower)
+        .claims(&[Claim::new("KL, context that tells", "nats per scene", 3)]),
     Quantity::new("hidden_bound", "bound of what is hidden", "nats per scene")
         .meaning("of targets that tell what the context hides, at the first test variance, without the constant")
         .better(Better::Higher)
@@ -104,4 +109,36 @@ pub static QUANTITIES: [Quantity; 16] = [
         .format(Format::Decimals(5))
         .better(Better::Lower)
         .claims(&[Claim::new("error at views of the context", "mean squared error", 5)]),
+    sample_of("beginning_mse", "sample, the beginning is seen"),
+    copied_of("beginning_nearest_mse", "nearest view, the beginning is seen"),
+    sample_of("middle_mse", "sample, the middle is seen"),
+    copied_of("middle_nearest_mse", "nearest view, the middle is seen"),
+    sample_of("end_mse", "sample, the end is seen"),
+    copied_of("end_nearest_mse", "nearest view, the end is seen"),
+    sample_of("ends_mse", "sample, both ends are seen"),
+    copied_of("ends_nearest_mse", "nearest view, both ends are seen"),
 ];
+
+/// The names of the measurements when a part of a story is seen: the error of samples, and of the nearest view.
+pub fn of_part(part: Part) -> [&'static str; 2] {
+    match part {
+        Part::Beginning => ["beginning_mse", "beginning_nearest_mse"],
+        Part::Middle => ["middle_mse", "middle_nearest_mse"],
+        Part::End => ["end_mse", "end_nearest_mse"],
+        Part::Ends => ["ends_mse", "ends_nearest_mse"],
+    }
+}
+
+const fn sample_of(key: &'static str, name: &'static str) -> Quantity {
+    Quantity::new(key, name, MSE)
+        .meaning("the mean error of samples of frames that are not seen")
+        .format(Format::Decimals(5))
+        .better(Better::Lower)
+}
+
+const fn copied_of(key: &'static str, name: &'static str) -> Quantity {
+    Quantity::new(key, name, MSE)
+        .meaning("the seen frame nearest in time, in place of the model")
+        .format(Format::Decimals(5))
+        .better(Better::Lower)
+}

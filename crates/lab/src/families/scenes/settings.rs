@@ -11,11 +11,15 @@ pub struct SceneSettings {
     pub size: usize,
     /// Patterns to choose from, for the task `patterns`.
     pub patterns: usize,
+    /// Whether contexts of stories are drawn from all frames, not only from the first ones.
+    pub anywhere: bool,
     /// Views in a context, at least.
     pub context_least: usize,
     /// Views in a context, at most.
     pub context_most: usize,
-    /// Queries of a scene in training.
+    /// Queries of a scene in training, at least.
+    pub targets_least: usize,
+    /// Queries of a scene in training at most, and in an evaluation.
     pub targets: usize,
     /// The variance of a pixel during training: pairs of an update and a variance, with straight lines between.
     pub variance: Vec<[f64; 2]>,
@@ -33,8 +37,10 @@ impl Default for SceneSettings {
         Self {
             size: 64,
             patterns: 16,
+            anywhere: false,
             context_least: 1,
             context_most: 6,
+            targets_least: 4,
             targets: 4,
             variance: vec![[0.0, 2.0], [100_000.0, 0.5]],
             test_variance: vec![0.5],
@@ -51,9 +57,9 @@ impl SceneSettings {
     /// Checks ranges. The error names the key.
     pub fn check(&self) -> Result<(), String> {
         for (key, least, value) in [
-            ("size", 8, self.size),
             ("context_most", self.context_least, self.context_most),
-            ("targets", 1, self.targets),
+            ("targets_least", 1, self.targets_least),
+            ("targets", self.targets_least, self.targets),
             ("samples", 1, self.samples),
             ("test_variance, its length", 1, self.test_variance.len()),
             ("variance, its length", 1, self.variance.len()),

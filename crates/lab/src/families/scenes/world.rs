@@ -5,15 +5,17 @@ use crate::{Experiment, LabError};
 use mnemora_worlds::{
     Mnist, Split, Stream,
     scenes::{
-        Ask, ColourReaction, DagChase, Patterns, Prism, Readings, SceneBatch, Scenes, Showing,
-        TravellingSalesman, readings, scene_batch,
+        Ask, Narratives, Part, Patterns, Prism, Readings, SceneBatch, Scenes, Showing, readings,
+        scene_batch,
     },
 };
+use std::sync::Arc;
 
 /// Scenes, and how many of their views are shown.
+#[derive(Clone)]
 pub struct World {
     /// The scenes.
-    pub scenes: Box<dyn Scenes>,
+    pub scenes: Arc<dyn Scenes>,
     showing: Showing,
 }
 
@@ -23,7 +25,7 @@ pub struct Entry {
     pub name: &'static str,
     /// A description of one line.
     pub about: &'static str,
-    open: fn(&SceneSettings) -> Result<Box<dyn Scenes>, mnemora_worlds::Error>,
+    open: fn(&SceneSettings) -> Result<Arc<dyn Scenes>, mnemora_worlds::Error>,
 }
 
 /// All worlds.
@@ -31,27 +33,27 @@ pub const WORLDS: [Entry; 5] = [
     Entry {
         name: "patterns",
         about: "which of some random patterns? a toy whose best bound is known",
-        open: |settings| Ok(Box::new(Patterns::new(settings.patterns, settings.size)?)),
+        open: |settings| Ok(Arc::new(Patterns::new(settings.patterns, settings.size)?)),
     },
     Entry {
         name: "prism",
         about: "an upright prism with a digit on each face, seen from around",
-        open: |settings| Ok(Box::new(Prism::new(&Mnist::bundled()?, settings.size)?)),
+        open: |settings| Ok(Arc::new(Prism::new(&Mnist::bundled()?, settings.size)?)),
     },
     Entry {
         name: "colour-reaction",
         about: "a shape moves to another, which then changes its colour (cgqn, section 4.1)",
-        open: |settings| Ok(Box::new(ColourReaction::new(settings.size)?)),
+        open: |settings| Ok(Arc::new(Narratives::colour_reaction(settings.size)?)),
     },
     Entry {
         name: "travelling-salesman",
         about: "a shape visits four others in random order (cgqn, section 4.1)",
-        open: |settings| Ok(Box::new(TravellingSalesman::new(settings.size)?)),
+        open: |settings| Ok(Arc::new(Narratives::travelling_salesman(settings.size)?)),
     },
     Entry {
         name: "dag-chase",
         about: "each of four shapes chases another (cgqn, section 4.1)",
-        open: |settings| Ok(Box::new(DagChase::new(settings.size)?)),
+        open: |settings| Ok(Arc::new(Narratives::dag_chase(settings.size)?)),
     },
 ];
 
@@ -62,14 +64,78 @@ impl World {
         let entry = WORLDS.iter().find(|entry| entry.name == name);
         let entry = entry
             .ok_or_else(|| LabError::Configuration(format!("the task {name} has no scenes")))?;
-        Ok(Self {
+        let showing = Showing {
+            anywhere: settings.anywhere,
+            context_least: settings.context_least,
+            context_most: settings.context_most,
+            targets_least: settings.targets_least,
+            targets: settings.targets,
+        };
+        let world = Self {
             scenes: (entry.open)(settings)?,
-            showing: Showing {
-                context_least: settings.context_least,
-                context_most: settings.context_most,
-                targets: settings.targets,
-            },
-        })
+            showing,
+        };
+        world.checked().map_err(LabError::Configuration)
+    }
+
+    /// With another number of targets in evaluations and pictures.
+    pub fn asking(&self, targets: usize) -> Result<Self, LabError> {
+        let showing = Showing {
+            targets_least: targets.min(self.showing.targets_least),
+            targets,
+            ..self.showing
+        };
+        let world = Self {
+            showing,
+            ..self.clone()
+        };
+        world.checked().map_err(LabError::Configuration)
+    }
+
+    /// What is asked of held-out scenes, besides any views.
+    pub fn hidden(&self) -> Option<Ask> {
+        self.scenes.hides().then_some(Ask::Hidden)
+    }
+
+    /// The same with a context that tells, if there are views that do.
+    pub fn told(&self) -> Option<Ask> {
+        let shown = self
+            .showing
+            .context_most
+            .min(self.scenes.most(Ask::Told)[0]);
+        (self.scenes.hides() && shown > 0).then_some(Ask::Told)
+    }
+
+    /// The parts of stories that are shown: all if contexts are drawn from anywhere.
+    pub fn parts(&self) -> &'static [Part] {
+        match self.scenes.ordered() && self.showing.anywhere {
+            true => &Part::ALL,
+            false => &[],
+        }
+    }
+
+    /// Whether every scene has as many views as are to be shown and asked for.
+    fn checked(self) -> Result<Self, String> {
+        let parts = self.parts().iter().map(|part| Ask::Part(*part));
+        for ask in [Ask::Any].into_iter().chain(self.hidden()).chain(parts) {
+            let [context, targets] = self.scenes.most(ask);
+            let shown = match ask {
+                Ask::Hidden => 0,
+                _ => self.showing.context_most,
+            };
+            for (key, value, most) in [
+                ("context_most", shown, context),
+                ("targets", self.showing.targets, targets),
+            ] {
+                if value > most {
+                    return Err(format!(
+                        "scenes.{key} is {value}, it must be at most {most} for {}",
+                        self.scenes.name()
+                    ));
+                }
+            }
+        }
+        Ok(self)
     }
 
     /// See [`scene_batch`].
