@@ -148,7 +148,7 @@ impl Family for AskedScenes {
 
     fn lengthen(&self, experiment: &mut Experiment, steps: usize) {
         if let Some(table) = experiment.own.get_mut("scenes") {
-            table.insert("targets_least".into(), (steps as i64).into());
+            table.insert("targets_least".into(), 0.into());
             table.insert("targets".into(), (steps as i64).into());
         }
     }

@@ -17,7 +17,7 @@ pub struct SceneSettings {
     pub context_least: usize,
     /// Views in a context, at most.
     pub context_most: usize,
-    /// Queries of a scene in training, at least.
+    /// Queries of a scene in training, at least; 0 for always as many as `targets`.
     pub targets_least: usize,
     /// Queries of a scene in training at most, and in an evaluation.
     pub targets: usize,
@@ -40,7 +40,7 @@ impl Default for SceneSettings {
             anywhere: false,
             context_least: 1,
             context_most: 6,
-            targets_least: 4,
+            targets_least: 0,
             targets: 4,
             variance: vec![[0.0, 2.0], [100_000.0, 0.5]],
             test_variance: vec![0.5],
@@ -58,8 +58,7 @@ impl SceneSettings {
     pub fn check(&self) -> Result<(), String> {
         for (key, least, value) in [
             ("context_most", self.context_least, self.context_most),
-            ("targets_least", 1, self.targets_least),
-            ("targets", self.targets_least, self.targets),
+            ("targets", self.targets_least.max(1), self.targets),
             ("samples", 1, self.samples),
             ("test_variance, its length", 1, self.test_variance.len()),
             ("variance, its length", 1, self.variance.len()),

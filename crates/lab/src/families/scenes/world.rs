@@ -68,7 +68,10 @@ impl World {
             anywhere: settings.anywhere,
             context_least: settings.context_least,
             context_most: settings.context_most,
-            targets_least: settings.targets_least,
+            targets_least: match settings.targets_least {
+                0 => settings.targets,
+                least => least,
+            },
             targets: settings.targets,
         };
         let world = Self {
