@@ -23,6 +23,13 @@ def convolve(image: np.ndarray, kernel: np.ndarray) -> np.ndarray:
     return sum(np.einsum("oi,biyx->boyx", kernel[:, :, k, l], padded[:, :, k : k + height, l : l + width]) for k, l in shifts)
 
 
+def update(gates: np.ndarray, cell: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Hidden state and cell after `gates [batch, 4C, Y, X]`, from the cell before."""
+    input_gate, forget_gate, candidate, output_gate = np.split(gates, 4, axis=1)
+    cell = sigmoid(forget_gate) * cell + sigmoid(input_gate) * np.tanh(candidate)
+    return sigmoid(output_gate) * np.tanh(cell), cell
+
+
 def run(parameters: Mapping[str, np.ndarray], inputs: np.ndarray, pixels: tuple[int, int]) -> dict[str, np.ndarray]:
     """All steps with given images `[T, B, I * Y * X]`: `outputs [T, B, C * Y * X]`."""
     steps, batch = inputs.shape[:2]
@@ -31,10 +38,7 @@ def run(parameters: Mapping[str, np.ndarray], inputs: np.ndarray, pixels: tuple[
     outputs = []
     for image in inputs.reshape(steps, batch, -1, *pixels):
         gates = convolve(image, parameters["weight_input"]) + convolve(hidden, parameters["weight_hidden"])
-        gates = gates + parameters["bias"][:, None, None]
-        input_gate, forget_gate, candidate, output_gate = np.split(gates, 4, axis=1)
-        cell = sigmoid(forget_gate) * cell + sigmoid(input_gate) * np.tanh(candidate)
-        hidden = sigmoid(output_gate) * np.tanh(cell)
+        hidden, cell = update(gates + parameters["bias"][:, None, None], cell)
         outputs.append(hidden.reshape(batch, -1))
     return {"outputs": np.stack(outputs)}
 

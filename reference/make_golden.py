@@ -10,7 +10,7 @@ Inputs are rounded to float32 before anything is computed; all arithmetic is flo
 import argparse
 import sys
 from pathlib import Path
-from typing import Callable, Mapping, NamedTuple
+from typing import Callable, Mapping
 
 import numpy as np
 from safetensors.numpy import load_file, save_file
@@ -35,44 +35,12 @@ import svg
 import vrnn
 import vrnn_full
 from distributions import bernoulli_log_likelihood, gaussian_kl, gaussian_log_likelihood
-from numerics import complex_step_gradients, directional_derivative
+from golden_parts import WEIGHT_STD, Arrays, Golden, as_stored, draw, draw_parameters, named_gradients
+from numerics import directional_derivative
+from scenes_golden import scenes_golden
 
 GOLDEN = Path(__file__).parent / "golden"
-WEIGHT_STD = 0.4
 ADDRESSED_WEIGHT_STD = 1.0  # of the memories addressed by content, so that gates and modes take sides
-
-Arrays = dict[str, np.ndarray]
-
-
-class Golden(NamedTuple):
-    """One file: `tensors` are written; `objective` is the scalar whose gradients with respect to `arguments` are among them.
-
-    `properties` are what is known to hold of the outputs; each returns one sentence for everything that does not. `step` is that of the finite
-    differences.
-    """
-
-    tensors: Arrays
-    objective: Callable[[Arrays], np.ndarray] | None = None
-    arguments: Arrays | None = None
-    properties: tuple[Callable[[], list[str]], ...] = ()
-    step: float = 1e-5
-
-
-def as_stored(values: np.ndarray) -> np.ndarray:
-    """Rounded to what the float32 file will hold."""
-    return np.asarray(values, dtype=np.float32).astype(np.float64)
-
-
-def draw(random: np.random.Generator, shape: tuple[int, ...], std: float = 1.0) -> np.ndarray:
-    return as_stored(std * random.standard_normal(shape))
-
-
-def draw_parameters(random: np.random.Generator, shapes: Mapping[str, tuple[int, ...]], std: float = WEIGHT_STD) -> Arrays:
-    return {name: draw(random, shape, std) for name, shape in shapes.items()}
-
-
-def named_gradients(objective: Callable[[Arrays], np.ndarray], arguments: Arrays) -> Arrays:
-    return {f"grad.{name}": gradient for name, gradient in complex_step_gradients(objective, arguments).items()}
 
 
 def introspection_golden(
@@ -610,7 +578,7 @@ def all_golden() -> dict[str, Golden]:
         "pathways_encoder": pathways_golden(106, decoder=False, frame=2, width=1, numbers=3, rows=2),
         "pathways_decoder": pathways_golden(107, decoder=True, frame=2, width=1, numbers=2, rows=2),
         "closed_forms": closed_forms_golden(),
-    }
+    } | scenes_golden()
 
 
 def print_closed_forms(tensors: Arrays) -> None:

@@ -1,0 +1,282 @@
+"""The consistent GQN (Kumar et al. 2018): one latent for a whole scene, and a renderer that answers any number of queries from it.
+
+    r_C = sum over the context of M(v_j, f_j)      r_T = the same over the targets that the posterior sees
+    h_p, c_p, h_q, c_q = 0,  z_0 = 0;  for every target i  h_i, c_i = 0, u_i = 0
+    for l = 1..L:
+        h_p, c_p = ConvLSTM_p([encode_p(r_C), z_{l-1}])                 p_l = N(belief_p(h_p))
+        h_q, c_q = ConvLSTM_q([encode_q([r_C; r_T]), z_{l-1}, h_p])     q_l = N(belief_q(h_q))
+        z_l ~ q_l, or p_l to sample                                     one z_l for all targets
+        for every target i:
+            h_i, c_i = ConvLSTM_r([z_l, v_i, decode(u_i)])              u_i = u_i + canvas(h_i)
+    f-hat_i = frame(u_i)
+    bound = sum_i log N(f_i; f-hat_i, sigma^2) - sum_l KL(q_l || p_l)
+
+The paper gives no formulas; these state its section 3 and appendix B. h_p is that of the same step, after its update. Encoding, decoding, the
+canvas and the frame are linear. A query v is joined as constant maps: to the frame before M, to z_l in the renderer.
+
+Choices (`Sizes`): the posterior does or does not see h_p; one set of weights for all steps or one for each step; the renderer gets z_l or, drawn
+before, all of z_1..z_L at every step; a sigmoid on the frames.
+
+Sizes: C channels of a frame of S x S pixels, V numbers of a query, R of the representation (on S/4 x S/4), E encoded, H of the LSTMs (on S/8 x S/8),
+Z of the latent of one step, U canvas (on S/4 x S/4), D decoded canvas, L steps; B batch, M views of the context, T targets. Parameters, with weights
+as in `scenes_networks.py`, and a bias for each weight:
+
+    representation.1, .2       [R_1, C + V, 2, 2], [R_2, R_1, 2, 2]     stride 2; the input is [frame; v]; ReLU between layers, none after the last
+    representation.3, .4       [R_3, R_2, 3, 3], [R_4, R_3, 3, 3]       R = R_4
+    prior.encode               [E, R, 2, 2]                             stride 2
+    prior.lstm                 [4H, H + E + Z, 5, 5]                    input [h; encoded; z_{l-1}]
+    prior.belief               [2Z, H, 5, 5]                            means, then log-variances
+    posterior.encode           [E, 2R, 2, 2]                            stride 2; the input is [r_C; r_T]
+    posterior.lstm             [4H, H + E + Z + H, 5, 5]                input [h; encoded; z_{l-1}; h_p]
+    posterior.belief           [2Z, H, 5, 5]
+    renderer.decode            [D, U, 2, 2]                             stride 2
+    renderer.lstm              [4H, H + Z + V + D, 5, 5]                input [h; z; v; decoded]
+    renderer.canvas            [H, U, 2, 2]                             transposed, stride 2
+    renderer.frame             [U, C, 4, 4]                             transposed, stride 4; the only one of prior, posterior and renderer used once
+
+With weights for each step every parameter of `prior`, `posterior` and `renderer` but `renderer.frame` has a first axis over the L steps.
+
+    python cgqn.py --count     numbers of parameters of the paper's sizes
+"""
+
+import argparse
+from typing import NamedTuple
+
+import numpy as np
+
+from numerics import relu, sigmoid
+from scenes_networks import (
+    Belief,
+    Parameters,
+    Shapes,
+    State,
+    belief,
+    belief_shapes,
+    constant,
+    conv_lstm_shapes,
+    conv_lstm_step,
+    convolution,
+    convolution_shapes,
+    initial_state,
+    kl,
+    log_likelihood,
+    planes,
+    transposed_convolution,
+    transposed_shapes,
+)
+
+NETWORKS = ("representation", "prior", "posterior", "renderer")
+
+
+class Sizes(NamedTuple):
+    channels: int
+    query: int
+    steps: int
+    hidden: int
+    decoded: int
+    representation: tuple[int, int, int, int] = (8, 16, 32, 32)
+    encoded: int = 128
+    latent: int = 3
+    canvas: int = 128
+    posterior_sees_prior: bool = True
+    shared: bool = True
+    all_latents: bool = False
+    sigmoid: bool = False
+
+
+TRAVELLING_SALESMAN = Sizes(channels=3, query=1, steps=4, hidden=64, decoded=64)
+DICE = Sizes(channels=3, query=7, steps=6, hidden=128, decoded=128)
+
+
+class Scene(NamedTuple):
+    context_frames: np.ndarray  # [B, M, C, S, S]; M may be 0
+    context_queries: np.ndarray  # [B, M, V]
+    target_frames: np.ndarray  # [B, T, C, S, S]
+    target_queries: np.ndarray  # [B, T, V]
+
+
+def of_step(parameters: Parameters, sizes: Sizes, step: int) -> Parameters:
+    """The parameters that step `step`, from 0, uses."""
+    if sizes.shared:
+        return parameters
+    return {name: value[step] if is_of_step(name) else value for name, value in parameters.items()}
+
+
+def is_of_step(name: str) -> bool:
+    return not name.startswith(("representation.", "renderer.frame."))
+
+
+def represent(parameters: Parameters, frames: np.ndarray, queries: np.ndarray) -> np.ndarray:
+    """`M(v, f)` of `frames [N, C, S, S]` and `queries [N, V]`: `[N, R, S/4, S/4]`."""
+    maps = np.concatenate([frames, planes(queries, frames.shape[-1])], axis=1)
+    maps = relu(convolution(maps, parameters, "representation.1", stride=2))
+    maps = relu(convolution(maps, parameters, "representation.2", stride=2))
+    maps = relu(convolution(maps, parameters, "representation.3"))
+    return convolution(maps, parameters, "representation.4")
+
+
+def sum_of_views(parameters: Parameters, frames: np.ndarray, queries: np.ndarray) -> np.ndarray:
+    """The sum over M views of `frames [B, M, C, S, S]` and `queries [B, M, V]`: `[B, R, S/4, S/4]`; zero without a view."""
+    batch, views = queries.shape[:2]
+    each = represent(parameters, frames.reshape(batch * views, *frames.shape[2:]), queries.reshape(batch * views, queries.shape[-1]))
+    return each.reshape(batch, views, *each.shape[1:]).sum(axis=1)
+
+
+def prior_step(parameters: Parameters, r_context: np.ndarray, latent: np.ndarray, state: State) -> tuple[Belief, State]:
+    """`p_l` from r_C and z_{l-1}."""
+    encoded = convolution(r_context, parameters, "prior.encode", stride=2)
+    state = conv_lstm_step(parameters, "prior.lstm", [encoded, latent], state)
+    return belief(parameters, "prior.belief", state.hidden), state
+
+
+def posterior_step(
+    parameters: Parameters,
+    r_context: np.ndarray,
+    r_targets: np.ndarray,
+    latent: np.ndarray,
+    prior_hidden: np.ndarray | None,
+    state: State,
+) -> tuple[Belief, State]:
+    """`q_l` from r_C, r_T, z_{l-1} and, where the posterior sees the prior, h_p of the same step."""
+    encoded = convolution(np.concatenate([r_context, r_targets], axis=1), parameters, "posterior.encode", stride=2)
+    inputs = [encoded, latent] + ([] if prior_hidden is None else [prior_hidden])
+    state = conv_lstm_step(parameters, "posterior.lstm", inputs, state)
+    return belief(parameters, "posterior.belief", state.hidden), state
+
+
+def draw(
+    parameters: Parameters, sizes: Sizes, r_context: np.ndarray, r_targets: np.ndarray | None, noise: np.ndarray
+) -> tuple[np.ndarray, list[Belief], list[Belief]]:
+    """Latents `[L, B, Z, S/8, S/8]` from `noise` of the same shape, and the priors and posteriors that they were drawn from.
+
+    Without `r_targets` there is no posterior and the latents are drawn from the prior.
+    """
+    steps, batch, _, side, _ = noise.shape
+    prior_state = posterior_state = initial_state(batch, sizes.hidden, side)
+    latent = np.zeros_like(noise[0])
+    latents, priors, posteriors = [], [], []
+    for l in range(steps):
+        at = of_step(parameters, sizes, l)
+        p, prior_state = prior_step(at, r_context, latent, prior_state)
+        priors.append(p)
+        if r_targets is not None:
+            seen = prior_state.hidden if sizes.posterior_sees_prior else None
+            q, posterior_state = posterior_step(at, r_context, r_targets, latent, seen, posterior_state)
+            posteriors.append(q)
+        latent = (p if r_targets is None else q).sample(noise[l])
+        latents.append(latent)
+    return np.stack(latents), priors, posteriors
+
+
+def render(parameters: Parameters, sizes: Sizes, latents: np.ndarray, queries: np.ndarray) -> np.ndarray:
+    """Frames `[B, T, C, S, S]` of `queries [B, T, V]`, all from the same `latents [L, B, Z, S/8, S/8]`."""
+    steps, batch, channels, side, _ = latents.shape
+    if sizes.all_latents:
+        everything = np.moveaxis(latents, 0, 1).reshape(batch, steps * channels, side, side)  # z_1 first
+        latents = np.broadcast_to(everything, (steps, *everything.shape))
+    frames = []
+    for i in range(queries.shape[1]):
+        query = planes(queries[:, i], side)
+        state = initial_state(batch, sizes.hidden, side)
+        canvas = np.zeros((batch, sizes.canvas, 2 * side, 2 * side))
+        for l in range(steps):
+            at = of_step(parameters, sizes, l)
+            decoded = convolution(canvas, at, "renderer.decode", stride=2)
+            state = conv_lstm_step(at, "renderer.lstm", [latents[l], query, decoded], state)
+            canvas = canvas + transposed_convolution(state.hidden, at, "renderer.canvas")
+        frame = transposed_convolution(canvas, parameters, "renderer.frame")
+        frames.append(sigmoid(frame) if sizes.sigmoid else frame)
+    return np.stack(frames, axis=1)
+
+
+def bound(
+    parameters: Parameters, sizes: Sizes, scene: Scene, noise: np.ndarray, variance: float, seen: int | None = None
+) -> dict[str, np.ndarray]:
+    """The evidence lower bound with `noise [L, B, Z, S/8, S/8]` and the pixel variance `variance`, in nats for a scene.
+
+    The posterior sees the first `seen` targets, or all; all are scored. Returns per step, `[L, B, ..]`: `latents`, `prior_mean`,
+    `prior_log_variance`, `posterior_mean`, `posterior_log_variance`, `kl`; per target, `[B, T, ..]`: `frames`, `reconstruction` and
+    `reconstruction_without_constant`, which leaves out the Gaussian's constant; and `bound [1]` and `bound_without_constant [1]`, means over
+    the batch.
+    """
+    r_context = sum_of_views(parameters, scene.context_frames, scene.context_queries)
+    r_targets = sum_of_views(parameters, scene.target_frames[:, :seen], scene.target_queries[:, :seen])
+    latents, priors, posteriors = draw(parameters, sizes, r_context, r_targets, noise)
+    frames = render(parameters, sizes, latents, scene.target_queries)
+    outputs = {
+        "latents": latents,
+        "prior_mean": np.stack([p.mean for p in priors]),
+        "prior_log_variance": np.stack([p.log_variance for p in priors]),
+        "posterior_mean": np.stack([q.mean for q in posteriors]),
+        "posterior_log_variance": np.stack([q.log_variance for q in posteriors]),
+        "kl": np.stack([kl(q, p) for q, p in zip(posteriors, priors)]),
+        "frames": frames,
+    }
+    return outputs | scores(scene.target_frames, frames, outputs["kl"].sum(axis=0), variance)
+
+
+def scores(targets: np.ndarray, frames: np.ndarray, divergence: np.ndarray, variance: float) -> dict[str, np.ndarray]:
+    """Reconstruction of `targets` by `frames`, both `[B, T, C, S, S]`, and the bounds with the KL divergence `[B]` of each scene."""
+    without = log_likelihood(targets, frames, variance)
+    outputs = {"reconstruction": without + constant(targets, variance), "reconstruction_without_constant": without}
+    for name in ("", "_without_constant"):
+        of_scene = outputs[f"reconstruction{name}"].sum(axis=1) - divergence
+        outputs[f"bound{name}"] = of_scene.mean(axis=0, keepdims=True)
+    return outputs
+
+
+def sample(parameters: Parameters, sizes: Sizes, scene: Scene, noise: np.ndarray) -> dict[str, np.ndarray]:
+    """`sampled_latents [L, B, Z, S/8, S/8]` from the prior and `sampled_frames [B, T, C, S, S]`; the target frames are not read."""
+    r_context = sum_of_views(parameters, scene.context_frames, scene.context_queries)
+    latents, _, _ = draw(parameters, sizes, r_context, None, noise)
+    return {"sampled_latents": latents, "sampled_frames": render(parameters, sizes, latents, scene.target_queries)}
+
+
+def parameter_shapes(sizes: Sizes) -> Shapes:
+    first, second, third, top = sizes.representation
+    shapes = convolution_shapes("representation.1", sizes.channels + sizes.query, first, 2)
+    shapes |= convolution_shapes("representation.2", first, second, 2)
+    shapes |= convolution_shapes("representation.3", second, third, 3)
+    shapes |= convolution_shapes("representation.4", third, top, 3)
+    shapes |= convolution_shapes("prior.encode", top, sizes.encoded, 2)
+    shapes |= conv_lstm_shapes("prior.lstm", sizes.encoded + sizes.latent, sizes.hidden)
+    shapes |= belief_shapes("prior.belief", sizes.hidden, sizes.latent)
+    shapes |= convolution_shapes("posterior.encode", 2 * top, sizes.encoded, 2)
+    from_prior = sizes.hidden if sizes.posterior_sees_prior else 0
+    shapes |= conv_lstm_shapes("posterior.lstm", sizes.encoded + sizes.latent + from_prior, sizes.hidden)
+    shapes |= belief_shapes("posterior.belief", sizes.hidden, sizes.latent)
+    shapes |= renderer_shapes(sizes)
+    if sizes.shared:
+        return shapes
+    return {name: (sizes.steps, *shape) if is_of_step(name) else shape for name, shape in shapes.items()}
+
+
+def renderer_shapes(sizes: Sizes) -> Shapes:
+    """Those of the renderer, with one set of weights for all steps."""
+    latent = sizes.steps * sizes.latent if sizes.all_latents else sizes.latent
+    shapes = convolution_shapes("renderer.decode", sizes.canvas, sizes.decoded, 2)
+    shapes |= conv_lstm_shapes("renderer.lstm", latent + sizes.query + sizes.decoded, sizes.hidden)
+    shapes |= transposed_shapes("renderer.canvas", sizes.hidden, sizes.canvas, 2)
+    return shapes | transposed_shapes("renderer.frame", sizes.canvas, sizes.channels, 4)
+
+
+def counts(sizes: Sizes) -> dict[str, int]:
+    """How many parameters each network has, and `all`. The factored GQN has the same networks."""
+    shapes = parameter_shapes(sizes)
+    of_network = {
+        network: sum(int(np.prod(shape)) for name, shape in shapes.items() if name.startswith(f"{network}.")) for network in NETWORKS
+    }
+    return of_network | {"all": sum(of_network.values())}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="The consistent GQN, in NumPy.")
+    parser.add_argument("--count", action="store_true", required=True, help="print the numbers of parameters of the paper's sizes")
+    parser.parse_args()
+    print(f"{'cgqn, and the factored gqn':28}" + "".join(f"{name:>16}" for name in (*NETWORKS, "all")))
+    for task, sizes in (("travelling salesman", TRAVELLING_SALESMAN), ("dice", DICE)):
+        print(f"{task:28}" + "".join(f"{count:>16,}" for count in counts(sizes).values()))
+
+
+if __name__ == "__main__":
+    main()
