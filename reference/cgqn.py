@@ -171,22 +171,23 @@ def draw(
 def render(parameters: Parameters, sizes: Sizes, latents: np.ndarray, queries: np.ndarray) -> np.ndarray:
     """Frames `[B, T, C, S, S]` of `queries [B, T, V]`, all from the same `latents [L, B, Z, S/8, S/8]`."""
     steps, batch, channels, side, _ = latents.shape
+    targets = queries.shape[1]
+    count = batch * targets  # the targets of the first scene first
     if sizes.all_latents:
         everything = np.moveaxis(latents, 0, 1).reshape(batch, steps * channels, side, side)  # z_1 first
         latents = np.broadcast_to(everything, (steps, *everything.shape))
-    frames = []
-    for i in range(queries.shape[1]):
-        query = planes(queries[:, i], side)
-        state = initial_state(batch, sizes.hidden, side)
-        canvas = np.zeros((batch, sizes.canvas, 2 * side, 2 * side))
-        for l in range(steps):
-            at = of_step(parameters, sizes, l)
-            decoded = convolution(canvas, at, "renderer.decode", stride=2)
-            state = conv_lstm_step(at, "renderer.lstm", [latents[l], query, decoded], state)
-            canvas = canvas + transposed_convolution(state.hidden, at, "renderer.canvas")
-        frame = transposed_convolution(canvas, parameters, "renderer.frame")
-        frames.append(sigmoid(frame) if sizes.sigmoid else frame)
-    return np.stack(frames, axis=1)
+    latents = np.repeat(latents, targets, axis=1)
+    query = planes(queries.reshape(count, -1), side)
+    state = initial_state(count, sizes.hidden, side)
+    canvas = np.zeros((count, sizes.canvas, 2 * side, 2 * side))
+    for l in range(steps):
+        at = of_step(parameters, sizes, l)
+        decoded = convolution(canvas, at, "renderer.decode", stride=2)
+        state = conv_lstm_step(at, "renderer.lstm", [latents[l], query, decoded], state)
+        canvas = canvas + transposed_convolution(state.hidden, at, "renderer.canvas")
+    frames = transposed_convolution(canvas, parameters, "renderer.frame")
+    frames = sigmoid(frames) if sizes.sigmoid else frames
+    return frames.reshape(batch, targets, *frames.shape[1:])
 
 
 def bound(

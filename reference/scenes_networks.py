@@ -10,6 +10,7 @@ input, forget, candidate, output; the candidate goes through tanh, the gates thr
 from typing import Mapping, NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 import conv_lstm
 from distributions import gaussian_kl
@@ -50,8 +51,10 @@ def convolution(x: np.ndarray, parameters: Parameters, name: str, stride: int = 
     weight = parameters[f"{name}.weight"]
     size = weight.shape[-1]
     p = size // 2 if stride == 1 else 0
-    padded = np.pad(x, ((0, 0), (0, 0), (p, p), (p, p)))
-    patches = np.lib.stride_tricks.sliding_window_view(padded, (size, size), axis=(2, 3))[:, :, ::stride, ::stride]
+    count, channels, height, width = x.shape
+    padded = np.zeros((count, channels, height + 2 * p, width + 2 * p), dtype=x.dtype)
+    padded[:, :, p : p + height, p : p + width] = x
+    patches = sliding_window_view(padded, (size, size), axis=(2, 3))[:, :, ::stride, ::stride]
     y = np.tensordot(patches, weight, axes=([1, 4, 5], [1, 2, 3]))  # [N, Y, X, outputs]
     return np.moveaxis(y, -1, 1) + bias_of(parameters, name)
 
