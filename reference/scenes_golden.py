@@ -1,18 +1,23 @@
 """The golden files of the models of scenes."""
 
+from types import ModuleType
 from typing import Callable
 
 import numpy as np
 
 import cgqn
+import gqn
+import gqn_original
 import scenes_properties
 from golden_parts import Arrays, Golden, as_stored, draw, draw_parameters, named_gradients
-from scenes_networks import LOG_VARIANCE_CEILING, LOG_VARIANCE_FLOOR, State
+from scenes_networks import LOG_VARIANCE_CEILING, LOG_VARIANCE_FLOOR, Shapes, State
 
 WEIGHT_STD = 0.25  # kernels of 5x5 add up many maps
 SMALL = cgqn.Sizes(
     channels=3, query=2, steps=2, hidden=2, decoded=2, representation=(2, 3, 3, 2), encoded=2, latent=2, canvas=3
 )
+ORIGINAL = gqn_original.Sizes(channels=2, query=2, steps=2, hidden=2, latent=1, wide=3, narrow=2)
+PIXELS = 16
 VARIANCE = 0.5
 STEP = 1e-7  # of finite differences: the slope of a ReLU changes at zero
 
@@ -75,7 +80,9 @@ def renderer_golden(seed: int, sizes: cgqn.Sizes, *, batch: int, targets: int, s
     return probed(run, arguments, random, ("frames",))
 
 
-def drawn_scene(random: np.random.Generator, sizes: cgqn.Sizes, *, batch: int, views: int, targets: int, pixels: int) -> cgqn.Scene:
+def drawn_scene(
+    random: np.random.Generator, sizes: cgqn.Sizes | gqn_original.Sizes, *, batch: int, views: int, targets: int, pixels: int
+) -> cgqn.Scene:
     frame = (sizes.channels, pixels, pixels)
     return cgqn.Scene(
         context_frames=as_stored(random.uniform(0.0, 1.0, (batch, views, *frame))),
@@ -85,13 +92,32 @@ def drawn_scene(random: np.random.Generator, sizes: cgqn.Sizes, *, batch: int, v
     )
 
 
+def bound_golden(
+    parameters: Arrays,
+    scene: cgqn.Scene,
+    noise: np.ndarray,
+    bound: Callable[[Arrays, cgqn.Scene], Arrays],
+    sample: Callable[[Arrays, cgqn.Scene], Arrays],
+    clamped: tuple[scenes_properties.Clamped, ...] = (),
+) -> Golden:
+    """The objective is the bound; a draw from the prior with the same noise is stored beside it."""
+
+    def objective(at: Arrays) -> np.ndarray:
+        return bound(at, scene)["bound"][0]
+
+    given = {name: value for name, value in scene._asdict().items() if value.size > 0}
+    given |= {"noise": noise, "pixel_variance": np.array([VARIANCE])}
+    outputs = bound(parameters, scene) | sample(parameters, scene)
+    tensors = parameters | given | outputs | named_gradients(objective, parameters)
+    return Golden(tensors, objective, parameters, (lambda: scenes_properties.bound_errors(tensors, clamped),), step=STEP)
+
+
 def cgqn_golden(
     seed: int, sizes: cgqn.Sizes, *, views: int = 2, seen: int | None = None, clamped: bool = False, batch: int = 2, targets: int = 3
 ) -> Golden:
     """`seen` targets are shown to the posterior. `clamped` puts the log-variance of the first latent below its floor in the posterior, and that
     of the last above its ceiling in the prior."""
     random = np.random.default_rng(seed)
-    pixels = 16
     parameters = draw_parameters(random, cgqn.parameter_shapes(sizes), WEIGHT_STD)
     limits = ()
     if clamped:
@@ -101,26 +127,43 @@ def cgqn_golden(
             scenes_properties.Clamped("posterior", 0, LOG_VARIANCE_FLOOR),
             scenes_properties.Clamped("prior", sizes.latent - 1, LOG_VARIANCE_CEILING),
         )
-    scene = drawn_scene(random, sizes, batch=batch, views=views, targets=targets, pixels=pixels)
-    noise = draw(random, (sizes.steps, batch, sizes.latent, pixels // 8, pixels // 8))
+    scene = drawn_scene(random, sizes, batch=batch, views=views, targets=targets, pixels=PIXELS)
+    noise = draw(random, (sizes.steps, batch, sizes.latent, PIXELS // 8, PIXELS // 8))
 
-    def run(at: Arrays, scene: cgqn.Scene = scene) -> Arrays:
+    def bound(at: Arrays, scene: cgqn.Scene) -> Arrays:
         return cgqn.bound(at, sizes, scene, noise, VARIANCE, seen)
 
-    def objective(at: Arrays) -> np.ndarray:
-        return run(at)["bound"][0]
+    def sample(at: Arrays, scene: cgqn.Scene) -> Arrays:
+        return cgqn.sample(at, sizes, scene, noise)
 
-    given = {name: value for name, value in scene._asdict().items() if value.size > 0}
-    given |= {"noise": noise, "pixel_variance": np.array([VARIANCE])}
-    outputs = run(parameters) | cgqn.sample(parameters, sizes, scene, noise)
-    tensors = parameters | given | outputs | named_gradients(objective, parameters)
+    golden = bound_golden(parameters, scene, noise, bound, sample, limits)
     errors = (
-        lambda: scenes_properties.bound_errors(tensors, limits),
-        lambda: scenes_properties.order_errors(lambda changed: run(parameters, changed), scene, seen),
-        lambda: scenes_properties.seen_errors(lambda changed: run(parameters, changed), scene, seen),
+        lambda: scenes_properties.order_errors(lambda changed: bound(parameters, changed), scene, seen),
+        lambda: scenes_properties.seen_errors(lambda changed: bound(parameters, changed), scene, seen),
         scenes_properties.size_errors,
     )
-    return Golden(tensors, objective, parameters, errors, step=STEP)
+    return golden._replace(properties=golden.properties + errors)
+
+
+def gqn_golden(seed: int, model: ModuleType, sizes: cgqn.Sizes | gqn_original.Sizes, shapes: Shapes, *, targets: int, side: int) -> Golden:
+    """Of `gqn` or `gqn_original`, whose latents have maps of `side`."""
+    random = np.random.default_rng(seed)
+    batch = 2
+    parameters = draw_parameters(random, shapes, WEIGHT_STD)
+    scene = drawn_scene(random, sizes, batch=batch, views=2, targets=targets, pixels=PIXELS)
+    noise = draw(random, (sizes.steps, batch, targets, sizes.latent, side, side))
+
+    def bound(at: Arrays, scene: cgqn.Scene) -> Arrays:
+        return model.bound(at, sizes, scene, noise, VARIANCE)
+
+    def sample(at: Arrays, scene: cgqn.Scene) -> Arrays:
+        return model.sample(at, sizes, scene, noise)
+
+    golden = bound_golden(parameters, scene, noise, bound, sample)
+    return golden._replace(
+        properties=golden.properties
+        + (lambda: scenes_properties.independence_errors(lambda changed: bound(parameters, changed), scene),)
+    )
 
 
 def scenes_golden() -> dict[str, Golden]:
@@ -133,5 +176,9 @@ def scenes_golden() -> dict[str, Golden]:
         "cgqn_own_weights": cgqn_golden(206, SMALL._replace(shared=False, latent=1), batch=1, targets=2),
         "cgqn_choices": cgqn_golden(
             207, SMALL._replace(posterior_sees_prior=False, all_latents=True, sigmoid=True), batch=1, targets=2
+        ),
+        "gqn": gqn_golden(208, gqn, SMALL, cgqn.parameter_shapes(SMALL), targets=3, side=PIXELS // 8),
+        "gqn_original": gqn_golden(
+            209, gqn_original, ORIGINAL, gqn_original.parameter_shapes(ORIGINAL), targets=1, side=PIXELS // 4
         ),
     }

@@ -80,6 +80,19 @@ def seen_errors(run: Callable[[cgqn.Scene], Arrays], scene: cgqn.Scene, seen: in
     return wrong
 
 
+def independence_errors(run: Callable[[cgqn.Scene], Arrays], scene: cgqn.Scene) -> list[str]:
+    """Of a factored model: another frame of a target changes the KL of this target and of no other."""
+    before, wrong = run(scene)["kl"], []
+    for target in range(scene.target_frames.shape[1]):
+        frames = scene.target_frames.copy()
+        frames[:, target] = 1.0 - frames[:, target]
+        after = run(scene._replace(target_frames=frames))["kl"]
+        changed = [other for other in range(after.shape[2]) if not close(after[:, :, other], before[:, :, other])]
+        if changed != [target]:
+            wrong.append(f"the frame of target {target} changes the KL of the targets {changed}")
+    return wrong
+
+
 def size_errors() -> list[str]:
     """The networks for dice, counted by hand from the table of the paper's appendix B."""
     expected = {
