@@ -5,6 +5,7 @@ from typing import Callable
 
 import numpy as np
 
+import cdna
 import cgqn
 import gqn
 import gqn_original
@@ -166,6 +167,27 @@ def gqn_golden(seed: int, model: ModuleType, sizes: cgqn.Sizes | gqn_original.Si
     )
 
 
+def cdna_golden(seed: int, *, kernels: int, size: int, channels: int, pixels: tuple[int, int], batch: int) -> Golden:
+    """In the first example kernel 1 has its centre only, kernel 2 the middle of its first row, and kernel 3 no positive number."""
+    random = np.random.default_rng(seed)
+    arguments = {
+        "raw_kernels": draw(random, (batch, kernels, size, size)),
+        "mask_logits": draw(random, (batch, kernels + 1, *pixels)),
+        "generated_logits": draw(random, (batch, channels, *pixels)),
+        "previous": as_stored(random.uniform(0.0, 1.0, (batch, channels, *pixels))),
+    }
+    raw = arguments["raw_kernels"]
+    raw[0, :3] = -np.abs(raw[0, :3])
+    raw[0, 0, size // 2, size // 2] = 0.5
+    raw[0, 1, 0, size // 2] = 2.0
+
+    def run(at: Arrays) -> Arrays:
+        return cdna.transform(at["raw_kernels"], at["mask_logits"], at["generated_logits"], at["previous"])
+
+    golden = probed(run, arguments, random, ("frame",))
+    return golden._replace(properties=(lambda: scenes_properties.cdna_errors(golden.tensors),))
+
+
 def scenes_golden() -> dict[str, Golden]:
     return {
         "conv_draw": conv_draw_golden(201, SMALL, batch=2, side=3),
@@ -181,4 +203,5 @@ def scenes_golden() -> dict[str, Golden]:
         "gqn_original": gqn_golden(
             209, gqn_original, ORIGINAL, gqn_original.parameter_shapes(ORIGINAL), targets=1, side=PIXELS // 4
         ),
+        "cdna": cdna_golden(210, kernels=10, size=5, channels=2, pixels=(6, 7), batch=2),
     }

@@ -93,6 +93,25 @@ def independence_errors(run: Callable[[cgqn.Scene], Arrays], scene: cgqn.Scene) 
     return wrong
 
 
+def cdna_errors(tensors: Arrays) -> list[str]:
+    """Kernels and masks sum to one; the first three kernels of the first example leave, shift and blur; the last kernels have no gradient."""
+    wrong = []
+    kernels, moved, previous = tensors["kernels"], tensors["moved"], tensors["previous"]
+    if not close(kernels.sum(axis=(-2, -1)), 1.0) or not close(tensors["masks"].sum(axis=1), 1.0):
+        wrong.append("kernels or masks do not sum to one")
+    shift = kernels.shape[-1] // 2
+    if not np.allclose(moved[0, 0], previous[0], atol=1e-9):
+        wrong.append("a kernel with its centre only changes the frame")
+    if not np.allclose(moved[0, 1, :, shift:], previous[0, :, :-shift], atol=1e-9) or moved[0, 1, :, :shift].max() > 1e-9:
+        wrong.append("a kernel with the middle of its first row does not shift the frame down")
+    if not close(kernels[0, 2], 1.0 / kernels[0, 2].size):
+        wrong.append("a kernel without a positive number is not uniform")
+    used = [bool(np.any(tensors["grad.raw_kernels"][:, k] != 0.0)) for k in range(kernels.shape[1])]
+    if used != [True] * (len(used) - 1) + [False]:
+        wrong.append(f"kernels with a gradient: {used}")
+    return wrong
+
+
 def size_errors() -> list[str]:
     """The networks for dice, counted by hand from the table of the paper's appendix B."""
     expected = {
