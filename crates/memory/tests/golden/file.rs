@@ -1,7 +1,7 @@
 //! Golden vectors in `reference/golden/`.
 
 use burn::tensor::{Device, Tensor, TensorData};
-use safetensors::SafeTensors;
+use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 
 /// An open file of golden vectors.
 pub struct Golden(Vec<u8>);
@@ -14,6 +14,30 @@ impl Golden {
             env!("CARGO_MANIFEST_DIR")
         );
         Self(std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}")))
+    }
+
+    /// The same with other tensors: names, shapes and values.
+    #[allow(dead_code)]
+    pub fn of(tensors: Vec<(String, Vec<usize>, Vec<f32>)>) -> Self {
+        let bytes: Vec<(String, Vec<usize>, Vec<u8>)> = tensors
+            .into_iter()
+            .map(|(name, shape, values)| {
+                let bytes = values.iter().flat_map(|value| value.to_le_bytes());
+                (name, shape, bytes.collect())
+            })
+            .collect();
+        let views = bytes.iter().map(|(name, shape, bytes)| {
+            let view = TensorView::new(Dtype::F32, shape.clone(), bytes).unwrap();
+            (name.as_str(), view)
+        });
+        Self(safetensors::serialize(views, None).unwrap())
+    }
+
+    /// All names.
+    #[allow(dead_code)]
+    pub fn names(&self) -> Vec<String> {
+        let file = self.file();
+        file.names().into_iter().map(str::to_owned).collect()
     }
 
     fn file(&self) -> SafeTensors<'_> {

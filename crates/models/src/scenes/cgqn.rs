@@ -37,6 +37,8 @@ pub struct CgqnConfig {
     pub steps: usize,
     /// Channels of each part of the latent (`nf_z`).
     pub latent: usize,
+    /// Channels of the representation's layers; the last are those of a representation.
+    pub representation: [usize; 4],
     /// Channels of the LSTMs (`nf_to_hidden`).
     pub hidden: usize,
     /// Channels that prior and posterior make of a representation (`nf_enc`).
@@ -69,6 +71,7 @@ impl Default for CgqnConfig {
         Self {
             steps: 4,
             latent: 3,
+            representation: [8, 16, 32, 32],
             hidden: 64,
             encoded: 128,
             canvas: 128,
@@ -130,6 +133,10 @@ impl CgqnConfig {
         ModelError::require_positive(&[
             ("steps", self.steps),
             ("latent", self.latent),
+            (
+                "representation",
+                self.representation.into_iter().min().unwrap_or(0),
+            ),
             ("hidden", self.hidden),
             ("encoded", self.encoded),
             ("canvas", self.canvas),
@@ -156,14 +163,14 @@ impl CgqnConfig {
             });
         }
         let sets = if self.shared { 1 } else { self.steps };
-        let representation = Representation::CHANNELS;
+        let [.., representation] = self.representation;
         let context = if self.renderer_sees_context {
             self.encoded
         } else {
             0
         };
         Ok(Cgqn {
-            representation: Representation::new(channels, query, init),
+            representation: Representation::new(channels + query, self.representation, init),
             draw: (latents != Latents::None).then(|| {
                 let sizes = DrawSizes {
                     representation,
@@ -269,7 +276,7 @@ impl Cgqn {
             None => {
                 let shape = [
                     scenes,
-                    Representation::CHANNELS,
+                    self.representation.channels(),
                     self.height / SHRUNK,
                     self.width / SHRUNK,
                 ];

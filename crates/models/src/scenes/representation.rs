@@ -8,12 +8,12 @@ use burn::{
 };
 use mnemora_memory::{Count, Initializer};
 
-/// The layers: channels, and their kernels. The last layer's channels are those of the representation.
-const LAYERS: [(usize, Kernel); 4] = [
-    (8, Kernel::patches(2)),
-    (16, Kernel::patches(2)),
-    (32, Kernel::same(3)),
-    (32, Kernel::same(3)),
+/// The kernels of the layers.
+const KERNELS: [Kernel; 4] = [
+    Kernel::patches(2),
+    Kernel::patches(2),
+    Kernel::same(3),
+    Kernel::same(3),
 ];
 
 /// By how much maps are smaller than frames.
@@ -28,27 +28,28 @@ pub struct Representation {
 }
 
 impl Representation {
-    /// For frames of `channels`, and queries of `query` numbers.
-    pub(super) fn new(channels: usize, query: usize, init: &mut Initializer) -> Self {
-        let mut inputs = channels + query;
-        let layers = LAYERS.map(|(outputs, of)| {
+    /// For inputs of `inputs` channels, frame and query together; `channels` are those of each layer.
+    pub(super) fn new(mut inputs: usize, channels: [usize; 4], init: &mut Initializer) -> Self {
+        let layers = channels.into_iter().zip(KERNELS).map(|(outputs, of)| {
             let layer = Filter::new([inputs, outputs], of, init);
             inputs = outputs;
             layer
         });
         Self {
-            layers: layers.into(),
+            layers: layers.collect(),
         }
     }
 
     /// Channels of a representation.
-    pub(super) const CHANNELS: usize = LAYERS[LAYERS.len() - 1].0;
+    pub(super) fn channels(&self) -> usize {
+        self.layers[KERNELS.len() - 1].bias.shape()[0]
+    }
 
     /// Numbers kept for a view with `pixels` pixels.
     pub(super) fn kept(&self, pixels: usize) -> Count {
         let [_, inputs, _, _] = self.layers[0].weight.dims();
-        let maps = LAYERS.iter().zip([4, 16, 16, 16]);
-        let maps = maps.map(|((channels, _), smaller)| 2 * channels * pixels / smaller);
+        let maps = self.layers.iter().zip([4, 16, 16, 16]);
+        let maps = maps.map(|(layer, smaller)| 2 * layer.bias.shape()[0] * pixels / smaller);
         Count::from(inputs * pixels + maps.sum::<usize>())
     }
 
@@ -59,9 +60,9 @@ impl Representation {
         let planes = views.queries.clone().reshape([rows, query, 1, 1]);
         let planes = planes.expand([rows, query, height, width]);
         let maps = Tensor::cat(vec![views.frames.clone(), planes], 1);
-        let last = LAYERS.len() - 1;
-        let layers = self.layers.iter().zip(LAYERS).enumerate();
-        layers.fold(maps, |maps, (place, (layer, (_, of)))| {
+        let last = KERNELS.len() - 1;
+        let layers = self.layers.iter().zip(KERNELS).enumerate();
+        layers.fold(maps, |maps, (place, (layer, of))| {
             let maps = layer.forward(maps, of);
             if place == last { maps } else { relu(maps) }
         })

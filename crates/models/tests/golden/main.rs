@@ -3,6 +3,7 @@
 
 #[path = "../../../memory/tests/golden/file.rs"]
 mod file;
+mod scenes;
 
 use burn::{
     module::{Module, ModuleMapper, ModuleVisitor, Param},

@@ -126,13 +126,11 @@ impl Scenes for Narratives {
         match ask {
             Ask::Training | Ask::Any => [shown, frames],
             Ask::Part(_) => [frames / 2, frames / 2],
-            Ask::Hidden | Ask::Told => {
+            // The frames from which contexts are drawn tell part of what is hidden at most.
+            Ask::Told => [0, frames - self.kind.tells.unwrap_or(frames)],
+            Ask::Hidden => {
                 let tells = self.kind.tells.unwrap_or(frames);
-                let context = match ask {
-                    Ask::Told => shown.saturating_sub(tells),
-                    _ => shown.min(tells),
-                };
-                [context, frames - tells]
+                [shown.min(tells), frames - tells]
             }
         }
     }

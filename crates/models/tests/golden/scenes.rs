@@ -1,0 +1,332 @@
+//! The GQN and the consistent GQN compared with the NumPy implementation in `reference/`: values and gradients.
+
+use super::{Load, Path, check_gradients, initializer};
+use crate::file::{Golden, assert_close};
+use burn::{
+    module::Module,
+    tensor::{Device, Tensor},
+};
+use mnemora_models::{Cgqn, CgqnConfig, ImageShape, Latents, Views};
+
+/// A stored tensor: name, shape, values.
+type Stored = (String, Vec<usize>, Vec<f32>);
+
+/// Cuts a tensor whose first axis counts steps.
+fn of_steps(shape: &[usize], values: &[f32]) -> Vec<(Vec<usize>, Vec<f32>)> {
+    let each = values.len() / shape[0];
+    let parts = values.chunks(each);
+    parts
+        .map(|part| (shape[1..].to_vec(), part.to_vec()))
+        .collect()
+}
+
+/// Weights of the renderer's LSTM on `[h; z; v; decoded]` as those on `[h; v; z; decoded]`.
+fn query_first(shape: &[usize], values: &[f32], [hidden, latents, query]: [usize; 3]) -> Vec<f32> {
+    let pixels = shape[2] * shape[3];
+    let order = (0..hidden)
+        .chain(hidden + latents..hidden + latents + query)
+        .chain(hidden..hidden + latents)
+        .chain(hidden + latents + query..shape[1]);
+    let order: Vec<usize> = order.collect();
+    let gates = values.chunks(shape[1] * pixels);
+    gates
+        .flat_map(|gate| {
+            order
+                .iter()
+                .flat_map(|channel| gate[channel * pixels..][..pixels].to_vec())
+        })
+        .collect()
+}
+
+/// What decides the layout of a file's parameters.
+struct Choices {
+    config: CgqnConfig,
+    query: usize,
+}
+
+impl Choices {
+    fn new(golden: &Golden, config: CgqnConfig) -> Self {
+        let size = |name: &str, axis: usize| golden.shape(name)[axis];
+        let of_step = usize::from(!config.shared);
+        let latent = golden.shape("noise").len() - 3;
+        Self {
+            query: size("target_queries", 2),
+            config: CgqnConfig {
+                steps: size("noise", 0),
+                latent: size("noise", latent),
+                representation: [1, 2, 3, 4]
+                    .map(|layer| size(&format!("representation.{layer}.bias"), 0)),
+                hidden: size("renderer.lstm.bias", of_step) / 4,
+                encoded: size("prior.encode.bias", of_step),
+                canvas: size("renderer.canvas.bias", of_step),
+                decoded: size("renderer.decode.bias", of_step),
+                ..config
+            },
+        }
+    }
+
+    /// A parameter or its gradient under the names and in the order of the model.
+    fn renamed(&self, (name, shape, mut values): Stored) -> Vec<Stored> {
+        let (prefix, path) = match name.strip_prefix("grad.") {
+            Some(path) => ("grad.", path),
+            None => ("", name.as_str()),
+        };
+        let Some((network, rest)) = path.split_once('.') else {
+            return vec![(name, shape, values)];
+        };
+        let of_steps_of = match network {
+            "representation" => {
+                let (layer, rest) = rest.split_once('.').unwrap();
+                let layer = layer.parse::<usize>().unwrap() - 1;
+                let name = format!("{prefix}representation.layers.{layer}.{rest}");
+                return vec![(name, shape, values)];
+            }
+            "renderer" if rest.starts_with("frame.") => return vec![(name, shape, values)],
+            "renderer" => "renderer.steps".to_owned(),
+            "prior" | "posterior" => format!("draw.{network}"),
+            _ => return vec![(name, shape, values)],
+        };
+        let config = &self.config;
+        let latents = match config.all_latents {
+            true => config.steps * config.latent,
+            false => config.latent,
+        };
+        let parts = match config.shared {
+            true => vec![(shape, std::mem::take(&mut values))],
+            false => of_steps(&shape, &values),
+        };
+        let parts = parts.into_iter().enumerate();
+        parts
+            .map(|(step, (shape, values))| {
+                let values = match path {
+                    "renderer.lstm.weight" => {
+                        query_first(&shape, &values, [config.hidden, latents, self.query])
+                    }
+                    _ => values,
+                };
+                (
+                    format!("{prefix}{of_steps_of}.{step}.{rest}"),
+                    shape,
+                    values,
+                )
+            })
+            .collect()
+    }
+
+    fn rename(&self, golden: &Golden) -> Golden {
+        let all = golden.names().into_iter().flat_map(|name| {
+            let (shape, values) = (golden.shape(&name), golden.values(&name));
+            self.renamed((name, shape, values))
+        });
+        Golden::of(all.collect())
+    }
+}
+
+/// Views of `[scenes, views, ..]`; none if the file has none.
+fn views(golden: &Golden, of: &str, device: &Device) -> Option<Views> {
+    let (frames, queries) = (format!("{of}_frames"), format!("{of}_queries"));
+    if !golden.has(&frames) {
+        return None;
+    }
+    let [scenes, each, channels, height, width] = golden.shape(&frames).try_into().unwrap();
+    let query = golden.shape(&queries)[2];
+    Some(Views {
+        frames: golden.tensor::<5>(&frames, device).reshape([
+            scenes * each,
+            channels,
+            height,
+            width,
+        ]),
+        queries: golden
+            .tensor::<3>(&queries, device)
+            .reshape([scenes * each, query]),
+        each,
+    })
+}
+
+/// `[steps, scenes, .., latent, height, width]` as `[scenes, ..]` with the steps before the latents' maps.
+fn noise(golden: &Golden, latents: Latents, device: &Device) -> Tensor<2> {
+    let shape = golden.shape("noise");
+    let (steps, scenes) = (shape[0], shape[1]);
+    let maps: usize = shape[shape.len() - 3..].iter().product();
+    let each = match latents {
+        Latents::Factored => shape[2],
+        _ => 1,
+    };
+    let values = Tensor::<1>::from_floats(golden.values("noise").as_slice(), device);
+    values
+        .reshape([steps, scenes, each, maps])
+        .permute([1, 2, 0, 3])
+        .reshape([scenes, each * steps * maps])
+}
+
+/// The sum over all but scenes of `[steps, scenes, ..]`.
+fn kl_of_scenes(golden: &Golden) -> Vec<f32> {
+    let shape = golden.shape("kl");
+    let scenes = shape[1];
+    let each: usize = shape[2..].iter().product();
+    let mut sums = vec![0.0; scenes];
+    for (place, kl) in golden.values("kl").into_iter().enumerate() {
+        sums[place / each % scenes] += kl;
+    }
+    sums
+}
+
+/// Latents and KL of each step, and the frames of the stored latents.
+fn check_steps(
+    golden: &Golden,
+    model: &Cgqn,
+    known: Tensor<4>,
+    (targets, seen): (&Views, usize),
+    noise: &Tensor<2>,
+) {
+    let [steps, scenes, channels, height, width] = golden.shape("latents").try_into().unwrap();
+    let seen = match seen {
+        0 => targets.clone(),
+        count => targets.first(count),
+    };
+    let seen = model.represent(Some(&seen), scenes);
+    let size = channels * height * width;
+    let noise = (0..steps).map(|step| noise.clone().narrow(1, step * size, size));
+    let draw = model.draw.as_ref().unwrap();
+    let beliefs = draw.draw(known, Some(seen), noise.collect());
+    let latents = Tensor::cat(beliefs.latents, 0);
+    assert_close("latents", &golden.values("latents"), latents);
+    let kl = Tensor::cat(beliefs.kl, 0);
+    assert_close("kl of steps", &golden.values("kl"), kl);
+    let stored: Tensor<5> = golden.tensor("latents", &targets.frames.device());
+    let stored: Vec<Tensor<4>> = stored
+        .chunk(steps, 0)
+        .into_iter()
+        .map(|z| z.squeeze_dim(0))
+        .collect();
+    let frames = model
+        .renderer
+        .render(&stored, None, targets.queries.clone());
+    assert_close("rendered latents", &golden.values("frames"), frames);
+}
+
+fn check_bound(file: &str, latents: Latents, config: CgqnConfig) {
+    let golden = Golden::open(file);
+    let choices = Choices::new(&golden, config);
+    let golden = choices.rename(&golden);
+    let device = Device::default().autodiff();
+    let targets = views(&golden, "target", &device).unwrap();
+    let [_, channels, height, width] = targets.frames.dims();
+    let frame = ImageShape {
+        channels,
+        height,
+        width,
+    };
+    let init = &mut initializer(&device);
+    let model: Cgqn = choices
+        .config
+        .init(latents, frame, choices.query, init)
+        .unwrap();
+    let model = model.map(&mut Load(&golden, Path::default()));
+    let context = views(&golden, "context", &device);
+    let known = model.represent(context.as_ref(), targets.scenes());
+    let noise = noise(&golden, latents, &device);
+    if latents == Latents::Consistent {
+        let seen = choices.config.posterior_targets;
+        check_steps(&golden, &model, known.clone(), (&targets, seen), &noise);
+    }
+    let found = model.bound(known.clone(), &targets, noise.clone());
+    let variance = f64::from(golden.values("pixel_variance")[0]);
+    assert_close("frames", &golden.values("frames"), found.frames.clone());
+    assert_close("kl", &kl_of_scenes(&golden), found.kl.clone());
+    let likelihood = found.squared_error.clone().mul_scalar(-0.5 / variance);
+    let name = "reconstruction_without_constant";
+    assert_close(name, &golden.values(name), likelihood);
+    let bound = found.without_constant(variance).mean();
+    let name = "bound_without_constant";
+    assert_close(name, &golden.values(name), bound.clone());
+    let sampled = model.sample(known, targets.queries, noise);
+    assert_close("sampled_frames", &golden.values("sampled_frames"), sampled);
+    check_gradients(&golden, &model, bound.backward());
+}
+
+#[test]
+fn consistent_gqn() {
+    check_bound("cgqn", Latents::Consistent, CgqnConfig::default());
+}
+
+#[test]
+fn consistent_gqn_without_a_context() {
+    check_bound(
+        "cgqn_no_context",
+        Latents::Consistent,
+        CgqnConfig::default(),
+    );
+}
+
+#[test]
+fn consistent_gqn_whose_posterior_sees_two_of_three_targets() {
+    let config = CgqnConfig {
+        posterior_targets: 2,
+        ..CgqnConfig::default()
+    };
+    check_bound("cgqn_subset", Latents::Consistent, config);
+}
+
+#[test]
+fn consistent_gqn_with_weights_of_each_step() {
+    let config = CgqnConfig {
+        shared: false,
+        ..CgqnConfig::default()
+    };
+    check_bound("cgqn_own_weights", Latents::Consistent, config);
+}
+
+#[test]
+fn consistent_gqn_with_other_choices() {
+    let config = CgqnConfig {
+        posterior_sees_prior: false,
+        all_latents: true,
+        squashed: true,
+        ..CgqnConfig::default()
+    };
+    check_bound("cgqn_choices", Latents::Consistent, config);
+}
+
+#[test]
+fn factored_gqn() {
+    check_bound("gqn", Latents::Factored, CgqnConfig::default());
+}
+
+/// The sizes of the paper, counted by `reference/cgqn.py --count`.
+#[test]
+fn parameters_at_paper_sizes() {
+    let frame = ImageShape {
+        channels: 3,
+        height: 64,
+        width: 64,
+    };
+    let dice = CgqnConfig {
+        steps: 6,
+        hidden: 128,
+        decoded: 128,
+        ..CgqnConfig::default()
+    };
+    for (config, query, expected) in [
+        (
+            CgqnConfig::default(),
+            1,
+            [14_552, 1_274_374, 1_700_358, 916_931],
+        ),
+        (dice, 7, [14_744, 3_351_430, 5_006_214, 3_542_787]),
+    ] {
+        for latents in [Latents::Consistent, Latents::Factored] {
+            let init = &mut initializer(&Device::default());
+            let model = config.init(latents, frame, query, init).unwrap();
+            let draw = model.draw.unwrap();
+            let found = [
+                model.representation.num_params(),
+                draw.prior.num_params(),
+                draw.posterior.num_params(),
+                model.renderer.num_params(),
+            ];
+            assert_eq!(found, expected);
+        }
+    }
+}
