@@ -58,9 +58,10 @@ from scenes_networks import (
     convolution,
     convolution_shapes,
     initial_state,
-    kl,
     log_likelihood,
+    of_steps,
     planes,
+    sum_of_views,
     transposed_convolution,
     transposed_shapes,
 )
@@ -115,11 +116,9 @@ def represent(parameters: Parameters, frames: np.ndarray, queries: np.ndarray) -
     return convolution(maps, parameters, "representation.4")
 
 
-def sum_of_views(parameters: Parameters, frames: np.ndarray, queries: np.ndarray) -> np.ndarray:
-    """The sum over M views of `frames [B, M, C, S, S]` and `queries [B, M, V]`: `[B, R, S/4, S/4]`; zero without a view."""
-    batch, views = queries.shape[:2]
-    each = represent(parameters, frames.reshape(batch * views, *frames.shape[2:]), queries.reshape(batch * views, queries.shape[-1]))
-    return each.reshape(batch, views, *each.shape[1:]).sum(axis=1)
+def known(parameters: Parameters, frames: np.ndarray, queries: np.ndarray) -> np.ndarray:
+    """r of `frames [B, M, C, S, S]` and `queries [B, M, V]`: `[B, R, S/4, S/4]`."""
+    return sum_of_views(lambda f, v: represent(parameters, f, v), frames, queries)
 
 
 def prior_step(parameters: Parameters, r_context: np.ndarray, latent: np.ndarray, state: State) -> tuple[Belief, State]:
@@ -200,19 +199,11 @@ def bound(
     `reconstruction_without_constant`, which leaves out the Gaussian's constant; and `bound [1]` and `bound_without_constant [1]`, means over
     the batch.
     """
-    r_context = sum_of_views(parameters, scene.context_frames, scene.context_queries)
-    r_targets = sum_of_views(parameters, scene.target_frames[:, :seen], scene.target_queries[:, :seen])
+    r_context = known(parameters, scene.context_frames, scene.context_queries)
+    r_targets = known(parameters, scene.target_frames[:, :seen], scene.target_queries[:, :seen])
     latents, priors, posteriors = draw(parameters, sizes, r_context, r_targets, noise)
     frames = render(parameters, sizes, latents, scene.target_queries)
-    outputs = {
-        "latents": latents,
-        "prior_mean": np.stack([p.mean for p in priors]),
-        "prior_log_variance": np.stack([p.log_variance for p in priors]),
-        "posterior_mean": np.stack([q.mean for q in posteriors]),
-        "posterior_log_variance": np.stack([q.log_variance for q in posteriors]),
-        "kl": np.stack([kl(q, p) for q, p in zip(posteriors, priors)]),
-        "frames": frames,
-    }
+    outputs = of_steps(latents, priors, posteriors) | {"frames": frames}
     return outputs | scores(scene.target_frames, frames, outputs["kl"].sum(axis=0), variance)
 
 
@@ -228,7 +219,7 @@ def scores(targets: np.ndarray, frames: np.ndarray, divergence: np.ndarray, vari
 
 def sample(parameters: Parameters, sizes: Sizes, scene: Scene, noise: np.ndarray) -> dict[str, np.ndarray]:
     """`sampled_latents [L, B, Z, S/8, S/8]` from the prior and `sampled_frames [B, T, C, S, S]`; the target frames are not read."""
-    r_context = sum_of_views(parameters, scene.context_frames, scene.context_queries)
+    r_context = known(parameters, scene.context_frames, scene.context_queries)
     latents, _, _ = draw(parameters, sizes, r_context, None, noise)
     return {"sampled_latents": latents, "sampled_frames": render(parameters, sizes, latents, scene.target_queries)}
 

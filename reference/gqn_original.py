@@ -50,8 +50,9 @@ from scenes_networks import (
     convolution,
     convolution_shapes,
     initial_state,
-    kl,
+    of_steps,
     planes,
+    sum_of_views,
     transposed_convolution,
 )
 
@@ -79,11 +80,9 @@ def represent(parameters: Parameters, frames: np.ndarray, queries: np.ndarray) -
     return layer(maps, 8).mean(axis=(2, 3))
 
 
-def sum_of_views(parameters: Parameters, frames: np.ndarray, queries: np.ndarray) -> np.ndarray:
-    """The sum over M views of `frames [B, M, C, S, S]` and `queries [B, M, V]`: `[B, W]`."""
-    batch, views = queries.shape[:2]
-    each = represent(parameters, frames.reshape(batch * views, *frames.shape[2:]), queries.reshape(batch * views, queries.shape[-1]))
-    return each.reshape(batch, views, -1).sum(axis=1)
+def known(parameters: Parameters, frames: np.ndarray, queries: np.ndarray) -> np.ndarray:
+    """r of `frames [B, M, C, S, S]` and `queries [B, M, V]`: `[B, W]`."""
+    return sum_of_views(lambda x, v: represent(parameters, x, v), frames, queries)
 
 
 def run(
@@ -98,14 +97,14 @@ def run(
     query, scene = planes(queries, side), planes(r, side)
     generator = inference = initial_state(batch, sizes.hidden, side)
     canvas = np.zeros((batch, sizes.hidden, 4 * side, 4 * side))
+    seen = None if targets is None else convolution(targets, parameters, "inference.frame", stride=4)
     latents, priors, posteriors = [], [], []
     for l in range(steps):
         pi = belief(parameters, "generator.belief", generator.hidden)
         priors.append(pi)
-        if targets is None:
+        if seen is None:
             latent = pi.sample(noise[l])
         else:
-            seen = convolution(targets, parameters, "inference.frame", stride=4)
             drawn = convolution(canvas, parameters, "inference.canvas", stride=4)
             inference = conv_lstm_step(parameters, "inference.lstm", [seen, query, scene, generator.hidden, drawn], inference)
             q = belief(parameters, "inference.belief", inference.hidden)
@@ -121,21 +120,12 @@ def bound(parameters: Parameters, sizes: Sizes, scene: Scene, noise: np.ndarray,
     """As `gqn.bound`, with `noise [L, B, T, Z, S/4, S/4]`."""
 
     def of_one(alone: Scene, its_noise: np.ndarray) -> dict[str, np.ndarray]:
-        r = sum_of_views(parameters, alone.context_frames, alone.context_queries)
+        r = known(parameters, alone.context_frames, alone.context_queries)
         frames, latents, priors, posteriors = run(
             parameters, sizes, r, alone.target_queries[:, 0], alone.target_frames[:, 0], its_noise
         )
-        divergence = np.stack([kl(q, p) for q, p in zip(posteriors, priors)])
-        outputs = {
-            "latents": latents,
-            "prior_mean": np.stack([p.mean for p in priors]),
-            "prior_log_variance": np.stack([p.log_variance for p in priors]),
-            "posterior_mean": np.stack([q.mean for q in posteriors]),
-            "posterior_log_variance": np.stack([q.log_variance for q in posteriors]),
-            "kl": divergence,
-            "frames": frames[:, None],
-        }
-        return outputs | scores(alone.target_frames, outputs["frames"], divergence.sum(axis=0), variance)
+        outputs = of_steps(latents, priors, posteriors) | {"frames": frames[:, None]}
+        return outputs | scores(alone.target_frames, outputs["frames"], outputs["kl"].sum(axis=0), variance)
 
     return for_each_target(of_one, scene, noise)
 
@@ -144,7 +134,7 @@ def sample(parameters: Parameters, sizes: Sizes, scene: Scene, noise: np.ndarray
     """As `gqn.sample`, with `noise [L, B, T, Z, S/4, S/4]`."""
 
     def of_one(alone: Scene, its_noise: np.ndarray) -> dict[str, np.ndarray]:
-        r = sum_of_views(parameters, alone.context_frames, alone.context_queries)
+        r = known(parameters, alone.context_frames, alone.context_queries)
         frames, latents, _, _ = run(parameters, sizes, r, alone.target_queries[:, 0], None, its_noise)
         return {"sampled_latents": latents, "sampled_frames": frames[:, None]}
 

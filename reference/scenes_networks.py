@@ -7,7 +7,7 @@ The convolutional LSTM has one convolution, kernel 5, padding 2, of `[h; input]`
 input, forget, candidate, output; the candidate goes through tanh, the gates through a sigmoid. Its state is hidden and cell.
 """
 
-from typing import Mapping, NamedTuple
+from typing import Callable, Mapping, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -74,6 +74,13 @@ def planes(numbers: np.ndarray, side: int) -> np.ndarray:
     return np.broadcast_to(numbers[:, :, None, None], (*numbers.shape, side, side))
 
 
+def sum_of_views(represent: Callable[[np.ndarray, np.ndarray], np.ndarray], frames: np.ndarray, queries: np.ndarray) -> np.ndarray:
+    """The sum of the representations of M views, `frames [B, M, C, S, S]` and `queries [B, M, V]`: `[B, ..]`; zero without a view."""
+    batch, views = queries.shape[:2]
+    each = represent(frames.reshape(batch * views, *frames.shape[2:]), queries.reshape(batch * views, queries.shape[-1]))
+    return each.reshape(batch, views, *each.shape[1:]).sum(axis=1)
+
+
 def conv_lstm_step(parameters: Parameters, name: str, inputs: list[np.ndarray], state: State) -> State:
     """One step on `inputs`, maps that stand behind the hidden state in the order given."""
     gates = convolution(np.concatenate([state.hidden, *inputs], axis=1), parameters, name)
@@ -95,6 +102,18 @@ def kl(q: Belief, p: Belief) -> np.ndarray:
     count = len(q.mean)
     flat = [values.reshape(count, -1) for values in (q.mean, 0.5 * q.log_variance, p.mean, 0.5 * p.log_variance)]
     return gaussian_kl(*flat)
+
+
+def of_steps(latents: np.ndarray, priors: list[Belief], posteriors: list[Belief]) -> dict[str, np.ndarray]:
+    """What a bound returns of each step: the latents, the beliefs that they were drawn from, and `kl`."""
+    return {
+        "latents": latents,
+        "prior_mean": np.stack([p.mean for p in priors]),
+        "prior_log_variance": np.stack([p.log_variance for p in priors]),
+        "posterior_mean": np.stack([q.mean for q in posteriors]),
+        "posterior_log_variance": np.stack([q.log_variance for q in posteriors]),
+        "kl": np.stack([kl(q, p) for q, p in zip(posteriors, priors)]),
+    }
 
 
 def constant(frames: np.ndarray, variance: float) -> float:

@@ -95,7 +95,7 @@ pub enum Command {
         /// Number of sequences
         #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=64))]
         sequences: u64,
-        /// Number of frames, or words, to generate after the prompt [default: as many as in training]
+        /// Number of frames or words to generate after the prompt, or of views of a scene to ask for [default: as many as in training]
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
         steps: Option<u64>,
         /// Seed of the prompts and samples

@@ -66,7 +66,7 @@ impl Choices {
     }
 
     /// A parameter or its gradient under the names and in the order of the model.
-    fn renamed(&self, (name, shape, mut values): Stored) -> Vec<Stored> {
+    fn renamed(&self, (name, shape, values): Stored) -> Vec<Stored> {
         let (prefix, path) = match name.strip_prefix("grad.") {
             Some(path) => ("grad.", path),
             None => ("", name.as_str()),
@@ -92,7 +92,7 @@ impl Choices {
             false => config.latent,
         };
         let parts = match config.shared {
-            true => vec![(shape, std::mem::take(&mut values))],
+            true => vec![(shape, values)],
             false => of_steps(&shape, &values),
         };
         let parts = parts.into_iter().enumerate();
@@ -294,7 +294,7 @@ fn factored_gqn() {
     check_bound("gqn", Latents::Factored, CgqnConfig::default());
 }
 
-/// The sizes of the paper, counted by `reference/cgqn.py --count`.
+/// The sizes of the paper; `python reference/cgqn.py --count` prints the numbers.
 #[test]
 fn parameters_at_paper_sizes() {
     let frame = ImageShape {

@@ -75,14 +75,11 @@ impl Scenes for Prism {
             let views = |face| (0..VIEWS).filter(|view| holds(apart(*view, face))).count();
             (0..FACES).map(views).min().unwrap_or(0)
         };
-        let (hides, tells) = (
-            least(|apart| apart >= PI / 2.0),
-            least(|apart| apart <= TELLS),
-        );
+        let tells = || least(|apart| apart <= TELLS);
         match ask {
-            Ask::Hidden => [hides, tells],
-            Ask::Told => [tells, tells],
-            _ => [VIEWS, VIEWS],
+            Ask::Hidden => [least(|apart| apart >= PI / 2.0), tells()],
+            Ask::Told => [tells(); 2],
+            _ => [VIEWS; 2],
         }
     }
 

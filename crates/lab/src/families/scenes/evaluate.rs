@@ -74,7 +74,7 @@ pub fn evaluate(
         stream: Stream::new(purpose.seed(experiment.seed), &name),
         index: 0,
     };
-    let mut scores = Scores::new(settings);
+    let mut scores = Scores::new(settings, world);
     let samples = match purpose.is_short() {
         true => settings.samples.min(SHORT),
         false => settings.samples,
@@ -93,8 +93,11 @@ pub fn evaluate(
         if let Some(ask) = world.told() {
             scores.told(model, &batch(ask), &mut noise);
         }
-        for part in world.parts() {
-            scores.part(*part, model, &batch(Ask::Part(*part)), samples, &mut noise);
+        for (part, answers) in &mut scores.parts {
+            let batch = batch(Ask::Part(*part));
+            let seen = context(&batch, &model.device());
+            let known = model.represent(seen.as_ref(), batch.scenes);
+            answers.add(model, &known, &batch, samples, &mut noise, |_, _| {});
         }
     }
     scores.measures(settings)
@@ -190,6 +193,36 @@ impl Answers {
     }
 }
 
+/// What is read off samples.
+#[derive(Default)]
+struct Read {
+    alike: Mean,
+    valid: Mean,
+    /// How often each completion was read.
+    completions: Vec<u64>,
+}
+
+impl Read {
+    /// Reads the targets of a sample of one scene.
+    fn add(&mut self, readings: &Readings, frames: &[f32], size: usize) {
+        let errors: Vec<Vec<f32>> = frames
+            .chunks(size)
+            .enumerate()
+            .map(|(target, frame)| readings.errors(target, frame))
+            .collect();
+        let (nearest, alike) = read(&errors);
+        self.alike.add(f64::from(u8::from(alike)));
+        let valid = nearest < readings.completions;
+        self.valid.add(f64::from(u8::from(valid)));
+        if self.completions.len() < readings.completions {
+            self.completions.resize(readings.completions, 0);
+        }
+        if valid {
+            self.completions[nearest] += 1;
+        }
+    }
+}
+
 /// Everything that is averaged over scenes.
 #[derive(Default)]
 struct Scores {
@@ -204,22 +237,24 @@ struct Scores {
     kl_all: Mean,
     kl_told: Mean,
     right: Mean,
-    alike: Mean,
-    valid: Mean,
-    /// How often each completion was read off a sample.
-    read: Vec<u64>,
+    read: Read,
     answers: Answers,
     context: Mean,
     parts: Vec<(Part, Answers)>,
 }
 
 impl Scores {
-    fn new(settings: &SceneSettings) -> Self {
+    fn new(settings: &SceneSettings, world: &World) -> Self {
         Self {
             variances: settings.test_variance.clone(),
             bounds: vec![Vec::new(); settings.test_variance.len()],
             hidden_bounds: vec![Vec::new(); settings.test_variance.len()],
             targets: settings.targets,
+            parts: world
+                .parts()
+                .iter()
+                .map(|part| (*part, Answers::default()))
+                .collect(),
             ..Self::default()
         }
     }
@@ -277,11 +312,10 @@ impl Scores {
         for kl in host(one.kl.into_data()) {
             self.kl_one.add(kl);
         }
-        let mut answers = std::mem::take(&mut self.answers);
+        let (answers, read) = (&mut self.answers, &mut self.read);
         answers.add(model, &known, batch, samples, noise, |scene, frames| {
-            self.read(&readings[scene], frames, size);
+            read.add(&readings[scene], frames, size);
         });
-        self.answers = answers;
         if let Some(Views { queries, each, .. }) = &seen {
             let drawn = noise.next(model, batch, *each);
             let frames = model.sample(known, queries.clone(), drawn);
@@ -300,45 +334,6 @@ impl Scores {
         let found = model.bound(known, &asked, noise.next(model, batch, batch.targets));
         for kl in host(found.kl.into_data()) {
             self.kl_told.add(kl);
-        }
-    }
-
-    /// A part of a story is seen, the targets are others of its views.
-    fn part(
-        &mut self,
-        part: Part,
-        model: &Cgqn,
-        batch: &SceneBatch,
-        samples: usize,
-        noise: &mut Noise,
-    ) {
-        let seen = context(batch, &model.device());
-        let known = model.represent(seen.as_ref(), batch.scenes);
-        let at = self.parts.iter().position(|(known, _)| *known == part);
-        let at = at.unwrap_or_else(|| {
-            self.parts.push((part, Answers::default()));
-            self.parts.len() - 1
-        });
-        let answers = &mut self.parts[at].1;
-        answers.add(model, &known, batch, samples, noise, |_, _| {});
-    }
-
-    /// Reads the targets of a sample of one scene.
-    fn read(&mut self, readings: &Readings, frames: &[f32], size: usize) {
-        let errors: Vec<Vec<f32>> = frames
-            .chunks(size)
-            .enumerate()
-            .map(|(target, frame)| readings.errors(target, frame))
-            .collect();
-        let (nearest, alike) = read(&errors);
-        self.alike.add(f64::from(u8::from(alike)));
-        let valid = nearest < readings.completions;
-        self.valid.add(f64::from(u8::from(valid)));
-        if self.read.len() < readings.completions {
-            self.read.resize(readings.completions, 0);
-        }
-        if valid {
-            self.read[nearest] += 1;
         }
     }
 
@@ -377,8 +372,9 @@ impl Scores {
         let (hidden_bound, _) = mean_and_stderr(&self.hidden_bounds[0]);
         measures.add("hidden_bound", hidden_bound);
         measures.add("hidden_by_variance", by_variance(&self.hidden_bounds));
-        let total: u64 = self.read.iter().sum();
-        let shares = self.read.iter().map(|count| *count as f64 / total as f64);
+        let read = &self.read.completions;
+        let total: u64 = read.iter().sum();
+        let shares = read.iter().map(|count| *count as f64 / total as f64);
         let entropy: f64 = shares
             .filter(|share| *share > 0.0)
             .map(|share| share * share.recip().ln())
@@ -387,16 +383,16 @@ impl Scores {
         let ratio = one.zip(all).map(|(one, all)| all / one);
         measures
             .with("samples", settings.samples)
-            .with("completions", self.read.len())
-            .with("entropy_most", (self.read.len() as f64).ln())
+            .with("completions", read.len())
+            .with("entropy_most", (read.len() as f64).ln())
             .with("entropy", entropy)
             .with_some("kl_one", one)
             .with_some("kl_all", all)
             .with_some("kl_told", self.kl_told.get())
             .with_some("kl_ratio", ratio.filter(|ratio| ratio.is_finite()))
             .with_some("read_right", self.right.get())
-            .with_some("alike", self.alike.get())
-            .with_some("valid", self.valid.get())
+            .with_some("alike", self.read.alike.get())
+            .with_some("valid", self.read.valid.get())
             .with_some("min_mse", self.answers.best.get())
             .with_some("mean_mse", self.answers.mean.get())
             .with_some("nearest_mse", self.answers.nearest.get())

@@ -1,0 +1,263 @@
+//! Batches of views: which are shown, and which are asked for.
+
+use super::{Scene, Scenes};
+use crate::{FrameShape, Split, Stream, sequence_number};
+use rand::{RngExt, seq::SliceRandom};
+use rand_chacha::ChaCha8Rng;
+
+/// How many views of a scene are shown and asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Showing {
+    /// Whether any view can be in a context, not only the first [`Scene::context_views`].
+    pub anywhere: bool,
+    /// Views in the context, at least.
+    pub context_least: usize,
+    /// Views in the context, at most.
+    pub context_most: usize,
+    /// Views that are asked for in training, at least.
+    pub targets_least: usize,
+    /// Views that are asked for, at most.
+    pub targets: usize,
+}
+
+/// Which views are shown, and which are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// Any, in numbers drawn for the batch.
+    Training,
+    /// Any, the context in a number drawn for the batch, and the most targets.
+    Any,
+    /// The context reveals nothing of what is hidden, but all else as well as it can; the targets tell what is hidden.
+    Hidden,
+    /// The context tells what is hidden, as do the targets.
+    Told,
+    /// A part of a story; the targets are spread over the others.
+    Part(Part),
+}
+
+/// A part of a story that is seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The first views.
+    Beginning,
+    /// Those in the middle.
+    Middle,
+    /// The last views.
+    End,
+    /// Half of them first views, half of them last.
+    Ends,
+}
+
+impl Part {
+    /// All parts.
+    pub const ALL: [Part; 4] = [Part::Beginning, Part::Middle, Part::End, Part::Ends];
+
+    /// `count` of the views of a story, and all others.
+    fn of(self, views: usize, count: usize) -> [Vec<usize>; 2] {
+        let rest = views - count;
+        let seen = |view: &usize| match self {
+            Part::Beginning => *view < count,
+            Part::Middle => (rest / 2..rest / 2 + count).contains(view),
+            Part::End => *view >= rest,
+            Part::Ends => *view < count.div_ceil(2) || *view >= views - count / 2,
+        };
+        let (seen, others) = (0..views).partition(seen);
+        [seen, others]
+    }
+}
+
+/// Views of a batch of scenes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SceneBatch {
+    /// Number of scenes.
+    pub scenes: usize,
+    /// The dimensions of every frame.
+    pub frame: FrameShape,
+    /// Numbers of a query.
+    pub query_width: usize,
+    /// Views in each context; may be 0.
+    pub context: usize,
+    /// Views asked for of each scene.
+    pub targets: usize,
+    /// `[scenes, context, channels, height, width]`, in [0, 1].
+    pub context_frames: Vec<f32>,
+    /// `[scenes, context, query_width]`
+    pub context_queries: Vec<f32>,
+    /// `[scenes, targets, channels, height, width]`, in [0, 1].
+    pub target_frames: Vec<f32>,
+    /// `[scenes, targets, query_width]`
+    pub target_queries: Vec<f32>,
+    /// `[scenes]`: the true completion of each scene; 0 if nothing is hidden.
+    pub truth: Vec<u32>,
+    /// `[scenes, targets]`: the views that are asked for.
+    pub target_views: Vec<usize>,
+    /// Number of the first scene.
+    pub first: u64,
+}
+
+impl SceneBatch {
+    /// The number of a scene of the batch.
+    pub fn number(&self, scene: usize) -> u64 {
+        self.first.wrapping_add(scene as u64)
+    }
+}
+
+/// `count` of the numbers, spread evenly, in ascending order.
+fn spread(from: &[usize], count: usize) -> Vec<usize> {
+    let middle = |place: usize| from[(2 * place + 1) * from.len() / (2 * count)];
+    (0..count).map(middle).collect()
+}
+
+/// `count` different numbers below `below`, in random order.
+fn drawn(below: usize, count: usize, generator: &mut ChaCha8Rng) -> Vec<usize> {
+    let mut all: Vec<usize> = (0..below).collect();
+    all.partial_shuffle(generator, count).0.to_vec()
+}
+
+/// The `context` views of a scene that are shown, and the `targets` that are asked for.
+fn chosen(
+    scene: &dyn Scene,
+    (ask, anywhere): (Ask, bool),
+    [context, targets]: [usize; 2],
+    generator: &mut ChaCha8Rng,
+) -> [Vec<usize>; 2] {
+    match ask {
+        Ask::Training | Ask::Any => {
+            let from = match anywhere {
+                true => scene.views(),
+                false => scene.context_views(),
+            };
+            [
+                drawn(from, context, generator),
+                drawn(scene.views(), targets, generator),
+            ]
+        }
+        Ask::Part(part) => {
+            let [seen, others] = part.of(scene.views(), context);
+            [seen, spread(&others, targets)]
+        }
+        Ask::Hidden | Ask::Told => {
+            let shown = |view: &usize| match ask {
+                Ask::Told => scene.tells(*view),
+                _ => !scene.reveals(*view),
+            };
+            let shown: Vec<usize> = (0..scene.context_views()).filter(shown).collect();
+            let telling = (0..scene.views()).filter(|view| scene.tells(*view));
+            let telling: Vec<usize> = telling.collect();
+            [spread(&shown, context), spread(&telling, targets)]
+        }
+    }
+}
+
+/// Batch `index` of some scenes: a pure function of its arguments. All scenes of a batch have as many views in their
+/// context, and as many targets; [`Ask`] says how many. Where the context is to hide or to tell something, it has as many
+/// views as there are, at most `context_most`.
+///
+/// # Panics
+/// If there are fewer views than are to be shown or asked for ([`Scenes::most`]), or if `ask` is [`Ask::Hidden`] or
+/// [`Ask::Told`] and the scenes [hide](Scenes::hides) nothing.
+pub fn scene_batch(
+    scenes: &dyn Scenes,
+    showing: Showing,
+    ask: Ask,
+    (split, stream): (Split, &Stream),
+    index: u64,
+    count: usize,
+) -> SceneBatch {
+    assert!(
+        !matches!(ask, Ask::Hidden | Ask::Told) || scenes.hides(),
+        "{} hides nothing",
+        scenes.name()
+    );
+    let [most_context, most_targets] = scenes.most(ask);
+    assert!(
+        showing.targets <= most_targets,
+        "{} has {most_targets} views to ask for",
+        scenes.name()
+    );
+    let first = sequence_number(index, count, 0);
+    let mut generator = stream.at(u64::MAX - index);
+    let context = match ask {
+        Ask::Training | Ask::Any => {
+            generator.random_range(showing.context_least..=showing.context_most)
+        }
+        Ask::Hidden | Ask::Told => showing.context_most.min(most_context),
+        Ask::Part(_) => showing.context_most,
+    };
+    let targets = match ask {
+        Ask::Training => generator.random_range(showing.targets_least..=showing.targets),
+        _ => showing.targets,
+    };
+    let (size, width) = (scenes.frame().size(), scenes.query_width());
+    let mut batch = SceneBatch {
+        scenes: count,
+        frame: scenes.frame(),
+        query_width: width,
+        context,
+        targets,
+        context_frames: Vec::new(),
+        context_queries: Vec::new(),
+        target_frames: Vec::new(),
+        target_queries: Vec::new(),
+        truth: Vec::with_capacity(count),
+        target_views: Vec::new(),
+        first,
+    };
+    for row in 0..count {
+        let scene = scenes.scene(split, stream, batch.number(row));
+        let [shown, asked] = chosen(
+            scene.as_ref(),
+            (ask, showing.anywhere),
+            [context, targets],
+            &mut generator,
+        );
+        for (views, frames, queries) in [
+            (
+                &shown,
+                &mut batch.context_frames,
+                &mut batch.context_queries,
+            ),
+            (&asked, &mut batch.target_frames, &mut batch.target_queries),
+        ] {
+            for view in views {
+                let (start, asked) = (frames.len(), queries.len());
+                frames.resize(start + size, 0.0);
+                queries.resize(asked + width, 0.0);
+                scene.render(*view, scene.truth(), &mut frames[start..]);
+                scene.query(*view, &mut queries[asked..]);
+            }
+        }
+        batch.truth.push(scene.truth() as u32);
+        batch.target_views.extend(asked);
+    }
+    batch
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_story_are_those_that_their_names_say() {
+        for (part, seen) in [
+            (Part::Beginning, [0, 1, 2]),
+            (Part::Middle, [2, 3, 4]),
+            (Part::End, [4, 5, 6]),
+            (Part::Ends, [0, 1, 6]),
+        ] {
+            let [found, others] = part.of(7, 3);
+            assert_eq!(found, seen, "{part:?}");
+            assert_eq!(others.len(), 4);
+            assert!(others.iter().all(|view| !seen.contains(view)));
+        }
+    }
+
+    #[test]
+    fn views_are_spread_and_drawn_without_repetition() {
+        assert_eq!(spread(&[3, 5, 7, 9, 11, 13], 3), [5, 9, 13]);
+        assert_eq!(spread(&[4, 5], 2), [4, 5]);
+        let mut all = drawn(5, 5, &mut Stream::new(1, "views").at(0));
+        all.sort_unstable();
+        assert_eq!(all, [0, 1, 2, 3, 4]);
+    }
+}
