@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     ImageShape, ModelError,
+    mlp::{Activation, Mlp},
     visual::{Filter, Kernel},
 };
 use burn::{
@@ -17,6 +18,9 @@ use burn::{
 };
 use mnemora_memory::{Count, Initializer};
 use serde::{Deserialize, Serialize};
+
+/// Layers of the network that reads queries.
+const QUERY_LAYERS: usize = 2;
 
 /// What a scene's latents stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +68,10 @@ pub struct CgqnConfig {
     pub squashed: bool,
     /// Targets that the posterior sees; 0 for all.
     pub posterior_targets: usize,
+    /// Units of a network of two layers that reads each query first, for all others; 0 for none.
+    pub query_units: usize,
+    /// Whether queries scale and shift the maps of the representation, see [`Representation`].
+    pub modulated: bool,
 }
 
 impl Default for CgqnConfig {
@@ -84,6 +92,8 @@ impl Default for CgqnConfig {
             all_latents: false,
             squashed: false,
             posterior_targets: 0,
+            query_units: 0,
+            modulated: false,
         }
     }
 }
@@ -100,6 +110,8 @@ impl Default for CgqnConfig {
 /// With [`Latents::Factored`] each target is a scene of its own with one target, which is a GQN with these networks.
 #[derive(Module, Debug)]
 pub struct Cgqn {
+    /// From a query to what all other networks are given of it; without layers they are given the query.
+    pub query: Mlp,
     /// `M`
     pub representation: Representation,
     /// Prior and posterior; none if there are no latents.
@@ -169,8 +181,20 @@ impl CgqnConfig {
         } else {
             0
         };
+        let (layers, units) = match self.query_units {
+            0 => (0, query),
+            units => (QUERY_LAYERS, units),
+        };
+        let reader = Mlp::new(query, layers, units, Activation::Relu, init);
+        let query = units;
         Ok(Cgqn {
-            representation: Representation::new(channels + query, self.representation, init),
+            query: reader,
+            representation: Representation::new(
+                [channels, query],
+                self.representation,
+                self.modulated,
+                init,
+            ),
             draw: (latents != Latents::None).then(|| {
                 let sizes = DrawSizes {
                     representation,
@@ -263,16 +287,24 @@ impl Cgqn {
         let (pixels, maps) = (self.height * self.width, height * width);
         let beliefs = if self.consistent { 1 } else { targets };
         let drawn = self.draw.as_ref().map(|draw| draw.kept(maps));
-        self.representation.kept(pixels) * (context + targets)
+        (self.representation.kept(pixels) + self.query.kept()) * (context + targets)
             + drawn.unwrap_or(Count::NONE) * (self.steps * beliefs)
             + self.renderer.kept(maps) * (self.steps * targets)
             + Count::product(&[3 * targets * self.channels, pixels])
     }
 
+    /// Views with what the networks are given of their queries.
+    fn read(&self, views: &Views) -> Views {
+        Views {
+            queries: self.query.forward(views.queries.clone()),
+            ..views.clone()
+        }
+    }
+
     /// What is known of `scenes` scenes, `r_C`, `[scenes, channels, height / 4, width / 4]`: zeros without a context.
     pub fn represent(&self, context: Option<&Views>, scenes: usize) -> Tensor<4> {
         match context {
-            Some(views) => summed(self.representation.forward(views), views.each),
+            Some(views) => summed(self.representation.forward(&self.read(views)), views.each),
             None => {
                 let shape = [
                     scenes,
@@ -333,20 +365,21 @@ impl Cgqn {
     pub fn bound(&self, context: Tensor<4>, targets: &Views, noise: Tensor<2>) -> SceneBound {
         let (scenes, each) = (targets.scenes(), targets.each);
         let (context, noise) = self.of_latents(context, noise, each);
+        let asked = self.read(targets);
         let seen = match self.latents() {
             Latents::Consistent => {
                 let count = match self.posterior_targets {
                     0 => each,
                     most => most.min(each),
                 };
-                let seen = self.representation.forward(&targets.first(count));
+                let seen = self.representation.forward(&asked.first(count));
                 Some(summed(seen, count))
             }
-            Latents::Factored => Some(self.representation.forward(targets)),
+            Latents::Factored => Some(self.representation.forward(&asked)),
             Latents::None => None,
         };
         let beliefs = self.beliefs(context.clone(), seen, noise);
-        let frames = self.render(&beliefs, context, targets.queries.clone());
+        let frames = self.render(&beliefs, context, asked.queries);
         let errors = (frames.clone() - targets.frames.clone()).square();
         let squared_error = errors.flatten::<2>(1, 3).sum_dim(1).reshape([scenes, each]);
         let kl = match beliefs.kl.into_iter().reduce(|sum, kl| sum + kl) {
@@ -373,7 +406,7 @@ impl Cgqn {
         let each = queries.dims()[0] / context.dims()[0];
         let (context, noise) = self.of_latents(context, noise, each);
         let beliefs = self.beliefs(context.clone(), None, noise);
-        self.render(&beliefs, context, queries)
+        self.render(&beliefs, context, self.query.forward(queries))
     }
 }
 

@@ -5,7 +5,8 @@ use crate::{Error, FrameShape, Split, Stream, settings::check};
 use rand::RngExt;
 use std::f32::consts::TAU;
 
-/// Scenes of one of some random patterns each; a view is the pattern, rolled to the right.
+/// Scenes of one of some random patterns each; a view is the pattern, rolled to the right by any number of pixels. A pattern
+/// has 4x4 blocks of one colour each, whose channels have one of two values, drawn by a coin.
 ///
 /// Nothing is known without a context, so a model that draws one latent for a scene cannot pay less than `log patterns`
 /// nats, and one that draws a latent for every target not less than that for each.
@@ -19,6 +20,10 @@ pub struct Patterns {
 
 /// Colour channels of a pattern.
 const CHANNELS: usize = 3;
+/// Blocks along each side of a pattern.
+const BLOCKS: usize = 4;
+/// The two values of a block's colour channels: patterns are far apart even where the variance of a pixel is as high as 0.8.
+const VALUES: [f32; 2] = [0.1, 0.9];
 
 impl Patterns {
     /// `count` patterns with `side` rows and columns, always the same.
@@ -30,10 +35,18 @@ impl Patterns {
             "it must be from 2 to 10000".into()
         })?;
         check_side(side)?;
-        let numbers = count * CHANNELS * side * side;
-        let values = Stream::new(0, "patterns").uniform_values(0, numbers);
+        let of_pattern = CHANNELS * BLOCKS * BLOCKS;
+        let coins = Stream::new(0, "patterns").uniform_values(0, count * of_pattern);
+        let mut patterns = Vec::with_capacity(count * CHANNELS * side * side);
+        for plane in coins.chunks(BLOCKS * BLOCKS) {
+            let block = |pixel: usize| pixel * BLOCKS / side;
+            for row in 0..side {
+                let values = (0..side).map(|column| plane[block(row) * BLOCKS + block(column)]);
+                patterns.extend(values.map(|coin| VALUES[usize::from(coin >= 0.5)]));
+            }
+        }
         Ok(Self {
-            patterns: values.into_iter().map(|value| value as f32).collect(),
+            patterns,
             count,
             side,
         })

@@ -21,6 +21,10 @@ use std::ops::Range;
 /// The fewest weights per coarse channel, and the fewest coarse channels, for which a matrix product pays.
 const WEIGHTS: usize = 1024;
 const CHANNELS: usize = 128;
+/// Coarse images of at most this width leave vectors along a row mostly empty; a matrix of many images fills them, if
+/// there are weights per coarse channel, and coarse channels, of at least this number.
+const NARROW: usize = 4;
+const FEW: usize = 8;
 /// Elements of the matrix that are made at a time, if that gives [`COLUMNS`].
 const BLOCK: usize = 1 << 18;
 const COLUMNS: usize = 512;
@@ -43,7 +47,10 @@ impl Lowered {
         let [kernel] = &shape.kernels[..] else {
             return None;
         };
-        let pays = shape.fine[0] * kernel.taps() >= WEIGHTS && kernel.channels >= CHANNELS;
+        let weights = shape.fine[0] * kernel.taps();
+        let large = weights >= WEIGHTS && kernel.channels >= CHANNELS;
+        let narrow = shape.coarse[2] <= NARROW;
+        let pays = large || narrow && weights >= FEW && kernel.channels >= FEW;
         pays.then_some(Self {
             fine: shape.fine,
             coarse: shape.coarse,
