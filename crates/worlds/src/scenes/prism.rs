@@ -1,7 +1,7 @@
 //! An upright prism with a digit on each face, which a camera circles.
 
 use super::{Ask, Scene, Scenes, check_side, of_split};
-use crate::{DataSet, Error, FrameShape, Images, Split, Stream};
+use crate::{DataSet, Error, FrameShape, Images, Split, Stream, settings::check};
 use rand::RngExt;
 use std::f32::consts::{PI, TAU};
 
@@ -9,8 +9,6 @@ use std::f32::consts::{PI, TAU};
 const FACES: usize = 5;
 /// Digits on the faces.
 const DIGITS: usize = 10;
-/// Views around the prism.
-const VIEWS: usize = 144;
 /// Half of a face's height. The prism's corners are at distance 1 from its axis, as are the frame's sides.
 const HALF_HEIGHT: f32 = 0.75;
 /// Rays along each side of a pixel.
@@ -25,15 +23,20 @@ pub struct Prism {
     /// `[10, rows, columns]`, ink in [0, 1].
     digits: Vec<f32>,
     side: usize,
+    views: usize,
 }
 
 impl Prism {
-    /// Prisms with the first image of each digit of a data set, in frames of `side` rows and columns.
+    /// Prisms with the first image of each digit of a data set, in frames of `side` rows and columns, seen from `views`
+    /// angles.
     ///
     /// # Errors
-    /// If the data set has no image of some digit, or the side is 0.
-    pub fn new(digits: &DataSet, side: usize) -> Result<Self, Error> {
+    /// If the data set has no image of some digit, or a number is out of range.
+    pub fn new(digits: &DataSet, side: usize, views: usize) -> Result<Self, Error> {
         check_side(side)?;
+        check("scenes.views", views, FACES..=10_000, || {
+            format!("it must be from {FACES} to 10000")
+        })?;
         let images = digits.split(Split::Train);
         let mut all = Vec::with_capacity(DIGITS * Images::SIZE);
         for digit in 0..DIGITS as u16 {
@@ -47,7 +50,11 @@ impl Prism {
             })?;
             all.extend(image.iter().map(|ink| f32::from(*ink) / 255.0));
         }
-        Ok(Self { digits: all, side })
+        Ok(Self {
+            digits: all,
+            side,
+            views,
+        })
     }
 }
 
@@ -72,14 +79,15 @@ impl Scenes for Prism {
     /// Of all faces, since a face's normal may lie between two views.
     fn most(&self, ask: Ask) -> [usize; 2] {
         let least = |holds: fn(f32) -> bool| {
-            let views = |face| (0..VIEWS).filter(|view| holds(apart(*view, face))).count();
+            let seen = |view, face| holds(apart(self.angle(view), face));
+            let views = |face| (0..self.views).filter(|view| seen(*view, face)).count();
             (0..FACES).map(views).min().unwrap_or(0)
         };
         let tells = || least(|apart| apart <= TELLS);
         match ask {
             Ask::Hidden => [least(|apart| apart >= PI / 2.0), tells()],
             Ask::Told => [tells(); 2],
-            _ => [VIEWS; 2],
+            _ => [self.views; 2],
         }
     }
 
@@ -100,8 +108,11 @@ struct Faces<'a> {
     hidden: usize,
 }
 
-fn angle(view: usize) -> f32 {
-    TAU * view as f32 / VIEWS as f32
+impl Prism {
+    /// The camera's angle.
+    fn angle(&self, view: usize) -> f32 {
+        TAU * view as f32 / self.views as f32
+    }
 }
 
 /// The angle of a face's normal.
@@ -110,8 +121,8 @@ fn normal(face: usize) -> f32 {
 }
 
 /// The angle between the camera and the normal of a face, from 0 to pi.
-fn apart(view: usize, face: usize) -> f32 {
-    let apart = (angle(view) - normal(face)).rem_euclid(TAU);
+fn apart(angle: f32, face: usize) -> f32 {
+    let apart = (angle - normal(face)).rem_euclid(TAU);
     apart.min(TAU - apart)
 }
 
@@ -124,7 +135,7 @@ impl Faces<'_> {
         let half_width = (PI / FACES as f32).sin();
         for (face, digit) in digits.iter().enumerate() {
             // The face's middle is at `apothem sin(turn)` in the frame; along it one goes by `cos(turn)`.
-            let turn = normal(face) - angle(view);
+            let turn = normal(face) - self.of.angle(view);
             let facing = turn.cos();
             if facing <= 1e-3 {
                 continue;
@@ -152,11 +163,12 @@ impl Faces<'_> {
 
 impl Scene for Faces<'_> {
     fn views(&self) -> usize {
-        VIEWS
+        self.of.views
     }
 
     fn query(&self, view: usize, query: &mut [f32]) {
-        query.copy_from_slice(&[angle(view).cos(), angle(view).sin()]);
+        let angle = self.of.angle(view);
+        query.copy_from_slice(&[angle.cos(), angle.sin()]);
     }
 
     fn completions(&self) -> usize {
@@ -186,11 +198,11 @@ impl Scene for Faces<'_> {
     }
 
     fn reveals(&self, view: usize) -> bool {
-        apart(view, self.hidden) < PI / 2.0
+        apart(self.of.angle(view), self.hidden) < PI / 2.0
     }
 
     fn tells(&self, view: usize) -> bool {
-        apart(view, self.hidden) <= TELLS
+        apart(self.of.angle(view), self.hidden) <= TELLS
     }
 }
 
@@ -202,7 +214,7 @@ mod tests {
 
     #[test]
     fn prisms_are_scenes() {
-        for side in [16, 32] {
+        for (side, views) in [(16, 20), (16, 144), (32, 144)] {
             let showing = Showing {
                 anywhere: false,
                 context_least: 1,
@@ -211,7 +223,7 @@ mod tests {
                 targets: 3,
             };
             holds(
-                &Prism::new(&Mnist::bundled().unwrap(), side).unwrap(),
+                &Prism::new(&Mnist::bundled().unwrap(), side, views).unwrap(),
                 showing,
             );
         }
@@ -220,7 +232,7 @@ mod tests {
     /// Seen along the normal of a face, its digit is in the middle and upright.
     #[test]
     fn a_face_that_is_looked_at_shows_its_digit() {
-        let prism = Prism::new(&Mnist::bundled().unwrap(), 32).unwrap();
+        let prism = Prism::new(&Mnist::bundled().unwrap(), 32, 144).unwrap();
         let faces = Faces {
             of: &prism,
             digits: [7, 1, 2, 3, 4],

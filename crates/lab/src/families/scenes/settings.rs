@@ -11,6 +11,8 @@ pub struct SceneSettings {
     pub size: usize,
     /// Patterns to choose from, for the task `patterns`.
     pub patterns: usize,
+    /// Angles from which a prism is seen, for the task `prism`.
+    pub views: usize,
     /// Whether contexts of stories are drawn from all frames, not only from the first ones.
     pub anywhere: bool,
     /// Views in a context, at least.
@@ -37,6 +39,7 @@ impl Default for SceneSettings {
         Self {
             size: 64,
             patterns: 16,
+            views: 144,
             anywhere: false,
             context_least: 1,
             context_most: 6,

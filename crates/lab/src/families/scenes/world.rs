@@ -38,7 +38,13 @@ pub const WORLDS: [Entry; 5] = [
     Entry {
         name: "prism",
         about: "an upright prism with a digit on each face, seen from around",
-        open: |settings| Ok(Arc::new(Prism::new(&Mnist::bundled()?, settings.size)?)),
+        open: |settings| {
+            Ok(Arc::new(Prism::new(
+                &Mnist::bundled()?,
+                settings.size,
+                settings.views,
+            )?))
+        },
     },
     Entry {
         name: "colour-reaction",
