@@ -129,6 +129,49 @@ const SMALL: &[(&str, &str, &[&str])] = &[
         ],
     ),
     (
+        "scenes",
+        "travelling-salesman-small",
+        &[
+            "model.name=sssm",
+            "training.batch=2",
+            "scenes.size=16",
+            "scenes.context_most=5",
+            "scenes.samples=2",
+            "scenes.sssm.width=3",
+            "scenes.sssm.latent=2",
+        ],
+    ),
+    (
+        "scenes",
+        "travelling-salesman-small",
+        &[
+            "model.name=sv2p",
+            "training.batch=2",
+            "scenes.size=16",
+            "scenes.samples=2",
+            "scenes.sv2p.width=2",
+            "scenes.sv2p.grid=2",
+            // The first update learns all, and the second gives true frames to some stories.
+            "scenes.sv2p.noise_until=0",
+            "scenes.sv2p.free_until=0",
+            "scenes.sv2p.full_from=2",
+            "scenes.sv2p.sampling=2.0",
+        ],
+    ),
+    (
+        "scenes",
+        "travelling-salesman-small",
+        &[
+            "model.name=cdna",
+            "training.batch=2",
+            "scenes.size=16",
+            "scenes.samples=2",
+            "scenes.cdna.width=2",
+            "scenes.cdna.grid=4",
+            "scenes.cdna.sampling=2.0",
+        ],
+    ),
+    (
         "texts",
         "books-small",
         &[

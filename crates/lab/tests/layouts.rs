@@ -8,10 +8,10 @@ use mnemora_memory::{
     NtmConfig, RmcConfig, SpatialConfig, StackedLstmConfig,
 };
 use mnemora_models::{
-    ClassifierConfig, EncoderDecoderConfig, GtmSmConfig, GtmSmVisual, GtmmConfig, ImageShape,
-    IterativeConfig, LanguageConfig, LikelihoodConfig, PriorKind, SequenceConfig, SrnnConfig,
-    SvgConfig, SvgNetwork, SvgPrior, SvgSkips, TransitionConfig, TransitionKind, VisualConfig,
-    VrnnConfig, WalkedWorld,
+    CdnaConfig, ClassifierConfig, EncoderDecoderConfig, GtmSmConfig, GtmSmVisual, GtmmConfig,
+    ImageShape, IterativeConfig, LanguageConfig, LikelihoodConfig, PriorKind, SequenceConfig,
+    SrnnConfig, SssmConfig, Sv2pConfig, SvgConfig, SvgNetwork, SvgPrior, SvgSkips,
+    TransitionConfig, TransitionKind, VisualConfig, VrnnConfig, WalkedWorld,
 };
 use mnemora_training::arrays::{Array, Arrays, collect};
 use mnemora_worlds::Stream;
@@ -284,6 +284,65 @@ fn cores(input: usize) -> Vec<(&'static str, CoreConfig, Sizes)> {
 fn output_size(config: &CoreConfig) -> usize {
     use mnemora_memory::RecurrentCore;
     config.init(&mut initializer()).unwrap().output_size()
+}
+
+/// Predictors of stories.
+fn check_stories(checker: &mut Checker) {
+    let frame = |side| ImageShape {
+        channels: 3,
+        height: side,
+        width: side,
+    };
+    for (side, latent) in [(8, 1), (16, 1), (8, 0)] {
+        let predictor = CdnaConfig {
+            width: 5,
+            kernel: 7,
+            grid: 2,
+            kernels: 11,
+            size: 3,
+            ..CdnaConfig::default()
+        };
+        let sizes = [
+            ("channels", 3),
+            ("width", 5),
+            ("kernel", 7),
+            ("pixels", 4),
+            ("kernels", 11),
+            ("places", 9),
+            ("latent", latent),
+            ("moments", 13),
+        ];
+        let init = &mut initializer();
+        let model = match latent {
+            0 => predictor.init(frame(side), 13, init),
+            _ => {
+                let config = Sv2pConfig {
+                    predictor,
+                    ..Sv2pConfig::default()
+                };
+                config.init(frame(side), 13, init)
+            }
+        };
+        checker.check_module(&[("SV2P and CDNA", "")], &model.unwrap(), &sizes);
+    }
+    for smoothing in [true, false] {
+        let config = SssmConfig {
+            width: 5,
+            latent: 7,
+            grid: 2,
+            smoothing,
+            ..SssmConfig::default()
+        };
+        let model = config.init(frame(8), [11, 13], &mut initializer()).unwrap();
+        let sizes = [
+            ("channels", 3),
+            ("width", 5),
+            ("latent", 7),
+            ("seen", 11),
+            ("evidence", if smoothing { 10 } else { 5 }),
+        ];
+        checker.check_module(&[("sSSM", "")], &model, &sizes);
+    }
 }
 
 #[test]
@@ -676,6 +735,8 @@ fn every_array_of_every_model_is_in_the_tables() {
             checker.check_module(&[("SVG", ""), (networks, "")], &svg, &sizes);
         }
     }
+
+    check_stories(&mut checker);
 
     // Additional parts of a checkpoint have a prefix.
     let net = IterativeConfig {

@@ -52,18 +52,33 @@ macro_rules! table {
             Gqn,
             /// The same networks without latents.
             Deterministic,
+            /// The stochastic state-space model of stories (Buesing et al. 2018).
+            Sssm,
+            /// Stochastic variational video prediction (Babaeizadeh et al. 2018).
+            Sv2p,
+            /// The same predictor of video without a latent (Finn et al. 2016).
+            Cdna,
             $($(#[$doc])* $name,)+
         }
 
         impl ModelName {
             /// All models.
             pub const ALL: &[Self] = &[
-                Self::Gtmm, Self::GtmSm, Self::Cgqn, Self::Gqn, Self::Deterministic, $(Self::$name,)+
+                Self::Gtmm, Self::GtmSm, Self::Cgqn, Self::Gqn, Self::Deterministic, Self::Sssm, Self::Sv2p,
+                Self::Cdna, $(Self::$name,)+
             ];
             /// The models of recorded sequences.
             pub const OF_RECORDINGS: &[Self] = &[Self::Gtmm, $(Self::$name,)+];
             /// The models of scenes.
-            pub const OF_SCENES: &[Self] = &[Self::Cgqn, Self::Gqn, Self::Deterministic];
+            pub const OF_SCENES: &[Self] = &[
+                Self::Cgqn, Self::Gqn, Self::Deterministic, Self::Sssm, Self::Sv2p, Self::Cdna,
+            ];
+
+            /// Whether it is a model of scenes that needs stories: views that are moments, one after the other.
+            pub const fn needs_stories(self) -> bool {
+                matches!(self, Self::Sssm | Self::Sv2p | Self::Cdna)
+            }
+
 
             /// The name in configurations.
             pub const fn as_str(self) -> &'static str {
@@ -73,6 +88,9 @@ macro_rules! table {
                     Self::Cgqn => "cgqn",
                     Self::Gqn => "gqn",
                     Self::Deterministic => "deterministic",
+                    Self::Sssm => "sssm",
+                    Self::Sv2p => "sv2p",
+                    Self::Cdna => "cdna",
                     $(Self::$name => $text,)+
                 }
             }

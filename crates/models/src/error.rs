@@ -26,6 +26,12 @@ pub enum ModelError {
         /// Rows and columns of the kernel.
         kernel: usize,
     },
+    /// A kernel that moves a frame, without a middle.
+    #[error("model.size is {size}, it must be odd")]
+    EvenSize {
+        /// Rows and columns of the kernel.
+        size: usize,
+    },
     /// Frames whose sides a model of scenes cannot divide.
     #[error("frames are {height}x{width} pixels, but both sides must be multiples of {side}")]
     SceneFrame {
@@ -35,6 +41,42 @@ pub enum ModelError {
         width: usize,
         /// What they must be multiples of.
         side: usize,
+    },
+    /// A number that must not be negative is.
+    #[error("model.{key} is {value}, it must be a number of at least 0")]
+    Negative {
+        /// The key of the setting in the model's table.
+        key: &'static str,
+        /// Its value.
+        value: f64,
+    },
+    /// A stage of training that ends before the one before it.
+    #[error("model.{key} is {value}, it must be at least {least}, as model.{after} is")]
+    Earlier {
+        /// The key of the setting in the model's table.
+        key: &'static str,
+        /// Its value.
+        value: u64,
+        /// The key of the stage before.
+        after: &'static str,
+        /// When that ends.
+        least: u64,
+    },
+    /// Frames that a predictor of stories cannot bring to the size of its coarsest maps.
+    #[error(
+        "frames are {height}x{width} pixels, but with coarsest maps of {grid}x{grid} (grid) they must be square with a side of {} or {}",
+        sides[0],
+        sides[1]
+    )]
+    VideoFrame {
+        /// Rows.
+        height: usize,
+        /// Columns.
+        width: usize,
+        /// Rows and columns of the coarsest maps.
+        grid: usize,
+        /// The sides that fit.
+        sides: [usize; 2],
     },
     /// A transition that needs places of another size.
     #[error("the transition '{kind}' needs places of {needed} numbers, but they have {place}")]

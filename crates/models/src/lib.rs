@@ -9,7 +9,8 @@
 //! - [`segments`]: the gradient of a long sequence with the memory use of a short one.
 //! - [`gtmm`]: the temporal VAE over any memory (Gemici et al. 2017).
 //! - [`gtm_sm`]: the temporal VAE with a spatial memory (Fraccaro et al. 2018).
-//! - [`scenes`]: the GQN and the consistent GQN (Eslami et al. 2018, Kumar et al. 2018).
+//! - [`scenes`]: the GQN and the consistent GQN (Eslami et al. 2018, Kumar et al. 2018), and the predictors of video that
+//!   they are compared with: SV2P, CDNA and the sSSM.
 //! - [`srnn`], [`vrnn`]: stochastic recurrent networks (Fraccaro et al. 2016, Chung et al. 2015).
 //! - [`svg`]: stochastic video generation (Denton and Fergus 2018).
 //! - [`any`]: the table of models of recorded sequences, chosen by name at run time.
@@ -77,7 +78,10 @@ pub use online::{
     OnlineStep, ScoredStep, decoded_at, expect_next, expected, online_step, unobserved_step,
 };
 pub use particles::{ParticleBound, Resampling, particle_bound};
-pub use scenes::{Cgqn, CgqnConfig, Latents, SceneBound, Views};
+pub use scenes::{
+    AnyScenes, CdnaConfig, Cgqn, CgqnConfig, Known, Latents, Learned, Learning, SceneBound, Sssm,
+    SssmConfig, Sv2pConfig, Video, Views,
+};
 pub use segments::filter_by_segments;
 pub use sequence::{Answers, SequenceConfig, SequenceModel};
 pub use srnn::{Srnn, SrnnConfig, SrnnFeatures};

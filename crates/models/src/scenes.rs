@@ -5,25 +5,43 @@
 //! draws one latent scene from the context and renders any number of queries from it; the GQN (Eslami et al. 2018)
 //! draws a latent for every query, so that its answers may contradict each other.
 //!
+//! If the views are moments of a story, predictors of video answer, too: from the first frames, one frame after the other
+//! ([`Video`]) or one state after the other ([`Sssm`]).
+//!
 //! | file | contents |
 //! | --- | --- |
+//! | `any.rs` | [`AnyScenes`]: what others need of a model of scenes |
 //! | `cgqn.rs` | [`Cgqn`], its settings, the bound, samples |
 //! | `representation.rs` | from a frame and its query to maps |
 //! | `conv_draw.rs` | prior and posterior of the latent scene |
 //! | `renderer.rs` | from a latent scene and a query to a frame |
-//! | `map_lstm.rs` | the convolutional LSTM that they share |
+//! | `map_lstm.rs` | the convolutional LSTM that all share |
+//! | `story.rs` | frames in the order of time |
+//! | `video.rs`, `video/` | SV2P and CDNA, which move the pixels of the frame before |
+//! | `sssm.rs`, `sssm/` | the stochastic state-space model |
 
+mod any;
 mod cgqn;
 mod conv_draw;
 mod map_lstm;
 mod renderer;
 mod representation;
+mod sssm;
+mod story;
+mod video;
 
+pub use any::{AnyScenes, Known, Learned, Learning};
 pub use cgqn::{Cgqn, CgqnConfig, Latents};
 pub use conv_draw::{Beliefs, ConvDraw, DrawNet};
 pub use map_lstm::MapLstm;
 pub use renderer::{RenderStep, Renderer};
 pub use representation::Representation;
+pub use sssm::{BeliefNet, FrameDrawer, FrameReader, Sssm, SssmConfig, Transition};
+pub use story::Beginning;
+pub use video::{
+    CdnaConfig, LatentTower, MapNorm, Movement, NormedLstm, Predictor, Sv2pConfig, Video,
+    normalised, put_together,
+};
 
 use burn::tensor::Tensor;
 
@@ -79,6 +97,17 @@ pub struct SceneBound {
 }
 
 impl SceneBound {
+    /// Of rendered targets and the KL of each scene.
+    fn of(frames: Tensor<4>, targets: &Views, kl: Tensor<1>) -> Self {
+        let errors = (frames.clone() - targets.frames.clone()).square();
+        let errors = errors.flatten::<2>(1, 3).sum_dim(1);
+        Self {
+            squared_error: errors.reshape([targets.scenes(), targets.each]),
+            kl,
+            frames,
+        }
+    }
+
     /// The bound of each scene in nats, `[scenes]`, at a variance of the pixels, without the Gaussian's constant
     /// `-1/2 log(2 pi variance)` for each number: `-sum error^2 / (2 variance) - KL`.
     pub fn without_constant(&self, variance: f64) -> Tensor<1> {

@@ -37,9 +37,18 @@ pub fn parameter_count<M: Module>(module: &M) -> usize {
 
 /// The same, also where the number exceeds a machine word.
 pub fn parameters_of<M: Module>(module: &M) -> Count {
-    let mut counter = Counter(Count::NONE);
+    parameters_within(module, "")
+}
+
+/// Trainable numbers of the part of a module whose parameters' paths start with `part`; of all of it if that is empty.
+pub fn parameters_within<M: Module>(module: &M, part: &str) -> Count {
+    let mut counter = Counter {
+        names: Names::default(),
+        part,
+        count: Count::NONE,
+    };
     module.visit(&mut counter);
-    counter.0
+    counter.count
 }
 
 /// The count as `usize`, saturating.
@@ -192,12 +201,32 @@ impl ModuleVisitor for Collector {
     }
 }
 
-struct Counter(Count);
+struct Counter<'a> {
+    names: Names,
+    part: &'a str,
+    count: Count,
+}
 
-impl ModuleVisitor for Counter {
+impl Counter<'_> {
+    fn is_within(&self) -> bool {
+        let path = self.names.path();
+        let rest = path.strip_prefix(self.part);
+        rest.is_some_and(|rest| self.part.is_empty() || rest.is_empty() || rest.starts_with('.'))
+    }
+}
+
+impl ModuleVisitor for Counter<'_> {
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.names.enter(name, container);
+    }
+
+    fn exit_module(&mut self, _: &str, _: &str) {
+        self.names.exit();
+    }
+
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        if param.is_require_grad() {
-            self.0 = self.0 + Count::product(&param.dims());
+        if param.is_require_grad() && self.is_within() {
+            self.count = self.count + Count::product(&param.dims());
         }
     }
 }

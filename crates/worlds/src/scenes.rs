@@ -81,9 +81,15 @@ pub trait Scenes: Send + Sync {
         true
     }
 
-    /// Whether its views are moments, one after the other.
+    /// Moments of a story, one after the other, if its views are that: view `i` is at the time `(i + 1) / moments`. 0 if
+    /// they are not.
+    fn moments(&self) -> usize {
+        0
+    }
+
+    /// Whether its views are moments.
     fn ordered(&self) -> bool {
-        false
+        self.moments() > 0
     }
 
     /// The most views that the context of every scene can have, and the most targets.
@@ -120,7 +126,7 @@ pub(crate) mod testing {
         let make =
             |ask, split, index| scene_batch(scenes, showing, ask, (split, &stream), index, 5);
         let parts = Part::ALL.map(Ask::Part);
-        for ask in [Ask::Training, Ask::Any, Ask::Hidden, Ask::Told]
+        for ask in [Ask::Training, Ask::Any, Ask::Hidden, Ask::Told, Ask::Story]
             .iter()
             .chain(&parts)
         {
@@ -128,7 +134,7 @@ pub(crate) mod testing {
             let possible = match ask {
                 Ask::Training | Ask::Any => true,
                 Ask::Hidden | Ask::Told => scenes.hides(),
-                Ask::Part(_) => scenes.ordered(),
+                Ask::Part(_) | Ask::Story => scenes.ordered(),
             };
             if !possible {
                 continue;

@@ -151,9 +151,9 @@ pub trait Family: Sync {
         None
     }
 
-    /// The model that a key of [`own_settings`](Self::own_settings) is for; `None` if all of its models read it.
-    fn model_of(&self, _key: &str) -> Option<ModelName> {
-        None
+    /// The models that read a key of [`own_settings`](Self::own_settings), if not all of its models do; empty if all do.
+    fn models_of(&self, _key: &str) -> &'static [ModelName] {
+        &[]
     }
 
     /// The allowed values of a key of [`own_settings`](Self::own_settings), if it is a choice by name.

@@ -241,12 +241,15 @@ impl Experiment {
             && let Some(family) = families().into_iter().find(owns)
         {
             let here = self.is_of(family.name());
-            return Some(match family.model_of(key) {
-                None => (format!("the family {}", family.name()), here),
-                Some(model) => (
-                    format!("model.name={}", model.as_str()),
-                    here && self.model.name == model,
-                ),
+            return Some(match family.models_of(key) {
+                [] => (format!("the family {}", family.name()), here),
+                models => {
+                    let names: Vec<&str> = models.iter().map(|name| name.as_str()).collect();
+                    (
+                        format!("model.name={}", names.join(" or ")),
+                        here && models.contains(&self.model.name),
+                    )
+                }
             });
         }
         if let Some(reader) = READERS.iter().find(|reader| reader.names(key)) {

@@ -4,6 +4,7 @@
 #[path = "../../../memory/tests/golden/file.rs"]
 mod file;
 mod scenes;
+mod video;
 
 use burn::{
     module::{Module, ModuleMapper, ModuleVisitor, Param},

@@ -33,6 +33,8 @@ pub enum Ask {
     Told,
     /// A part of a story; the targets are spread over the others.
     Part(Part),
+    /// A whole story in order: the context is its first views, the targets are all that follow.
+    Story,
 }
 
 /// A part of a story that is seen.
@@ -136,6 +138,7 @@ fn chosen(
             let [seen, others] = part.of(scene.views(), context);
             [seen, spread(&others, targets)]
         }
+        Ask::Story => Part::Beginning.of(scene.views(), context),
         Ask::Hidden | Ask::Told => {
             let shown = |view: &usize| match ask {
                 Ask::Told => scene.tells(*view),
@@ -151,11 +154,12 @@ fn chosen(
 
 /// Batch `index` of some scenes: a pure function of its arguments. All scenes of a batch have as many views in their
 /// context, and as many targets; [`Ask`] says how many. Where the context is to hide or to tell something, it has as many
-/// views as there are, at most `context_most`.
+/// views as there are, at most `context_most`. A whole story has `context_most` views in its context, and the others as
+/// targets.
 ///
 /// # Panics
-/// If there are fewer views than are to be shown or asked for ([`Scenes::most`]), or if `ask` is [`Ask::Hidden`] or
-/// [`Ask::Told`] and the scenes [hide](Scenes::hides) nothing.
+/// If there are fewer views than are to be shown or asked for ([`Scenes::most`]), if `ask` is [`Ask::Hidden`] or
+/// [`Ask::Told`] and the scenes [hide](Scenes::hides) nothing, or if it is [`Ask::Story`] and they tell none.
 pub fn scene_batch(
     scenes: &dyn Scenes,
     showing: Showing,
@@ -167,6 +171,11 @@ pub fn scene_batch(
     assert!(
         !matches!(ask, Ask::Hidden | Ask::Told) || scenes.hides(),
         "{} hides nothing",
+        scenes.name()
+    );
+    assert!(
+        ask != Ask::Story || scenes.moments() > showing.context_most,
+        "{} tells no story that is longer than the context",
         scenes.name()
     );
     let [most_context, most_targets] = scenes.most(ask);
@@ -182,9 +191,10 @@ pub fn scene_batch(
             generator.random_range(showing.context_least..=showing.context_most)
         }
         Ask::Hidden | Ask::Told => showing.context_most.min(most_context),
-        Ask::Part(_) => showing.context_most,
+        Ask::Part(_) | Ask::Story => showing.context_most,
     };
     let targets = match ask {
+        Ask::Story => scenes.moments() - context,
         Ask::Training => generator.random_range(showing.targets_least..=showing.targets),
         _ => showing.targets,
     };
@@ -235,7 +245,7 @@ pub fn scene_batch(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::Narratives, *};
 
     #[test]
     fn parts_of_a_story_are_those_that_their_names_say() {
@@ -249,6 +259,34 @@ mod tests {
             assert_eq!(found, seen, "{part:?}");
             assert_eq!(others.len(), 4);
             assert!(others.iter().all(|view| !seen.contains(view)));
+        }
+    }
+
+    #[test]
+    fn a_whole_story_is_in_order() {
+        let stories = Narratives::dag_chase(16).unwrap();
+        let showing = Showing {
+            anywhere: true,
+            context_least: 1,
+            context_most: 6,
+            targets_least: 2,
+            targets: 2,
+        };
+        let stream = Stream::new(1, "stories");
+        let of = (Split::Train, &stream);
+        let batch = scene_batch(&stories, showing, Ask::Story, of, 3, 2);
+        assert_eq!((batch.context, batch.targets), (6, 14));
+        let times = |queries: &[f32]| -> Vec<f32> { queries.iter().map(|t| 20.0 * t).collect() };
+        let first: Vec<f32> = (1..=6).map(|t| t as f32).collect();
+        let rest: Vec<f32> = (7..=20).map(|t| t as f32).collect();
+        for (found, expected) in [
+            (times(&batch.context_queries), first),
+            (times(&batch.target_queries), rest),
+        ] {
+            let twice: Vec<f32> = [expected.clone(), expected].concat();
+            let pairs = found.iter().zip(&twice);
+            assert_eq!(found.len(), twice.len());
+            assert!(pairs.into_iter().all(|(a, b)| (a - b).abs() < 1e-4));
         }
     }
 

@@ -117,8 +117,8 @@ impl Scenes for Narratives {
         self.kind.tells.is_some()
     }
 
-    fn ordered(&self) -> bool {
-        true
+    fn moments(&self) -> usize {
+        self.kind.frames
     }
 
     fn most(&self, ask: Ask) -> [usize; 2] {
@@ -126,6 +126,7 @@ impl Scenes for Narratives {
         match ask {
             Ask::Training | Ask::Any => [shown, frames],
             Ask::Part(_) => [frames / 2, frames / 2],
+            Ask::Story => [shown, frames],
             // The frames from which contexts are drawn tell part of what is hidden at most.
             Ask::Told => [0, frames - self.kind.tells.unwrap_or(frames)],
             Ask::Hidden => {

@@ -175,7 +175,7 @@ impl Family for Navigating {
         Some(("navigation", TABLE.clone()?))
     }
 
-    fn model_of(&self, key: &str) -> Option<ModelName> {
+    fn models_of(&self, key: &str) -> &'static [ModelName] {
         const OF_PLACES: [&str; 4] = [
             "navigation.model.",
             "navigation.stages.",
@@ -183,7 +183,10 @@ impl Family for Navigating {
             "navigation.faster",
         ];
         let of_places = OF_PLACES.iter().any(|start| key.starts_with(start));
-        of_places.then_some(ModelName::GtmSm)
+        match of_places {
+            true => &[ModelName::GtmSm],
+            false => &[],
+        }
     }
 
     fn choices(&self, key: &str) -> Option<Vec<&'static str>> {

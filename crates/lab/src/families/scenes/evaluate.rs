@@ -4,6 +4,7 @@ use super::{
     learner::{context, normal, targets},
     quantities::of_part,
     settings::SceneSettings,
+    stories::Stories,
     world::World,
 };
 use crate::{
@@ -11,7 +12,7 @@ use crate::{
     families::supervised::{batches, data_stream},
 };
 use burn::tensor::Tensor;
-use mnemora_models::{Cgqn, Views};
+use mnemora_models::{AnyScenes, Known, Views};
 use mnemora_training::{
     Measures, Purpose,
     arrays::host,
@@ -24,30 +25,33 @@ use mnemora_worlds::{
 
 /// The mean of what was added.
 #[derive(Clone, Copy, Debug, Default)]
-struct Mean {
+pub struct Mean {
     sum: f64,
     count: u64,
 }
 
 impl Mean {
-    fn add(&mut self, value: impl Into<f64>) {
+    /// Adds a number.
+    pub fn add(&mut self, value: impl Into<f64>) {
         self.sum += value.into();
         self.count += 1;
     }
 
-    fn get(&self) -> Option<f64> {
+    /// The mean; `None` of nothing.
+    pub fn get(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum / self.count as f64)
     }
 }
 
 /// Noise of one purpose, a new draw with each call.
-struct Noise {
+pub struct Noise {
     stream: Stream,
     index: u64,
 }
 
 impl Noise {
-    fn next(&mut self, model: &Cgqn, batch: &SceneBatch, each: usize) -> Tensor<2> {
+    /// For samples of `each` queries of each scene of a batch.
+    pub fn next(&mut self, model: &AnyScenes, batch: &SceneBatch, each: usize) -> Tensor<2> {
         self.index += 1;
         let shape = [batch.scenes, model.noise_size(each)];
         normal(&self.stream, self.index, shape, &model.device())
@@ -55,7 +59,11 @@ impl Noise {
 }
 
 /// Mean squared error of each frame of `size` numbers.
-fn errors<'a>(found: &'a [f32], truth: &'a [f32], size: usize) -> impl Iterator<Item = f64> + 'a {
+pub fn errors<'a>(
+    found: &'a [f32],
+    truth: &'a [f32],
+    size: usize,
+) -> impl Iterator<Item = f64> + 'a {
     let frames = found.chunks(size).zip(truth.chunks(size));
     frames.map(|(found, truth)| mean_squared_error(found, truth))
 }
@@ -65,7 +73,7 @@ pub fn evaluate(
     experiment: &Experiment,
     settings: &SceneSettings,
     world: &World,
-    model: &Cgqn,
+    model: &AnyScenes,
     purpose: Purpose,
 ) -> Measures {
     let data = data_stream(experiment, purpose);
@@ -74,21 +82,36 @@ pub fn evaluate(
         stream: Stream::new(purpose.seed(experiment.seed), &name),
         index: 0,
     };
-    let mut scores = Scores::new(settings, world);
+    let mut scores = Scores::new(settings, world, model.tells_stories());
     let samples = match purpose.is_short() {
+        // Without noise all samples are the same.
+        _ if model.noise_size(1) == 0 => 1,
         true => settings.samples.min(SHORT),
         false => settings.samples,
     };
+    let whole = model.tells_stories();
     for index in 0..batches(experiment, purpose) {
         let batch = |ask| {
             let size = experiment.evaluation.batch;
             world.batch(Split::Test, ask, &data, index, size)
         };
-        scores.any(model, &batch(Ask::Any), &mut noise);
+        let any = if whole { Ask::Story } else { Ask::Any };
+        scores.any(model, &batch(any), &mut noise);
         if let Some(ask) = world.hidden() {
             let batch = batch(ask);
-            let readings = world.readings(Split::Test, &data, &batch);
-            scores.hidden(model, &batch, &readings, samples, &mut noise);
+            let can = model.takes(batch.context) && (!whole || world.begins(&batch));
+            if can {
+                let readings = world.readings(Split::Test, &data, &batch);
+                scores.hidden(model, &batch, &readings, samples, &mut noise);
+            }
+        }
+        if world.scenes.ordered() {
+            scores
+                .stories
+                .add(model, &batch(Ask::Story), samples, &mut noise);
+        }
+        if whole {
+            continue;
         }
         if let Some(ask) = world.told() {
             scores.told(model, &batch(ask), &mut noise);
@@ -96,7 +119,7 @@ pub fn evaluate(
         for (part, answers) in &mut scores.parts {
             let batch = batch(Ask::Part(*part));
             let seen = context(&batch, &model.device());
-            let known = model.represent(seen.as_ref(), batch.scenes);
+            let known = model.know(seen.as_ref(), batch.scenes);
             answers.add(model, &known, &batch, samples, &mut noise, |_, _| {});
         }
     }
@@ -116,11 +139,11 @@ struct Answers {
 }
 
 impl Answers {
-    /// Answers about a batch of scenes of which `known` is [known](Cgqn::represent); `look` gets each sample of each scene.
+    /// Answers about a batch of scenes of which `known` is [known](AnyScenes::know); `look` gets each sample of each scene.
     fn add(
         &mut self,
-        model: &Cgqn,
-        known: &Tensor<4>,
+        model: &AnyScenes,
+        known: &Known,
         batch: &SceneBatch,
         samples: usize,
         noise: &mut Noise,
@@ -132,11 +155,7 @@ impl Answers {
         let mut all = vec![Vec::new(); batch.scenes];
         for _ in 0..samples {
             let drawn = noise.next(model, batch, each);
-            let frames = host(
-                model
-                    .sample(known.clone(), queries.clone(), drawn)
-                    .into_data(),
-            );
+            let frames = host(model.sample(known, queries.clone(), drawn).into_data());
             let errors: Vec<f64> = errors(&frames, &batch.target_frames, size).collect();
             for (scene, frames) in frames.chunks(each * size).enumerate() {
                 look(scene, frames);
@@ -241,15 +260,19 @@ struct Scores {
     answers: Answers,
     context: Mean,
     parts: Vec<(Part, Answers)>,
+    stories: Stories,
 }
 
 impl Scores {
-    fn new(settings: &SceneSettings, world: &World) -> Self {
+    fn new(settings: &SceneSettings, world: &World, whole: bool) -> Self {
         Self {
             variances: settings.test_variance.clone(),
             bounds: vec![Vec::new(); settings.test_variance.len()],
             hidden_bounds: vec![Vec::new(); settings.test_variance.len()],
-            targets: settings.targets,
+            targets: match whole {
+                true => world.scenes.moments() - settings.context_most,
+                false => settings.targets,
+            },
             parts: world
                 .parts()
                 .iter()
@@ -260,11 +283,11 @@ impl Scores {
     }
 
     /// Any views are asked for, as in training.
-    fn any(&mut self, model: &Cgqn, batch: &SceneBatch, noise: &mut Noise) {
+    fn any(&mut self, model: &AnyScenes, batch: &SceneBatch, noise: &mut Noise) {
         let device = model.device();
         let (seen, asked) = (context(batch, &device), targets(batch, &device));
-        let known = model.represent(seen.as_ref(), batch.scenes);
-        let found = model.bound(known, &asked, noise.next(model, batch, batch.targets));
+        let known = model.know(seen.as_ref(), batch.scenes);
+        let found = model.bound(&known, &asked, noise.next(model, batch, batch.targets));
         for (variance, bounds) in self.variances.iter().zip(&mut self.bounds) {
             let bound = host(found.without_constant(*variance).into_data());
             bounds.extend(bound.into_iter().map(f64::from));
@@ -281,7 +304,7 @@ impl Scores {
     /// Views are asked for that tell what the context hides.
     fn hidden(
         &mut self,
-        model: &Cgqn,
+        model: &AnyScenes,
         batch: &SceneBatch,
         readings: &[Readings],
         samples: usize,
@@ -289,9 +312,37 @@ impl Scores {
     ) {
         let device = model.device();
         let (seen, asked) = (context(batch, &device), targets(batch, &device));
+        let size = batch.frame.size();
+        let known = model.know(seen.as_ref(), batch.scenes);
+        if !model.tells_stories() {
+            self.hidden_bound(model, (batch, &known, &asked), readings, noise);
+        }
+        let (answers, read) = (&mut self.answers, &mut self.read);
+        answers.add(model, &known, batch, samples, noise, |scene, frames| {
+            read.add(&readings[scene], frames, size);
+        });
+        if let Some(Views { queries, each, .. }) = &seen
+            && !model.tells_stories()
+        {
+            let drawn = noise.next(model, batch, *each);
+            let frames = model.sample(&known, queries.clone(), drawn);
+            let frames = host(frames.into_data());
+            for error in errors(&frames, &batch.context_frames, size) {
+                self.context.add(error);
+            }
+        }
+    }
+
+    /// The bound of views that tell what the context hides, and what is read off their reconstructions.
+    fn hidden_bound(
+        &mut self,
+        model: &AnyScenes,
+        (batch, known, asked): (&SceneBatch, &Known, &Views),
+        readings: &[Readings],
+        noise: &mut Noise,
+    ) {
         let (each, size) = (batch.targets, batch.frame.size());
-        let known = model.represent(seen.as_ref(), batch.scenes);
-        let found = model.bound(known.clone(), &asked, noise.next(model, batch, each));
+        let found = model.bound(known, asked, noise.next(model, batch, each));
         for (variance, bounds) in self.variances.iter().zip(&mut self.hidden_bounds) {
             let bound = host(found.without_constant(*variance).into_data());
             bounds.extend(bound.into_iter().map(f64::from));
@@ -308,30 +359,18 @@ impl Scores {
             self.right.add(f64::from(u8::from(right)));
         }
         let first = asked.first(1);
-        let one = model.bound(known.clone(), &first, noise.next(model, batch, 1));
+        let one = model.bound(known, &first, noise.next(model, batch, 1));
         for kl in host(one.kl.into_data()) {
             self.kl_one.add(kl);
-        }
-        let (answers, read) = (&mut self.answers, &mut self.read);
-        answers.add(model, &known, batch, samples, noise, |scene, frames| {
-            read.add(&readings[scene], frames, size);
-        });
-        if let Some(Views { queries, each, .. }) = &seen {
-            let drawn = noise.next(model, batch, *each);
-            let frames = model.sample(known, queries.clone(), drawn);
-            let frames = host(frames.into_data());
-            for error in errors(&frames, &batch.context_frames, size) {
-                self.context.add(error);
-            }
         }
     }
 
     /// The context tells what the targets tell.
-    fn told(&mut self, model: &Cgqn, batch: &SceneBatch, noise: &mut Noise) {
+    fn told(&mut self, model: &AnyScenes, batch: &SceneBatch, noise: &mut Noise) {
         let device = model.device();
         let (seen, asked) = (context(batch, &device), targets(batch, &device));
-        let known = model.represent(seen.as_ref(), batch.scenes);
-        let found = model.bound(known, &asked, noise.next(model, batch, batch.targets));
+        let known = model.know(seen.as_ref(), batch.scenes);
+        let found = model.bound(&known, &asked, noise.next(model, batch, batch.targets));
         for kl in host(found.kl.into_data()) {
             self.kl_told.add(kl);
         }
@@ -366,12 +405,18 @@ impl Scores {
                 measures.add(nearest, copied);
             }
         }
-        if self.hidden_bounds[0].is_empty() {
+        let measures = self
+            .stories
+            .measures(measures.with("samples", settings.samples));
+        if self.read.completions.is_empty() {
             return measures;
         }
-        let (hidden_bound, _) = mean_and_stderr(&self.hidden_bounds[0]);
-        measures.add("hidden_bound", hidden_bound);
-        measures.add("hidden_by_variance", by_variance(&self.hidden_bounds));
+        let measures = match self.hidden_bounds[0].is_empty() {
+            true => measures,
+            false => measures
+                .with("hidden_bound", mean_and_stderr(&self.hidden_bounds[0]).0)
+                .with("hidden_by_variance", by_variance(&self.hidden_bounds)),
+        };
         let read = &self.read.completions;
         let total: u64 = read.iter().sum();
         let shares = read.iter().map(|count| *count as f64 / total as f64);
@@ -382,7 +427,6 @@ impl Scores {
         let (one, all) = (self.kl_one.get(), self.kl_all.get());
         let ratio = one.zip(all).map(|(one, all)| all / one);
         measures
-            .with("samples", settings.samples)
             .with("completions", read.len())
             .with("entropy_most", (read.len() as f64).ln())
             .with("entropy", entropy)

@@ -14,7 +14,7 @@ use mnemora_figures::{
     chart::{Chart, Series},
     picture::{Group, Image, Row, Sequence, Sheet, sheet},
 };
-use mnemora_models::Cgqn;
+use mnemora_models::AnyScenes;
 use mnemora_training::arrays::host;
 use mnemora_worlds::{
     Split, Stream,
@@ -65,7 +65,8 @@ fn of_scene<'a>(all: &'a [f32], batch: &SceneBatch, scene: usize, each: usize) -
 pub fn training_picture(experiment: &Experiment, world: &World) -> Result<Drawn, LabError> {
     let stream = Stream::new(experiment.seed, "data");
     let count = experiment.evaluation.pictures;
-    let batch = world.batch(Split::Train, Ask::Training, &stream, 0, count);
+    let ask = World::learned_from(experiment.model.name);
+    let batch = world.batch(Split::Train, ask, &stream, 0, count);
     let groups = (0..batch.scenes).map(|scene| {
         let seen = of_scene(&batch.context_frames, &batch, scene, batch.context);
         let asked = of_scene(&batch.target_frames, &batch, scene, batch.targets);
@@ -80,22 +81,41 @@ pub fn training_picture(experiment: &Experiment, world: &World) -> Result<Drawn,
     Ok(Drawn::picture(picture, batch.context + batch.targets))
 }
 
-/// Draws held-out scenes and samples of the model: where something is hidden, views that show it.
-pub fn answered(world: &World, model: &Cgqn, scenes: usize, seed: u64) -> Result<Drawn, LabError> {
+/// Draws held-out scenes and samples of the model: whole stories if it learns from them, otherwise, where something is
+/// hidden, views that show it.
+pub fn answered(
+    world: &World,
+    model: &AnyScenes,
+    scenes: usize,
+    seed: u64,
+) -> Result<Drawn, LabError> {
+    let ask = match model.tells_stories() {
+        true => Ask::Story,
+        false => world.hidden().unwrap_or(Ask::Any),
+    };
+    answered_to(world, model, ask, scenes, seed)
+}
+
+fn answered_to(
+    world: &World,
+    model: &AnyScenes,
+    ask: Ask,
+    scenes: usize,
+    seed: u64,
+) -> Result<Drawn, LabError> {
     let device = model.device();
-    let ask = world.hidden().unwrap_or(Ask::Any);
     let stream = Stream::new(seed, "pictures");
     let batch = world.batch(Split::Test, ask, &stream, 0, scenes);
     let (seen, asked) = (context(&batch, &device), targets(&batch, &device));
     let noise = Stream::new(seed, "picture samples");
     let shape = [scenes, model.noise_size(batch.targets)];
-    let known = model.represent(seen.as_ref(), scenes);
-    let found = model.bound(known.clone(), &asked, normal(&noise, 0, shape, &device));
+    let known = model.know(seen.as_ref(), scenes);
+    let found = model.bound(&known, &asked, normal(&noise, 0, shape, &device));
     let reconstructed = host(found.frames.clamp(0.0, 1.0).into_data());
     let samples: Vec<Vec<f32>> = (1..=SAMPLES as u64)
         .map(|draw| {
             let noise = normal(&noise, draw, shape, &device);
-            let frames = model.sample(known.clone(), asked.queries.clone(), noise);
+            let frames = model.sample(&known, asked.queries.clone(), noise);
             host(frames.clamp(0.0, 1.0).into_data())
         })
         .collect();
@@ -139,16 +159,25 @@ pub fn share_chart(title: &str, series: Vec<Series>) -> Chart {
 }
 
 /// The pictures and charts of a report.
-pub fn figures(world: &World, model: &Cgqn, shown: &Shown) -> Result<Figures, LabError> {
+pub fn figures(world: &World, model: &AnyScenes, shown: &Shown) -> Result<Figures, LabError> {
     let count = shown.experiment.evaluation.pictures;
     let generated = answered(world, model, count, 1)?.picture;
-    let pictures = vec![save_figure(
+    let mut pictures = vec![save_figure(
         &generated,
         &shown.samples.join("generated.png"),
         "Held-out scenes: what is seen, what is true, what the model makes of targets that it sees, and samples. \
          A consistent model's samples show one scene each."
             .into(),
     )?];
+    if world.scenes.ordered() && !model.tells_stories() {
+        let stories = answered_to(world, model, Ask::Story, count, 1)?.picture;
+        pictures.push(save_figure(
+            &stories,
+            &shown.samples.join("stories.png"),
+            "Held-out stories: the first frames are seen, and all that follow are asked for."
+                .into(),
+        )?);
+    }
     let held_out = |label: &str, key| held_out_series(label, shown.held_out, key);
     let kl = Chart {
         title: "KL".into(),

@@ -11,20 +11,17 @@ use burn::{
     tensor::{Device, Tensor, TensorData},
 };
 use mnemora_memory::{Count, Initializer};
-use mnemora_models::{Cgqn, ImageShape, Latents, ModelName, Views};
+use mnemora_models::{AnyScenes, ImageShape, Latents, Learning, ModelName, Views};
 use mnemora_training::{
     Error, Learner, Measures, Purpose, Row, Snapshot, StepFailure,
     adam::{Adam, ParameterGradients},
-    arrays::{collect, parameters_of, restore},
+    arrays::{collect, parameters_of, parameters_within, restore},
     device::outline,
     learner::BATCHES_AHEAD,
     memory_use::{Parts, Planned, Work, in_words},
     updates::Updates,
 };
-use mnemora_worlds::{
-    FrameShape, Prefetch, Split, Stream,
-    scenes::{Ask, SceneBatch},
-};
+use mnemora_worlds::{FrameShape, Prefetch, Split, Stream, scenes::SceneBatch};
 use std::{hint::black_box, path::Path, sync::Arc};
 
 /// A model of scenes that learns.
@@ -34,28 +31,22 @@ pub struct SceneLearner {
     world: Arc<World>,
     batches: Prefetch<SceneBatch, ()>,
     /// On an autodiff device for training.
-    model: Cgqn,
+    model: AnyScenes,
     updates: Updates,
     /// Noise of latents.
     noise: Stream,
+    /// Which stories are given true frames.
+    choices: Stream,
     device: Device,
 }
 
-/// What the latents of a model stand for.
-fn latents(name: ModelName) -> Latents {
-    match name {
-        ModelName::Gqn => Latents::Factored,
-        ModelName::Deterministic => Latents::None,
-        _ => Latents::Consistent,
-    }
-}
-
+/// The model of an experiment: the place where a model of scenes is chosen by its name.
 fn model_of(
     experiment: &Experiment,
     settings: &SceneSettings,
     world: &World,
     init: &mut Initializer,
-) -> Result<Cgqn, LabError> {
+) -> Result<AnyScenes, LabError> {
     let FrameShape {
         channels,
         height,
@@ -66,26 +57,42 @@ fn model_of(
         height,
         width,
     };
-    let latents = latents(experiment.model.name);
     let query = world.scenes.query_width();
-    Ok(settings.model.init(latents, frame, query, init)?)
+    let (seen, moments) = (world.context_most(), world.scenes.moments());
+    let mut gqn = |latents| {
+        let model = settings.model.init(latents, frame, query, init);
+        model.map(AnyScenes::Cgqn)
+    };
+    let (table, model) = match experiment.model.name {
+        ModelName::Gqn => ("model", gqn(Latents::Factored)),
+        ModelName::Deterministic => ("model", gqn(Latents::None)),
+        ModelName::Sssm => {
+            let model = settings.sssm.init(frame, [seen, moments], init);
+            ("sssm", model.map(AnyScenes::Sssm))
+        }
+        ModelName::Sv2p => {
+            let model = settings.sv2p.init(frame, moments, init);
+            ("sv2p", model.map(AnyScenes::Video))
+        }
+        ModelName::Cdna => {
+            let model = settings.cdna.init(frame, moments, init);
+            ("cdna", model.map(AnyScenes::Video))
+        }
+        _ => ("model", gqn(Latents::Consistent)),
+    };
+    // The keys of a model are those of its table.
+    model.map_err(|error| {
+        let text = error.to_string();
+        LabError::Configuration(text.replace("model.", &format!("scenes.{table}.")))
+    })
 }
 
 /// Trainable numbers, starting with the whole model.
-fn parts(model: &Cgqn) -> Parts {
-    let mut parts = vec![
-        ("model".into(), parameters_of(model)),
-        (
-            "representation".into(),
-            parameters_of(&model.representation),
-        ),
-    ];
-    if let Some(draw) = &model.draw {
-        parts.push(("prior".into(), parameters_of(&draw.prior)));
-        parts.push(("posterior".into(), parameters_of(&draw.posterior)));
-    }
-    parts.push(("renderer".into(), parameters_of(&model.renderer)));
-    parts
+fn parts(model: &AnyScenes) -> Parts {
+    let parts = model.parts().into_iter();
+    let parts = parts.map(|(name, path)| (name.into(), parameters_within(model, path)));
+    let whole = ("model".into(), parameters_of(model));
+    [whole].into_iter().chain(parts).collect()
 }
 
 /// The parts of the model, and how much memory its training takes.
@@ -94,7 +101,10 @@ pub fn planned(experiment: &Experiment, world: &World) -> Result<Planned, LabErr
     let model = model_of(experiment, &settings, world, &mut outline()?)?;
     let (training, evaluation) = (&experiment.training, &experiment.evaluation);
     let kept = |batch: usize| model.kept(settings.context_most, settings.targets) * batch;
-    let views = settings.context_most + settings.targets;
+    let views = match model.tells_stories() {
+        true => world.scenes.moments(),
+        false => settings.context_most + settings.targets,
+    };
     let numbers = world.scenes.frame().size() + world.scenes.query_width();
     let work = Work {
         learning: kept(training.batch),
@@ -157,15 +167,16 @@ impl SceneLearner {
         let mut init = Initializer::new(parameters, device.clone());
         let model = model_of(experiment, &settings, &world, &mut init)?;
         let (data, size) = (Stream::new(seed, "data"), experiment.training.batch);
-        let made = world.clone();
+        let (made, ask) = (world.clone(), World::learned_from(experiment.model.name));
         Ok(Self {
             batches: Prefetch::new(
                 experiment.task.name.as_str(),
                 BATCHES_AHEAD,
-                move |(), index| made.batch(Split::Train, Ask::Training, &data, index, size),
+                move |(), index| made.batch(Split::Train, ask, &data, index, size),
             ),
             updates: Updates::new(&experiment.training, device),
             noise: Stream::new(seed, "latent noise"),
+            choices: Stream::new(seed, "scheduled sampling"),
             experiment: experiment.clone(),
             settings,
             world,
@@ -186,22 +197,28 @@ impl Learner for SceneLearner {
         in_words(parts(&self.model))
     }
 
-    /// The loss is minus the bound without its constant, mean over the scenes.
     fn update(&mut self, step: u64) -> Result<(), StepFailure> {
         let batch = self.batches.batch(step - 1, ())?;
         let (context, targets) = (context(&batch, &self.device), targets(&batch, &self.device));
         let shape = [batch.scenes, self.model.noise_size(batch.targets)];
         let noise = normal(&self.noise, step, shape, &self.device);
-        let known = self.model.represent(context.as_ref(), batch.scenes);
-        let found = self.model.bound(known, &targets, noise);
-        let bound = found
-            .without_constant(self.settings.variance_at(step))
-            .mean();
+        let variance = self.settings.variance_at(step);
+        let known = self.model.know(context.as_ref(), batch.scenes);
+        let choices = self.model.choices(batch.scenes, batch.targets);
+        let learning = Learning {
+            update: step,
+            variance,
+            noise,
+            choices: self.choices.uniform_values(step, choices),
+        };
+        let learned = self.model.learn(&known, &targets, learning);
+        let found = learned.bound;
+        let bound = found.without_constant(variance).mean();
         let numbers = (batch.targets * batch.frame.size()) as f64;
         let error = found.squared_error.sum_dim(1).mean() / numbers;
-        let terms = [bound.clone(), found.kl.mean(), error];
+        let terms = [bound, found.kl.mean(), error];
         let terms = Tensor::cat(terms.map(Tensor::inner).into(), 0);
-        let gradients = ParameterGradients::of(&self.model, bound.neg().backward());
+        let gradients = ParameterGradients::of(&self.model, learned.loss.backward());
         let names = ["bound", "KL", "reconstruction error"];
         self.updates
             .make(&mut self.model, step, gradients, &names, terms)
@@ -259,6 +276,10 @@ impl Gallery for SceneLearner {
     fn draw(&self, scenes: usize, seed: u64, steps: Option<usize>) -> Result<Drawn, LabError> {
         let model = self.model.valid();
         match steps {
+            Some(_) if model.tells_stories() => Err(LabError::Configuration(format!(
+                "--steps: the model {} draws whole stories, leave it out",
+                self.experiment.model.name.as_str()
+            ))),
             None => figures::answered(&self.world, &model, scenes, seed),
             Some(targets) => figures::answered(&self.world.asking(targets)?, &model, scenes, seed),
         }

@@ -5,7 +5,7 @@
 //! | `settings.rs` | the table `[scenes]` of an experiment |
 //! | `world.rs` | the list of worlds |
 //! | `learner.rs` | the learner |
-//! | `evaluate.rs`, `quantities.rs` | what is measured |
+//! | `evaluate.rs`, `stories.rs`, `quantities.rs` | what is measured |
 //! | `figures.rs` | the pictures of a run |
 
 mod evaluate;
@@ -13,6 +13,7 @@ mod figures;
 mod learner;
 mod quantities;
 mod settings;
+mod stories;
 mod world;
 
 pub use settings::SceneSettings;
@@ -65,6 +66,7 @@ impl Family for AskedScenes {
             "prism",
             "colour-reaction-small",
             "colour-reaction",
+            "travelling-salesman-small",
             "travelling-salesman",
             "dag-chase"
         ]
@@ -102,6 +104,20 @@ impl Family for AskedScenes {
         Some(("scenes", TABLE.clone()?))
     }
 
+    fn models_of(&self, key: &str) -> &'static [ModelName] {
+        const OF_VIEWS: [&str; 4] = ["model.", "anywhere", "context_least", "targets_least"];
+        let key = key.strip_prefix("scenes.").unwrap_or(key);
+        match key.split_once('.') {
+            Some(("sssm", _)) => &[ModelName::Sssm],
+            Some(("sv2p", _)) => &[ModelName::Sv2p],
+            Some(("cdna", _)) => &[ModelName::Cdna],
+            _ if OF_VIEWS.iter().any(|start| key.starts_with(start)) => {
+                &[ModelName::Cgqn, ModelName::Gqn, ModelName::Deterministic]
+            }
+            _ => &[],
+        }
+    }
+
     fn check(&self, experiment: &Experiment) -> Result<(), String> {
         let settings: SceneSettings = experiment
             .own_settings()
@@ -119,10 +135,18 @@ impl Family for AskedScenes {
 
     fn time(&self, experiment: &Experiment) -> usize {
         let settings = Self::settings(experiment);
+        if experiment.model.name.needs_stories()
+            && let Ok(world) = World::new(experiment, &settings)
+        {
+            return world.scenes.moments();
+        }
         settings.context_most + settings.targets
     }
 
     fn time_words(&self, experiment: &Experiment) -> String {
+        if experiment.model.name.needs_stories() {
+            return format!("the stories of {}", experiment.task.name.as_str());
+        }
         let settings = Self::settings(experiment);
         format!(
             "scenes.context_most {} and scenes.targets {}",
@@ -132,6 +156,13 @@ impl Family for AskedScenes {
 
     fn words(&self, experiment: &Experiment) -> String {
         let settings = Self::settings(experiment);
+        if experiment.model.name.needs_stories() {
+            return format!(
+                "{}, the first {} frames seen and all others asked for",
+                experiment.task.name.as_str(),
+                settings.context_most
+            );
+        }
         format!(
             "{}, {} to {} views seen and {} asked for",
             experiment.task.name.as_str(),

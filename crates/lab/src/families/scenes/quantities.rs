@@ -9,7 +9,7 @@ use mnemora_worlds::scenes::Part;
 const MSE: &str = "mean squared error of a pixel";
 
 /// The measurements of models of scenes.
-pub static QUANTITIES: [Quantity; 25] = [
+pub static QUANTITIES: [Quantity; 31] = [
     Quantity::new("bound", "bound", "nats per scene")
         .meaning("of {targets} targets at the first test variance, without the Gaussian's constant, mean over {sequences} held-out scenes, higher is better")
         .spread("bound_stderr", "scenes")
@@ -117,6 +117,40 @@ pub static QUANTITIES: [Quantity; 25] = [
     copied_of("end_nearest_mse", "nearest view, the end is seen"),
     sample_of("ends_mse", "sample, both ends are seen"),
     copied_of("ends_nearest_mse", "nearest view, both ends are seen"),
+    Quantity::new("story_min_mse", "best continuation", MSE)
+        .meaning("the first frames of a story are seen: the smallest error of {samples} samples of all that follow, mean over stories")
+        .format(Format::Decimals(5))
+        .better(Better::Lower)
+        .column("best continuation", 5)
+        .tracked()
+        .checkpoint("best continuation", Format::Decimals(5))
+        .claims(&[Claim::new("error of the best continuation", "mean squared error", 5)]),
+    Quantity::new("story_mean_mse", "mean continuation", MSE)
+        .meaning("the mean error of {samples} samples of all frames that follow")
+        .format(Format::Decimals(5))
+        .better(Better::Lower)
+        .tracked()
+        .claims(&[Claim::new("error of a continuation", "mean squared error", 5)]),
+    Quantity::new("story_all_min_mse", "best story", MSE)
+        .meaning("the smallest error over all frames of a story; of frames that are seen a model's rendering counts, a predictor's prediction from the true frame before, or no error where it is only given the frame")
+        .format(Format::Decimals(5))
+        .better(Better::Lower)
+        .claims(&[Claim::new("error of the best story", "mean squared error", 5)]),
+    Quantity::new("story_all_mean_mse", "mean story", MSE)
+        .meaning("the mean error over all frames of a story")
+        .format(Format::Decimals(5))
+        .better(Better::Lower)
+        .claims(&[Claim::new("error of a story", "mean squared error", 5)]),
+    Quantity::new("story_copied_mse", "last frame copied", MSE)
+        .meaning("the last frame that is seen, in place of all that follow")
+        .format(Format::Decimals(5))
+        .better(Better::Lower)
+        .claims(&[Claim::new("error of the last frame copied", "mean squared error", 5)]),
+    Quantity::new("story_average_mse", "mean of the first frames", MSE)
+        .meaning("the mean of the frames that are seen, in place of all that follow")
+        .format(Format::Decimals(5))
+        .better(Better::Lower)
+        .claims(&[Claim::new("error of the first frames' mean", "mean squared error", 5)]),
 ];
 
 /// The names of the measurements when a part of a story is seen: the error of samples, and of the nearest view.

@@ -1,6 +1,6 @@
 //! The table `[scenes]` of an experiment.
 
-use mnemora_models::CgqnConfig;
+use mnemora_models::{CdnaConfig, CgqnConfig, SssmConfig, Sv2pConfig};
 use serde::{Deserialize, Serialize};
 
 /// What is shown, what is asked, and the model.
@@ -29,8 +29,14 @@ pub struct SceneSettings {
     pub test_variance: Vec<f64>,
     /// Samples of each held-out scene.
     pub samples: usize,
-    /// The model.
+    /// The consistent GQN, the GQN with its networks, and those without latents.
     pub model: CgqnConfig,
+    /// The stochastic state-space model.
+    pub sssm: SssmConfig,
+    /// SV2P.
+    pub sv2p: Sv2pConfig,
+    /// CDNA.
+    pub cdna: CdnaConfig,
 }
 
 impl Default for SceneSettings {
@@ -49,6 +55,9 @@ impl Default for SceneSettings {
             test_variance: vec![0.5],
             samples: 30,
             model: CgqnConfig::default(),
+            sssm: SssmConfig::default(),
+            sv2p: Sv2pConfig::default(),
+            cdna: CdnaConfig::default(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::settings::SceneSettings;
 use crate::{Experiment, LabError};
+use mnemora_models::ModelName;
 use mnemora_worlds::{
     Mnist, Split, Stream,
     scenes::{
@@ -84,6 +85,20 @@ impl World {
             scenes: (entry.open)(settings)?,
             showing,
         };
+        let model = experiment.model.name;
+        if model.needs_stories() && !world.scenes.ordered() {
+            return Err(LabError::Configuration(format!(
+                "model.name is '{}', which needs stories, but the task {name} tells none; choose travelling-salesman, \
+                 dag-chase or colour-reaction",
+                model.as_str()
+            )));
+        }
+        if model.needs_stories() && showing.context_most == 0 {
+            return Err(LabError::Configuration(format!(
+                "scenes.context_most is 0, it must be at least 1 for the model {}: a story needs a first frame",
+                model.as_str()
+            )));
+        }
         world.checked().map_err(LabError::Configuration)
     }
 
@@ -99,6 +114,30 @@ impl World {
             ..self.clone()
         };
         world.checked().map_err(LabError::Configuration)
+    }
+
+    /// What a model learns from.
+    pub fn learned_from(model: ModelName) -> Ask {
+        match model.needs_stories() {
+            true => Ask::Story,
+            false => Ask::Training,
+        }
+    }
+
+    /// Views of a context at most.
+    pub fn context_most(&self) -> usize {
+        self.showing.context_most
+    }
+
+    /// Whether contexts and targets of a batch are the first frames of stories and others.
+    pub fn begins(&self, batch: &SceneBatch) -> bool {
+        let moments = self.scenes.moments();
+        let mut times = batch.context_queries.iter().enumerate();
+        moments > 0
+            && times.all(|(place, time)| {
+                let number = (place % batch.context + 1) as f32;
+                (time * moments as f32 - number).abs() < 0.5
+            })
     }
 
     /// What is asked of held-out scenes, besides any views.
