@@ -35,7 +35,7 @@ fn settings_that_do_not_fit() {
         (
             story,
             &["model.name=cdna", "scenes.size=24"],
-            "frames are 24x24 pixels, but with coarsest maps of 8x8 (grid) they must be square with a side of 32 or 64",
+            "frames are 24x24 pixels, but with coarsest maps of 4x4 (grid) they must be square with a side of 16 or 32",
         ),
         (
             story,

@@ -151,6 +151,7 @@ const SMALL: &[(&str, &str, &[&str])] = &[
             "scenes.samples=2",
             "scenes.sv2p.width=2",
             "scenes.sv2p.grid=2",
+            "scenes.sv2p.softened=false",
             // The first update learns all, and the second gives true frames to some stories.
             "scenes.sv2p.noise_until=0",
             "scenes.sv2p.free_until=0",

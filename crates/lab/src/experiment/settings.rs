@@ -102,7 +102,7 @@ impl<'de> Deserialize<'de> for TaskName {
 #[serde(default)]
 pub struct ModelSettings {
     /// Which model: `gtmm`, the temporal VAE around a memory, or, for recorded sequences, `vrnn`, `srnn` or, for clips,
-    /// `svg`. The tasks `copy`, `nth-farthest` and `programs` use the memory alone (`programs` uses two).
+    /// `svg`; for walks also `gtm-sm`, for scenes `cgqn`, `gqn` or `deterministic`, and for stories also `sssm`, `sv2p` or `cdna`. The tasks `copy`, `nth-farthest` and `programs` use the memory alone (`programs` uses two).
     pub name: ModelName,
     /// Which memory: `vrnn`, `introspection`, `ntm`, `lru`, `dnc`, `hybrid` or `rmc`; where tasks give actions
     /// (`mnist-map`, walks), also `spatial`. For the task `copy`: `lstm`, `ntm`, `lru`, `dnc` or `rmc`; for `nth-farthest` and `programs` also `stacked-lstm` or `ent-net`; for texts:

@@ -48,6 +48,9 @@ pub struct Sv2pConfig {
     pub free_until: u64,
     /// The update from which on the KL has its whole weight; before it rises in a straight line.
     pub full_from: u64,
+    /// Whether a softplus takes the place of the ReLU of the posterior's log variance. A ReLU passes no gradient once the second
+    /// stage has made the variance small, and then the third cannot widen it again.
+    pub softened: bool,
 }
 
 impl Default for Sv2pConfig {
@@ -58,6 +61,7 @@ impl Default for Sv2pConfig {
             noise_until: 25_000,
             free_until: 50_000,
             full_from: 100_000,
+            softened: false,
         }
     }
 }
@@ -117,7 +121,12 @@ impl Sv2pConfig {
         let stride = self.predictor.check(frame)?;
         Ok(Video {
             predictor: Predictor::new(&self.predictor, frame, 1, init)?,
-            tower: Some(LatentTower::new(moments * frame.channels, stride, init)),
+            tower: Some(LatentTower::new(
+                moments * frame.channels,
+                stride,
+                self.softened,
+                init,
+            )),
             frame,
             moments,
             config: self.clone(),

@@ -26,7 +26,8 @@ const SAMPLES: usize = 3;
 /// Frames in a line.
 const WRAP: usize = 12;
 
-fn row<'a>(batch: &SceneBatch, label: &str, frames: &'a [f32]) -> Row<'a> {
+/// A row of frames, numbered after `first_step` others.
+fn row<'a>(batch: &SceneBatch, label: &str, frames: &'a [f32], first_step: usize) -> Row<'a> {
     Row {
         label: label.into(),
         frames: Sequence {
@@ -36,7 +37,7 @@ fn row<'a>(batch: &SceneBatch, label: &str, frames: &'a [f32]) -> Row<'a> {
             height: batch.frame.height,
             width: batch.frame.width,
         },
-        first_step: 0,
+        first_step,
     }
 }
 
@@ -61,6 +62,14 @@ fn of_scene<'a>(all: &'a [f32], batch: &SceneBatch, scene: usize, each: usize) -
     &all[scene * size..][..size]
 }
 
+/// How many numbers come before those of the targets: the frames of a story go on after its context.
+fn numbered_after(ask: Ask, batch: &SceneBatch) -> usize {
+    match ask {
+        Ask::Story => batch.context,
+        _ => 0,
+    }
+}
+
 /// Draws the first scenes of the training data.
 pub fn training_picture(experiment: &Experiment, world: &World) -> Result<Drawn, LabError> {
     let stream = Stream::new(experiment.seed, "data");
@@ -70,9 +79,9 @@ pub fn training_picture(experiment: &Experiment, world: &World) -> Result<Drawn,
     let groups = (0..batch.scenes).map(|scene| {
         let seen = of_scene(&batch.context_frames, &batch, scene, batch.context);
         let asked = of_scene(&batch.target_frames, &batch, scene, batch.targets);
-        let mut rows = vec![row(&batch, "asked for", asked)];
+        let mut rows = vec![row(&batch, "asked for", asked, numbered_after(ask, &batch))];
         if batch.context > 0 {
-            rows.insert(0, row(&batch, "context", seen));
+            rows.insert(0, row(&batch, "context", seen, 0));
         }
         rows
     });
@@ -119,22 +128,25 @@ fn answered_to(
             host(frames.clamp(0.0, 1.0).into_data())
         })
         .collect();
+    let first_step = numbered_after(ask, &batch);
     let groups = (0..scenes).map(|scene| {
         let asked = |all| of_scene(all, &batch, scene, batch.targets);
         let mut rows = vec![
-            row(&batch, "truth", asked(&batch.target_frames)),
-            row(&batch, "seen by the posterior", asked(&reconstructed)),
+            row(&batch, "truth", asked(&batch.target_frames), first_step),
+            row(
+                &batch,
+                "seen by the posterior",
+                asked(&reconstructed),
+                first_step,
+            ),
         ];
         if batch.context > 0 {
             let seen = of_scene(&batch.context_frames, &batch, scene, batch.context);
-            rows.insert(0, row(&batch, "context", seen));
+            rows.insert(0, row(&batch, "context", seen, 0));
         }
         for (sample, frames) in samples.iter().enumerate() {
-            rows.push(row(
-                &batch,
-                &format!("sample {}", sample + 1),
-                asked(frames),
-            ));
+            let label = format!("sample {}", sample + 1);
+            rows.push(row(&batch, &label, asked(frames), first_step));
         }
         rows
     });

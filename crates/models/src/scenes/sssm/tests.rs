@@ -161,9 +161,9 @@ fn the_loss_and_its_gradients() {
     );
     let gradients = learned.loss.backward();
     fn shifted(param: &Param<Tensor<4>>, by: f32) -> Param<Tensor<4>> {
-        let value = param.val().detach();
+        let value = param.val();
         let along = numbers(value.dims(), 0.8, &value.device());
-        Param::from_tensor(value + along.mul_scalar(by))
+        Param::from_tensor((value + along.mul_scalar(by)).detach())
     }
     fn along(param: &Param<Tensor<4>>, gradients: &Gradients) -> f32 {
         let gradient = param.val().grad(gradients).unwrap();

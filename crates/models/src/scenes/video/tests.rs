@@ -37,6 +37,7 @@ fn config() -> Sv2pConfig {
         free_until: 4,
         full_from: 8,
         kl_weight: 0.5,
+        softened: false,
     }
 }
 
@@ -212,6 +213,34 @@ fn the_kl_is_that_from_a_standard_normal() {
     }
 }
 
+/// A ReLU whose input is negative leaves the log variance at its floor, without a gradient; a softplus does not.
+#[test]
+fn a_softened_log_variance_goes_on_learning() {
+    let device = Device::default().autodiff();
+    let (beginning, targets) = stories(2, 8, &device);
+    for softened in [false, true] {
+        let config = Sv2pConfig {
+            softened,
+            ..config()
+        };
+        let mut model = config
+            .init(shape(8), MOMENTS, &mut initializer(&device))
+            .unwrap();
+        let tower = model.tower.as_mut().unwrap();
+        let lowered = tower.log_variance.bias.val().sub_scalar(20.0).detach();
+        tower.log_variance.bias = Param::from_tensor(lowered);
+        let learned = model.learn(&beginning, &targets, learning(9, 2, &model, &device));
+        let log_std = model.posterior(&beginning, &targets).unwrap().log_std;
+        let floor: f32 = (log_std + 2.5).abs().max().into_scalar();
+        assert!(floor < 1e-3, "{floor}");
+        let gradients = learned.loss.backward();
+        let bias = &model.tower.as_ref().unwrap().log_variance.bias;
+        let gradient = bias.val().grad(&gradients).unwrap();
+        let size: f32 = gradient.abs().into_scalar();
+        assert_eq!(size > 0.0, softened);
+    }
+}
+
 #[test]
 fn the_stages_of_training() {
     let device = Device::default().autodiff();
@@ -221,7 +250,13 @@ fn the_stages_of_training() {
     let learn = |update| {
         let learned = model.learn(&beginning, &targets, learning(update, 2, &model, &device));
         let numbers = 2.0 * (MOMENTS - SEEN) as f32 * 128.0;
-        let error: f32 = learned.bound.squared_error.clone().sum().into_scalar() / numbers;
+        let error: f32 = learned
+            .bound
+            .squared_error
+            .clone()
+            .sum()
+            .into_scalar::<f32>()
+            / numbers;
         let kl: f32 = learned.bound.kl.clone().mean().into_scalar();
         let loss: f32 = learned.loss.clone().into_scalar();
         let gradients = learned.loss.backward();
@@ -254,9 +289,9 @@ fn gradients_are_those_of_differences() {
         let moved = |by: f32| {
             let mut model = model.clone();
             fn shift<const D: usize>(param: &mut Param<Tensor<D>>, by: f32) {
-                let value = param.val().detach();
+                let value = param.val();
                 let along = numbers(value.dims(), 0.8, &value.device());
-                *param = Param::from_tensor(value + along.mul_scalar(by));
+                *param = Param::from_tensor((value + along.mul_scalar(by)).detach());
             }
             match name {
                 "lstm" => shift(&mut model.predictor.lstms[3].lstm.weight, by),

@@ -9,6 +9,7 @@ use burn::{
     module::Module,
     tensor::{Tensor, activation::relu},
 };
+use mnemora_kernels::softplus;
 use mnemora_memory::{Count, Initializer};
 
 /// Channels of the layers.
@@ -23,7 +24,7 @@ const MOST: f64 = 10.0;
 /// ```text
 /// three times relu(norm(conv3)) with 32, 64, 64 channels; the first halves the rows if the predictor's first does, the second
 /// halves them, the third does not
-/// mean = conv3, log variance = relu(conv3) - 5, one channel each, half the rows
+/// mean = conv3, log variance = relu(conv3) - 5, or softplus(conv3) - 5; one channel each, half the rows
 /// ```
 #[derive(Module, Debug)]
 pub struct LatentTower {
@@ -36,11 +37,17 @@ pub struct LatentTower {
     /// To the log variance.
     pub log_variance: Filter,
     stride: usize,
+    softened: bool,
 }
 
 impl LatentTower {
     /// For stories with `inputs` channels in all frames together; `stride` is that of the first layer.
-    pub(super) fn new(mut inputs: usize, stride: usize, init: &mut Initializer) -> Self {
+    pub(super) fn new(
+        mut inputs: usize,
+        stride: usize,
+        softened: bool,
+        init: &mut Initializer,
+    ) -> Self {
         let layers = CHANNELS.map(|outputs| {
             let layer = Filter::before_relu([inputs, outputs], HALVE, init);
             inputs = outputs;
@@ -52,6 +59,7 @@ impl LatentTower {
             mean: Filter::new([inputs, 1], HALVE, init),
             log_variance: Filter::new([inputs, 1], HALVE, init),
             stride,
+            softened,
         }
     }
 
@@ -74,7 +82,12 @@ impl LatentTower {
             relu(norm.forward(layer.forward(maps, Kernel::new(3, stride, 1))))
         });
         let mean = self.mean.forward(maps.clone(), HALVE);
-        let log_variance = relu(self.log_variance.forward(maps, HALVE)).add_scalar(LOG_VARIANCE);
+        let above = self.log_variance.forward(maps, HALVE);
+        let above = match self.softened {
+            true => softplus(above),
+            false => relu(above),
+        };
+        let log_variance = above.add_scalar(LOG_VARIANCE);
         DiagonalGaussian {
             mean: mean.flatten(1, 3),
             log_std: log_variance.clamp_max(MOST).flatten(1, 3).mul_scalar(0.5),
