@@ -32,8 +32,8 @@ mod video;
 
 pub use any::{AnyScenes, Known, Learned, Learning};
 pub use cgqn::{Cgqn, CgqnConfig, Latents};
-pub use conv_draw::{Beliefs, ConvDraw, DrawNet};
-pub use map_lstm::MapLstm;
+pub use conv_draw::{Beliefs, ConvDraw, DrawNet, Drawing, Pass};
+pub use map_lstm::{MapLstm, MapState};
 pub use renderer::{RenderStep, Renderer};
 pub use representation::Representation;
 pub use sssm::{BeliefNet, FrameDrawer, FrameReader, Sssm, SssmConfig, Transition};

@@ -90,12 +90,13 @@ impl DrawNet {
     }
 }
 
-/// A network's weights and what does not change from step to step, for one pass.
-struct Pass<'a> {
+/// One of the two networks while a scene is drawn.
+pub struct Pass<'a> {
     nets: &'a [DrawNet],
     /// For each set of weights, with the given part of its gates.
     cuts: Vec<(Cut, Tensor<4>)>,
-    state: MapState,
+    /// After the last step.
+    pub state: MapState,
 }
 
 impl<'a> Pass<'a> {
@@ -122,6 +123,34 @@ impl<'a> Pass<'a> {
         let (cut, given) = &self.cuts[set];
         self.state = cut.step(given.clone(), inputs, self.state.clone());
         self.nets[set].belief(self.state.hidden.clone())
+    }
+}
+
+/// Prior and posterior while a scene is drawn, with what does not change from step to step.
+pub struct Drawing<'a> {
+    /// The prior.
+    pub prior: Pass<'a>,
+    /// The posterior, if the targets are known.
+    pub posterior: Option<Pass<'a>>,
+    posterior_sees_prior: bool,
+}
+
+impl Drawing<'_> {
+    /// `p_l` and, if the targets are known, `q_l`, from `z_{l-1}`, `[rows, latent, height, width]`; steps count from 0.
+    pub fn step(
+        &mut self,
+        step: usize,
+        before: Tensor<4>,
+    ) -> (DiagonalGaussian, Option<DiagonalGaussian>) {
+        let expected = self.prior.step(step, vec![before.clone()]);
+        let found = self.posterior.as_mut().map(|posterior| {
+            let mut inputs = vec![before];
+            if self.posterior_sees_prior {
+                inputs.push(self.prior.state.hidden.clone());
+            }
+            posterior.step(step, inputs)
+        });
+        (expected, found)
     }
 }
 
@@ -174,6 +203,21 @@ impl ConvDraw {
         self.prior[0].kept(pixels) + self.posterior[0].kept(pixels)
     }
 
+    /// Prior and posterior before the first step, with all states zero.
+    ///
+    /// # Shapes
+    /// - `context`, `targets`: `[rows, channels, height, width]`
+    pub fn begin(&self, context: Tensor<4>, targets: Option<Tensor<4>>) -> Drawing<'_> {
+        Drawing {
+            prior: Pass::new(&self.prior, &context),
+            posterior: targets.map(|targets| {
+                let both = Tensor::cat(vec![context, targets], 1);
+                Pass::new(&self.posterior, &both)
+            }),
+            posterior_sees_prior: self.posterior_sees_prior,
+        }
+    }
+
     /// A latent scene of `noise.len()` steps: from the posterior with the representation of `targets`, otherwise from
     /// the prior.
     ///
@@ -186,25 +230,17 @@ impl ConvDraw {
         targets: Option<Tensor<4>>,
         noise: Vec<Tensor<2>>,
     ) -> Beliefs {
-        let mut prior = Pass::new(&self.prior, &context);
-        let mut posterior = targets.map(|targets| {
-            let both = Tensor::cat(vec![context, targets], 1);
-            Pass::new(&self.posterior, &both)
-        });
-        let [rows, _, height, width] = prior.state.hidden.dims();
+        let mut drawing = self.begin(context, targets);
+        let hidden = &drawing.prior.state.hidden;
+        let [rows, _, height, width] = hidden.dims();
         let shape = [rows, self.latent, height, width];
-        let mut before = Tensor::zeros(shape, &prior.state.hidden.device());
+        let mut before = Tensor::zeros(shape, &hidden.device());
         let (mut latents, mut kl) = (Vec::new(), Vec::new());
         for (step, noise) in noise.into_iter().enumerate() {
-            let expected = prior.step(step, vec![before.clone()]);
-            let z = match &mut posterior {
+            let (expected, found) = drawing.step(step, before);
+            let z = match found {
                 None => expected.sample(noise),
-                Some(posterior) => {
-                    let mut inputs = vec![before];
-                    if self.posterior_sees_prior {
-                        inputs.push(prior.state.hidden.clone());
-                    }
-                    let found = posterior.step(step, inputs);
+                Some(found) => {
                     let z = found.sample(noise);
                     kl.push(expected.kl_from(&found, &z));
                     z

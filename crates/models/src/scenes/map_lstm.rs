@@ -35,16 +35,19 @@ pub struct MapLstm {
 pub(super) struct Cut {
     /// Of `[h; input]`.
     moving: Tensor<4>,
-    given: Tensor<4>,
+    /// None if no input is the same at all steps.
+    given: Option<Tensor<4>>,
     bias: Tensor<1>,
     no_bias: Tensor<1>,
 }
 
-/// Hidden state and cell, each `[rows, hidden, height, width]`.
+/// The state of a [`MapLstm`].
 #[derive(Clone, Debug)]
-pub(super) struct MapState {
-    pub(super) hidden: Tensor<4>,
-    cell: Tensor<4>,
+pub struct MapState {
+    /// `[rows, hidden, height, width]`
+    pub hidden: Tensor<4>,
+    /// `[rows, hidden, height, width]`
+    pub cell: Tensor<4>,
 }
 
 impl MapState {
@@ -101,7 +104,7 @@ impl MapLstm {
         };
         Cut {
             moving,
-            given: part(hidden, given),
+            given: (given > 0).then(|| part(hidden, given)),
             bias: self.bias.val(),
             no_bias: Tensor::zeros([4 * hidden], &weight.device()),
         }
@@ -114,9 +117,18 @@ impl Cut {
         conv2d(maps, weight.clone(), bias.clone(), of.stride, of.padding)
     }
 
-    /// The part of the gates that is the same at all steps, with the biases: `[rows, 4 * hidden, ..]`.
+    /// The part of the gates that is the same at all steps, with the biases: `[rows, 4 * hidden, ..]`. Without a given
+    /// part only the size of `maps` counts.
     pub(super) fn given(&self, maps: Tensor<4>) -> Tensor<4> {
-        Self::convolve(maps, &self.given, &self.bias)
+        match &self.given {
+            Some(weight) => Self::convolve(maps, weight, &self.bias),
+            None => {
+                let [rows, _, height, width] = maps.dims();
+                let gates = self.bias.dims()[0];
+                let bias = self.bias.clone().reshape([1, gates, 1, 1]);
+                bias.expand([rows, gates, height, width])
+            }
+        }
     }
 
     /// A step. `given` are the gates' parts that do not depend on `inputs` and state.
@@ -135,6 +147,178 @@ impl Cut {
         MapState {
             hidden: hidden.reshape(shape),
             cell: cell.reshape(shape),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use burn::tensor::{
+        Device, Gradients,
+        activation::{sigmoid, tanh},
+        module::conv2d as burn_conv2d,
+        ops::ConvOptions,
+    };
+    use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+
+    const STEPS: usize = 2;
+
+    fn numbers(shape: [usize; 4], phase: f32, device: &Device) -> Tensor<4> {
+        let count: usize = shape.iter().product();
+        let values: Vec<f32> = (0..count).map(|i| (0.7 * i as f32 + phase).sin()).collect();
+        let tensor: Tensor<4> = Tensor::<1>::from_floats(values.as_slice(), device).reshape(shape);
+        tensor.require_grad()
+    }
+
+    /// The equations as they stand: one convolution of `[h; given; input]`, then the gates one by one.
+    fn plain_step(
+        lstm: &MapLstm,
+        given: &Option<Tensor<4>>,
+        input: &Option<Tensor<4>>,
+        state: MapState,
+    ) -> MapState {
+        let weight = lstm.weight.val();
+        let half = weight.dims()[2] / 2;
+        let all = [Some(state.hidden), given.clone(), input.clone()];
+        let gates = burn_conv2d(
+            Tensor::cat(all.into_iter().flatten().collect(), 1),
+            weight,
+            Some(lstm.bias.val()),
+            ConvOptions::new([1; 2], [half; 2], [1; 2], 1),
+        );
+        let hidden = lstm.hidden();
+        let gate = |place: usize| gates.clone().narrow(1, place * hidden, hidden);
+        let cell = sigmoid(gate(1)) * state.cell + sigmoid(gate(0)) * tanh(gate(2));
+        MapState {
+            hidden: sigmoid(gate(3)) * tanh(cell.clone()),
+            cell,
+        }
+    }
+
+    /// The arguments of some steps.
+    struct Arguments {
+        lstm: MapLstm,
+        state: MapState,
+        given: Option<Tensor<4>>,
+        inputs: Vec<Option<Tensor<4>>>,
+    }
+
+    impl Arguments {
+        fn new(sizes: MapSizes, kernel: usize, [rows, height, width]: [usize; 3]) -> Self {
+            let device = Device::default().autodiff();
+            let mut init = Initializer::new(ChaCha8Rng::seed_from_u64(1), device.clone());
+            let lstm = MapLstm::new(sizes, kernel, &mut init);
+            let maps = |channels, phase| numbers([rows, channels, height, width], phase, &device);
+            let some = |channels, phase| (channels > 0).then(|| maps(channels, phase));
+            Self {
+                lstm,
+                state: MapState {
+                    hidden: maps(sizes.hidden, 0.1),
+                    cell: maps(sizes.hidden, 0.2),
+                },
+                given: some(sizes.given, 0.3),
+                inputs: (0..STEPS)
+                    .map(|step| some(sizes.inputs, 0.4 + step as f32))
+                    .collect(),
+            }
+        }
+
+        fn fused(&self) -> Vec<Tensor<4>> {
+            let cut = self.lstm.cut();
+            let like = self.given.as_ref().unwrap_or(&self.state.hidden);
+            let given = cut.given(like.clone());
+            let mut state = self.state.clone();
+            let mut all = Vec::new();
+            for input in &self.inputs {
+                let inputs = input.iter().cloned().collect();
+                state = cut.step(given.clone(), inputs, state);
+                all.extend([state.hidden.clone(), state.cell.clone()]);
+            }
+            all
+        }
+
+        fn plain(&self) -> Vec<Tensor<4>> {
+            let mut state = self.state.clone();
+            let mut all = Vec::new();
+            for input in &self.inputs {
+                state = plain_step(&self.lstm, &self.given, input, state);
+                all.extend([state.hidden.clone(), state.cell.clone()]);
+            }
+            all
+        }
+
+        /// Gradients of a sum in which every output counts differently.
+        fn gradients(&self, outputs: &[Tensor<4>]) -> Vec<Vec<f32>> {
+            let terms = outputs.iter().enumerate().map(|(place, output)| {
+                let probe = numbers(output.dims(), place as f32, &output.device()).detach();
+                (output.clone() * probe).sum()
+            });
+            let sum = terms.reduce(|sum, term| sum + term).unwrap();
+            let gradients = sum.backward();
+            fn of<const D: usize>(tensor: &Tensor<D>, gradients: &Gradients) -> Vec<f32> {
+                let found = tensor.grad(gradients).unwrap().into_data();
+                found.try_into_vec().unwrap()
+            }
+            let mut found = vec![
+                of(&self.lstm.weight.val(), &gradients),
+                of(&self.lstm.bias.val(), &gradients),
+            ];
+            let maps = self.given.iter().chain(self.inputs.iter().flatten());
+            let maps = [&self.state.hidden, &self.state.cell]
+                .into_iter()
+                .chain(maps);
+            found.extend(maps.map(|maps| of(maps, &gradients)));
+            found
+        }
+    }
+
+    fn assert_close(found: &[f32], expected: &[f32], what: &str) {
+        assert_eq!(found.len(), expected.len(), "{what}");
+        let scale = expected.iter().fold(1.0_f32, |most, e| most.max(e.abs()));
+        for (place, (found, expected)) in found.iter().zip(expected).enumerate() {
+            assert!(
+                (found - expected).abs() <= 2e-5 * scale,
+                "{what}, {place}: {found}, expected {expected}"
+            );
+        }
+    }
+
+    /// The given part convolved once, and the gates in one operation, are the equations of Shi et al.: values of two
+    /// steps, and gradients of weights, biases and all that goes in.
+    #[test]
+    fn steps_agree_with_the_plain_composition() {
+        for maps in [[2, 1, 1], [1, 3, 5], [3, 7, 4], [2, 8, 8]] {
+            for kernel in [1, 3, 5] {
+                for [hidden, given, inputs] in [
+                    [3, 2, 4],
+                    [1, 1, 1],
+                    [2, 0, 3],
+                    [4, 3, 0],
+                    [2, 0, 0],
+                    [9, 17, 8],
+                ] {
+                    let sizes = MapSizes {
+                        hidden,
+                        given,
+                        inputs,
+                    };
+                    let what = format!("{maps:?}, kernel {kernel}, {sizes:?}");
+                    let arguments = Arguments::new(sizes, kernel, maps);
+                    let (found, expected) = (arguments.fused(), arguments.plain());
+                    for (found, expected) in found.iter().zip(&expected) {
+                        let [found, expected] = [found, expected]
+                            .map(|maps| maps.clone().into_data().try_into_vec::<f32>().unwrap());
+                        assert_close(&found, &expected, &what);
+                    }
+                    let found = arguments.gradients(&found);
+                    let expected = arguments.gradients(&expected);
+                    assert_eq!(found.len(), expected.len());
+                    for (place, (found, expected)) in found.iter().zip(&expected).enumerate() {
+                        assert_close(found, expected, &format!("{what}, gradient {place}"));
+                    }
+                }
+            }
         }
     }
 }

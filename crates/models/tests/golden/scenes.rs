@@ -1,12 +1,14 @@
 //! The GQN and the consistent GQN compared with the NumPy implementation in `reference/`: values and gradients.
 
-use super::{Load, Path, check_gradients, initializer};
+use super::{Compare, Load, Path, check_gradients, initializer};
 use crate::file::{Golden, assert_close};
 use burn::{
     module::Module,
-    tensor::{Device, Tensor},
+    tensor::{Device, Gradients, Tensor},
 };
-use mnemora_models::{Cgqn, CgqnConfig, ImageShape, Latents, Views};
+use mnemora_models::{
+    Cgqn, CgqnConfig, DiagonalGaussian, ImageShape, Latents, Views, scenes::MapState,
+};
 
 /// A stored tensor: name, shape, values.
 type Stored = (String, Vec<usize>, Vec<f32>);
@@ -244,6 +246,180 @@ fn check_bound(file: &str, latents: Latents, config: CgqnConfig) {
     let sampled = model.sample(known, targets.queries, noise);
     assert_close("sampled_frames", &golden.values("sampled_frames"), sampled);
     check_gradients(&golden, &model, bound.backward());
+}
+
+/// A file of one network, which has no representation.
+struct OfPart {
+    golden: Golden,
+    choices: Choices,
+    device: Device,
+}
+
+impl OfPart {
+    /// `representation` are the channels of a representation.
+    fn open(file: &str, query: usize, config: CgqnConfig) -> Self {
+        let choices = Choices { config, query };
+        Self {
+            golden: choices.rename(&Golden::open(file)),
+            choices,
+            device: Device::default().autodiff(),
+        }
+    }
+
+    /// A model of these sizes; its values do not matter.
+    fn model(&self) -> Cgqn {
+        let frame = ImageShape {
+            channels: 3,
+            height: 24,
+            width: 24,
+        };
+        let init = &mut initializer(&self.device);
+        let config = &self.choices.config;
+        let query = self.choices.query;
+        config
+            .init(Latents::Consistent, frame, query, init)
+            .unwrap()
+    }
+
+    /// A network with the stored parameters; `name` is its name in the model.
+    fn load<M: Module>(&self, network: M, name: &str) -> M {
+        network.map(&mut Load(&self.golden, Path(vec![Some(name.to_owned())])))
+    }
+
+    /// The numbers of a given array, of which a gradient is stored.
+    fn given(&self, name: &str) -> Tensor<1> {
+        let values = self.golden.values(name);
+        Tensor::<1>::from_floats(values.as_slice(), &self.device).require_grad()
+    }
+
+    /// The same in their shape.
+    fn shaped<const D: usize>(&self, name: &str, given: &Tensor<1>) -> Tensor<D> {
+        let shape: [usize; D] = self.golden.shape(name).try_into().unwrap();
+        given.clone().reshape(shape)
+    }
+
+    /// Compares an output; returns its part of the objective.
+    fn output<const D: usize>(&self, name: &str, found: Tensor<D>) -> Tensor<1> {
+        assert_close(name, &self.golden.values(name), found.clone());
+        let probe = self.golden.values(&format!("probe.{name}"));
+        let probe = Tensor::<1>::from_floats(probe.as_slice(), &self.device);
+        (found.reshape([-1]) * probe).sum()
+    }
+
+    /// Compares the gradients of a network and of what was given: all that are stored.
+    fn check<M: Module>(
+        &self,
+        (network, name): (&M, &str),
+        given: &[(&str, Tensor<1>)],
+        objective: Tensor<1>,
+    ) {
+        let gradients: Gradients = objective.backward();
+        let mut compared = 0;
+        for (name, given) in given {
+            let name = format!("grad.{name}");
+            let found = given
+                .grad(&gradients)
+                .unwrap_or_else(|| panic!("{name}: none"));
+            compared += found.shape().num_elements();
+            assert_close(&name, &self.golden.values(&name), found);
+        }
+        let mut compare = Compare {
+            golden: &self.golden,
+            path: Path(vec![Some(name.to_owned())]),
+            gradients,
+            compared,
+        };
+        network.visit(&mut compare);
+        let names = self.golden.names().into_iter();
+        let stored = names.filter(|name| name.starts_with("grad."));
+        let numbers = stored.map(|name| self.golden.values(&name).len());
+        assert_eq!(compare.compared, numbers.sum::<usize>());
+    }
+}
+
+/// A step of prior and posterior that is not the first: states and the latent before are given.
+#[test]
+fn a_step_of_prior_and_posterior() {
+    let golden = Golden::open("conv_draw");
+    let size = |name: &str, axis: usize| golden.shape(name)[axis];
+    let config = CgqnConfig {
+        latent: size("latent", 1),
+        representation: [size("r_context", 1); 4],
+        hidden: size("prior.lstm.bias", 0) / 4,
+        encoded: size("prior.encode.bias", 0),
+        ..CgqnConfig::default()
+    };
+    let file = OfPart::open("conv_draw", 2, config);
+    let draw = file.load(file.model().draw.unwrap(), "draw");
+    let names = [
+        "r_context",
+        "r_targets",
+        "latent",
+        "prior_hidden_before",
+        "prior_cell_before",
+        "posterior_hidden_before",
+        "posterior_cell_before",
+    ];
+    let given = names.map(|name| (name, file.given(name)));
+    let shaped = given
+        .each_ref()
+        .map(|(name, given)| file.shaped::<4>(name, given));
+    let [context, targets, latent, states @ ..] = shaped;
+    let [hidden, cell, posterior_hidden, posterior_cell] = states;
+    let mut drawing = draw.begin(context, Some(targets));
+    drawing.prior.state = MapState { hidden, cell };
+    drawing.posterior.as_mut().unwrap().state = MapState {
+        hidden: posterior_hidden,
+        cell: posterior_cell,
+    };
+    let (expected, found) = drawing.step(1, latent);
+    let outputs = [
+        ("prior", expected, drawing.prior.state),
+        (
+            "posterior",
+            found.unwrap(),
+            drawing.posterior.unwrap().state,
+        ),
+    ];
+    let terms = outputs.map(|(name, belief, state)| {
+        let MapState { hidden, cell } = state;
+        let DiagonalGaussian { mean, log_std } = belief;
+        file.output(&format!("{name}_hidden"), hidden)
+            + file.output(&format!("{name}_cell"), cell)
+            + file.output(&format!("{name}_mean"), mean)
+            + file.output(&format!("{name}_log_variance"), log_std.mul_scalar(2.0))
+    });
+    let [of_prior, of_posterior] = terms;
+    file.check((&draw, "draw"), &given, of_prior + of_posterior);
+}
+
+/// Two queries of each of two latent scenes.
+#[test]
+fn the_renderer() {
+    let golden = Golden::open("renderer");
+    let size = |name: &str, axis: usize| golden.shape(name)[axis];
+    let config = CgqnConfig {
+        steps: size("latents", 0),
+        latent: size("latents", 2),
+        hidden: size("renderer.lstm.bias", 0) / 4,
+        canvas: size("renderer.canvas.bias", 0),
+        decoded: size("renderer.decode.bias", 0),
+        ..CgqnConfig::default()
+    };
+    let [scenes, each, query] = golden.shape("queries").try_into().unwrap();
+    let file = OfPart::open("renderer", query, config);
+    let renderer = file.load(file.model().renderer, "renderer");
+    let given = ["latents", "queries"].map(|name| (name, file.given(name)));
+    let latents: Tensor<5> = file.shaped("latents", &given[0].1);
+    let [steps, _, channels, height, width] = latents.dims();
+    let parts = latents.chunk(steps, 0).into_iter();
+    let parts: Vec<Tensor<4>> = parts
+        .map(|z| z.reshape([scenes, channels, height, width]))
+        .collect();
+    let queries = given[1].1.clone().reshape([scenes * each, query]);
+    let frames = renderer.render(&parts, None, queries);
+    let objective = file.output("frames", frames);
+    file.check((&renderer, "renderer"), &given, objective);
 }
 
 #[test]
