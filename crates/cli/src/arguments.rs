@@ -115,6 +115,9 @@ pub enum Command {
     /// Walk on in the world that a model remembers, from the keyboard or by a script: what it imagines beside
     /// what is there
     Walk(Walk),
+    /// Ask a model of scenes what a held-out scene looks like at other times or from other views: context, truth and
+    /// samples as a picture
+    Query(Query),
     /// Rewrite a run's report
     Report {
         /// Directory of the run
@@ -225,6 +228,49 @@ pub struct Walk {
     /// Seed of the picture, of the walk that is memorised, and of the samples
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Checkpoint to use: last, best (by held-out bound, or by accuracy if the task has one) or a number of updates
+    #[arg(long, default_value = "last", value_name = "WHICH")]
+    pub checkpoint: Which,
+    #[command(flatten)]
+    pub data: Data,
+    #[command(flatten)]
+    pub on: On,
+}
+
+/// Ask what a scene looks like.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Frames of stories and views are counted from 1. A list has numbers and ranges: 1,2,12 or 1-6,12.\n\
+    Stories can be asked for moments between their frames: --at 5.5. Scenes that a camera circles can be\n\
+    asked for a walk: --at around, or around:36 for 36 steps.\n\n\
+    The latents of a sample depend on --seed and its number alone. So each sample of a consistent model is\n\
+    one scene, however often and from wherever it is asked for.\n\n\
+    Examples: mnemora query runs/reaction --context 1-6 --at all --samples 5\n\
+    mnemora query runs/reaction --context 1,12 --at 2-11\n\
+    mnemora query runs/prism --context 1,20,40 --at around --out prism.gif"
+)]
+pub struct Query {
+    /// Directory of the run
+    pub run: PathBuf,
+    /// Frames or views that the model sees: a list, or none
+    #[arg(long, value_name = "FRAMES")]
+    pub context: String,
+    /// Times or views to ask for: a list, all, or around
+    #[arg(long, value_name = "TIMES|VIEWS")]
+    pub at: String,
+    /// Number of the held-out scene
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    pub scene: u64,
+    /// Number of samples
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub samples: u64,
+    /// Seed of the held-out scenes and of the samples
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// PNG to write; or GIF that goes through what is asked for, with the PNG next to it [default:
+    /// RUN/samples/query.png]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
     /// Checkpoint to use: last, best (by held-out bound, or by accuracy if the task has one) or a number of updates
     #[arg(long, default_value = "last", value_name = "WHICH")]
     pub checkpoint: Which,

@@ -8,6 +8,7 @@ mod commands;
 mod error;
 mod filter;
 mod output;
+mod query;
 mod screen;
 mod signals;
 mod walk;

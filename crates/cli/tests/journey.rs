@@ -40,7 +40,8 @@ fn assert_close(a: f64, b: f64) {
 fn help_of_every_command() {
     let all = succeed(mnemora(["--help"])).stdout;
     for name in [
-        "list", "show", "train", "resume", "eval", "generate", "report", "compare", "bench",
+        "list", "show", "train", "resume", "eval", "generate", "walk", "query", "report",
+        "compare", "bench",
     ] {
         assert_says(&all, &[name]);
         let help = succeed(mnemora([name, "--help"])).stdout;

@@ -32,7 +32,8 @@ pub use claims::claim;
 pub use contract::{Broken, check_family};
 pub use error::LabError;
 pub use experiment::family::{
-    Family, FilteredSequence, Found, Gallery, TaskEntry, Walker, add_families, families,
+    Answered, Family, FilteredSequence, Found, Gallery, Question, TaskEntry, Walker, add_families,
+    families,
 };
 pub use experiment::{
     CurriculumName, DataSettings, DecoderInputName, Experiment, Kind, LanguageSettings,

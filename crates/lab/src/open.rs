@@ -2,7 +2,7 @@
 
 use crate::{
     Experiment, LabError,
-    experiment::family::{FilteredSequence, Gallery, Walker},
+    experiment::family::{Answered, FilteredSequence, Gallery, Question, Walker},
     memory_use::check as check_memory,
     pictures::{self, write_png},
 };
@@ -231,6 +231,21 @@ impl Trained {
         walker.ok_or_else(|| {
             LabError::Configuration(format!(
                 "{}, trained on {}, does not walk; train image-navigation-small for a model that does",
+                self.experiment.label(),
+                self.experiment.task.name.as_str()
+            ))
+        })
+    }
+
+    /// Answers a question about a held-out scene: see [`Gallery::answers`](crate::Gallery::answers).
+    ///
+    /// # Errors
+    /// If the model does not answer questions, or the question does not fit the scene or the model.
+    pub fn answers(&self, question: &Question) -> Result<Answered, LabError> {
+        let answered = self.ask(|learner| learner.answers(question).transpose())?;
+        answered.ok_or_else(|| {
+            LabError::Configuration(format!(
+                "{}, trained on {}, does not answer questions about scenes; train patterns or prism for a model that does",
                 self.experiment.label(),
                 self.experiment.task.name.as_str()
             ))

@@ -162,7 +162,11 @@ pub fn write_beside(picture: &Path, files: &[(String, Vec<u8>)]) -> Result<(), L
     Ok(())
 }
 
-pub(crate) fn write_picture(picture: &Image, path: &Path) -> Result<(), LabError> {
+/// Writes a picture as a PNG file, and creates its folder if needed.
+///
+/// # Errors
+/// If the name has an ending other than `.png`, or the file cannot be written.
+pub fn write_picture(picture: &Image, path: &Path) -> Result<(), LabError> {
     write_png(path, &picture.png_bytes()?)
 }
 

@@ -92,6 +92,11 @@ pub trait Scenes: Send + Sync {
         self.moments() > 0
     }
 
+    /// Whether its views in their order go once around the scene.
+    fn around(&self) -> bool {
+        false
+    }
+
     /// The most views that the context of every scene can have, and the most targets.
     fn most(&self, ask: Ask) -> [usize; 2];
 

@@ -21,6 +21,8 @@ pub struct Group<'a> {
     pub rows: Vec<Row<'a>>,
     /// Time indices, counted from 0, whose frames get a coloured border: those that can be recalled.
     pub marked: Vec<usize>,
+    /// What is written above each column in place of its number; empty for numbers.
+    pub names: Vec<String>,
 }
 
 /// A picture of several sequences.
@@ -180,6 +182,7 @@ impl Layout {
             None => true,
             Some(above) => {
                 above.marked != group.marked
+                    || above.names != group.names
                     || steps(group) > self.columns
                     || steps(above) != steps(group)
             }
@@ -245,15 +248,23 @@ fn draw_numbers(
     top: usize,
 ) -> Result<(), FigureError> {
     let last = steps(group).min((band + 1) * layout.columns);
-    let widest = text_width(
-        &(sheet.first_number.saturating_add(last)).to_string(),
-        NUMBER.size,
-        true,
-    );
-    let every = every_nth(widest + 6.0, layout.pitch as f64);
-    for (column, step) in (band * layout.columns..last).enumerate() {
-        let number = sheet.first_number.saturating_add(step);
-        if column > 0 && number % every != 0 {
+    let number = |step: usize| sheet.first_number.saturating_add(step);
+    let written = |step: usize| match group.names.get(step) {
+        Some(name) => name.clone(),
+        None => number(step).to_string(),
+    };
+    let shown = band * layout.columns..last;
+    let widths = shown
+        .clone()
+        .chain([last])
+        .map(|step| text_width(&written(step), NUMBER.size, true));
+    let every = every_nth(widths.fold(0.0, f64::max) + 6.0, layout.pitch as f64);
+    for (column, step) in shown.enumerate() {
+        let place = match group.names.is_empty() {
+            true => number(step),
+            false => column,
+        };
+        if column > 0 && place % every != 0 {
             continue;
         }
         let style = if group.marked.contains(&step) {
@@ -267,7 +278,7 @@ fn draw_numbers(
         };
         let middle =
             layout.left as f64 + (column * layout.pitch) as f64 + (layout.pitch - GAP) as f64 / 2.0;
-        image.text(&number.to_string(), (middle, top as f64 + 6.0), style)?;
+        image.text(&written(step), (middle, top as f64 + 6.0), style)?;
     }
     Ok(())
 }
@@ -346,6 +357,7 @@ mod tests {
                     first_step: 0,
                 }],
                 marked: marked.to_vec(),
+                names: Vec::new(),
             }],
             mark_caption: String::new(),
             scale: 10,
@@ -395,6 +407,32 @@ mod tests {
         let last = MARGIN + 2 * line + NUMBERS_HEIGHT;
         assert_eq!(picture.pixel(MARGIN + 5, last + 5), Some([0; 3]));
         assert_eq!(picture.pixel(MARGIN + 24 + 5, last + 5), Some(BACKGROUND));
+    }
+
+    /// Names stand where numbers would, and a name that does not fit into its column makes room for itself.
+    #[test]
+    fn columns_can_have_names() {
+        let frames = vec![0.0; 4 * 4];
+        let mut named = one_row(sequence(&frames, 4), &[]);
+        let numbered = sheet(&named).unwrap();
+        named.groups[0].names = ["1", "2", "3", "4"].map(str::to_owned).to_vec();
+        assert_eq!(sheet(&named).unwrap(), numbered);
+        named.groups[0].names[1] = "20".to_owned();
+        let renamed = sheet(&named).unwrap();
+        let differs = |column: usize| {
+            let left = MARGIN + column * (20 + GAP);
+            (left..left + 20)
+                .any(|x| (MARGIN..MARGIN + 12).any(|y| renamed.pixel(x, y) != numbered.pixel(x, y)))
+        };
+        assert_eq!([0, 1, 2, 3].map(differs), [false, true, false, false]);
+        named.groups[0].names[0] = "the first".to_owned();
+        let sparse = sheet(&named).unwrap();
+        let inked = |column: usize| {
+            let left = MARGIN + column * (20 + GAP);
+            (left + 6..left + 14)
+                .any(|x| (MARGIN..MARGIN + 12).any(|y| sparse.pixel(x, y) != Some(BACKGROUND)))
+        };
+        assert!(inked(0) && !inked(3));
     }
 
     #[test]

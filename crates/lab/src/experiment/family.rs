@@ -297,6 +297,11 @@ pub trait Gallery: Learner {
         None
     }
 
+    /// Answers a question about a held-out scene; `None` if the model does not answer questions.
+    fn answers(&self, _question: &Question) -> Option<Result<Answered, LabError>> {
+        None
+    }
+
     /// The model as an online filter, whose samples are drawn under `seed`; `None` for a model without latents.
     fn online(&self, _seed: u64) -> Option<Box<dyn OnlineFilter>> {
         None
@@ -316,6 +321,35 @@ pub trait Walker: Send {
 
     /// What the model imagines beside what is there, and a map below; a pixel of a frame is at least `zoom` pixels wide.
     fn picture(&self, zoom: usize) -> Result<Image, LabError>;
+}
+
+/// A question about a scene: what does it look like from views that were not seen?
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// The views that the model sees: numbers from 1 and ranges (`1,2,12`, `1-6`), or `none`.
+    pub context: String,
+    /// The views that it is asked for: the same, or `all`, `around` or `around:N`.
+    pub at: String,
+    /// The held-out scene, counted from 1.
+    pub scene: u64,
+    /// Seed of the scene and of the samples.
+    pub seed: u64,
+    /// Samples, at least 1. A consistent model draws one scene for each, whatever is asked for.
+    pub samples: usize,
+    /// Whether the pictures of a film are drawn.
+    pub film: bool,
+}
+
+/// The answer to a [`Question`].
+pub struct Answered {
+    /// What was seen, what is true, and all samples.
+    pub sheet: Image,
+    /// The same for each view that was asked for, in its own picture; empty if it was not wanted.
+    pub film: Vec<Image>,
+    /// How far the samples are from the truth, one line; `None` if the truth is not known.
+    pub words: Option<String>,
+    /// What a reader of the answer should know, one line each.
+    pub notes: Vec<String>,
 }
 
 /// A sequence after filtering.

@@ -79,6 +79,10 @@ impl Scenes for Patterns {
         }
     }
 
+    fn around(&self) -> bool {
+        true
+    }
+
     fn scene(&self, split: Split, stream: &Stream, index: u64) -> Box<dyn Scene + '_> {
         let mut generator = stream.at(of_split(split, index));
         Box::new(Rolled {

@@ -35,6 +35,7 @@ pub(super) fn training_picture(
                 first_step: 0,
             }],
             marked: predictable(&batch, row),
+            names: Vec::new(),
         })
         .collect();
     let picture = sheet(&Sheet {
@@ -146,6 +147,7 @@ pub(super) fn generated_picture<M: Memory>(
                 },
             ],
             marked: predictable(&batch, row),
+            names: Vec::new(),
         })
         .collect();
     Ok(sheet(&Sheet {

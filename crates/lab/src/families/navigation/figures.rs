@@ -85,6 +85,7 @@ pub fn training_picture(
         marked: (0..shown)
             .filter(|step| walks.blocked[row * walks.time + step])
             .collect(),
+        names: Vec::new(),
     });
     let picture = sheet(&Sheet {
         title: format!(
@@ -162,6 +163,7 @@ fn foreseen_picture(settings: &NavigationSettings, foreseen: &Foreseen) -> Resul
                 })
                 .collect(),
             marked: Vec::new(),
+            names: Vec::new(),
         });
         sheet(&Sheet {
             title: format!(

@@ -96,6 +96,7 @@ impl Look {
             groups: vec![Group {
                 rows: rows.collect(),
                 marked: marked.iter().map(|step| step - origin).collect(),
+                names: Vec::new(),
             }],
             mark_caption: if marked.is_empty() {
                 ""

@@ -1,16 +1,19 @@
 //! Pictures of scenes: what was seen, what is true, and what a model answers.
 
 use super::{
+    answers::{answers, reported},
     learner::{context, normal, targets},
+    settings::SceneSettings,
     world::World,
 };
 use crate::{
     Experiment, LabError,
     curves::{bound_figure, held_out_series, training_series},
     experiment::family::{Drawn, Shown},
-    pictures::{Figures, chart_figure, save_figure},
+    pictures::{Figures, chart_figure, save_animation, save_figure},
 };
 use mnemora_figures::{
+    animation::gif,
     chart::{Chart, Series},
     picture::{Group, Image, Row, Sequence, Sheet, sheet},
 };
@@ -23,6 +26,8 @@ use mnemora_worlds::{
 
 /// Samples that are drawn of each scene.
 const SAMPLES: usize = 3;
+/// Hundredths of a second for which a view is shown in a GIF.
+const SHOWN: u16 = 20;
 /// Frames in a line.
 const WRAP: usize = 12;
 
@@ -45,6 +50,7 @@ fn drawn(title: String, batch: &SceneBatch, groups: Vec<Vec<Row>>) -> Result<Ima
     let group = |rows| Group {
         rows,
         marked: Vec::new(),
+        names: Vec::new(),
     };
     Ok(sheet(&Sheet {
         title,
@@ -171,7 +177,12 @@ pub fn share_chart(title: &str, series: Vec<Series>) -> Chart {
 }
 
 /// The pictures and charts of a report.
-pub fn figures(world: &World, model: &AnyScenes, shown: &Shown) -> Result<Figures, LabError> {
+pub fn figures(
+    world: &World,
+    settings: &SceneSettings,
+    model: &AnyScenes,
+    shown: &Shown,
+) -> Result<Figures, LabError> {
     let count = shown.experiment.evaluation.pictures;
     let generated = answered(world, model, count, 1)?.picture;
     let mut pictures = vec![save_figure(
@@ -187,6 +198,24 @@ pub fn figures(world: &World, model: &AnyScenes, shown: &Shown) -> Result<Figure
             &stories,
             &shown.samples.join("stories.png"),
             "Held-out stories: the first frames are seen, and all that follow are asked for."
+                .into(),
+        )?);
+    }
+    let question = reported(world, settings, (model.tells_stories(), SAMPLES));
+    let asked = answers(world, settings, model, &question)?;
+    pictures.push(save_figure(
+        &asked.sheet,
+        &shown.samples.join("query.png"),
+        format!(
+            "One scene from all sides or at all times: what is seen, what is true, and samples. {}",
+            asked.words.unwrap_or_default()
+        ),
+    )?);
+    if !asked.film.is_empty() {
+        pictures.push(save_animation(
+            gif(&asked.film, SHOWN)?,
+            &shown.samples.join("query.gif"),
+            "The same, around the scene. A consistent model draws one scene for each sample."
                 .into(),
         )?);
     }

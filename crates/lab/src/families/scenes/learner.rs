@@ -1,9 +1,9 @@
 //! The learner of models of scenes.
 
-use super::{evaluate::evaluate, figures, settings::SceneSettings, world::World};
+use super::{answers, evaluate::evaluate, figures, settings::SceneSettings, world::World};
 use crate::{
     Experiment, LabError,
-    experiment::family::{Drawn, Gallery, Shown},
+    experiment::family::{Answered, Drawn, Gallery, Question, Shown},
     pictures::Figures,
 };
 use burn::{
@@ -286,6 +286,17 @@ impl Gallery for SceneLearner {
     }
 
     fn figures(&self, shown: &Shown) -> Result<Figures, LabError> {
-        figures::figures(&self.world, &self.model.valid(), shown)
+        let (world, settings) = (&self.world, &self.settings);
+        figures::figures(world, settings, &self.model.valid(), shown)
+    }
+
+    fn answers(&self, question: &Question) -> Option<Result<Answered, LabError>> {
+        let (world, settings) = (&self.world, &self.settings);
+        Some(answers::answers(
+            world,
+            settings,
+            &self.model.valid(),
+            question,
+        ))
     }
 }

@@ -6,12 +6,15 @@
 //! | `world.rs` | the list of worlds |
 //! | `learner.rs` | the learner |
 //! | `evaluate.rs`, `stories.rs`, `quantities.rs` | what is measured |
+//! | `query.rs`, `answers.rs` | questions about one scene, and answers to them |
 //! | `figures.rs` | the pictures of a run |
 
+mod answers;
 mod evaluate;
 mod figures;
 mod learner;
 mod quantities;
+mod query;
 mod settings;
 mod stories;
 mod world;
