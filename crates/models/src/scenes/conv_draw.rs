@@ -95,8 +95,8 @@ pub struct Pass<'a> {
     nets: &'a [DrawNet],
     /// For each set of weights, with the given part of its gates.
     cuts: Vec<(Cut, Tensor<4>)>,
-    /// After the last step.
-    pub state: MapState,
+    /// After the last step; none before the first.
+    pub state: Option<MapState>,
 }
 
 impl<'a> Pass<'a> {
@@ -112,17 +112,21 @@ impl<'a> Pass<'a> {
                 (cut, given)
             })
             .collect();
-        let given = &cuts[0].1;
-        let state = MapState::zeros(given, given.dims()[0], nets[0].lstm.hidden());
-        Self { nets, cuts, state }
+        Self {
+            nets,
+            cuts,
+            state: None,
+        }
     }
 
-    /// The belief about the next latent.
-    fn step(&mut self, step: usize, inputs: Vec<Tensor<4>>) -> DiagonalGaussian {
+    /// The LSTM's new hidden state, and the belief about the next latent.
+    fn step(&mut self, step: usize, inputs: Vec<Tensor<4>>) -> (Tensor<4>, DiagonalGaussian) {
         let set = step.min(self.nets.len() - 1);
         let (cut, given) = &self.cuts[set];
-        self.state = cut.step(given.clone(), inputs, self.state.clone());
-        self.nets[set].belief(self.state.hidden.clone())
+        let state = cut.step(given.clone(), inputs, self.state.take());
+        let hidden = state.hidden.clone();
+        self.state = Some(state);
+        (hidden.clone(), self.nets[set].belief(hidden))
     }
 }
 
@@ -136,19 +140,21 @@ pub struct Drawing<'a> {
 }
 
 impl Drawing<'_> {
-    /// `p_l` and, if the targets are known, `q_l`, from `z_{l-1}`, `[rows, latent, height, width]`; steps count from 0.
+    /// `p_l` and, if the targets are known, `q_l`, from `z_{l-1}`, `[rows, latent, height, width]`, which is zero
+    /// (none) at the first step; steps count from 0.
     pub fn step(
         &mut self,
         step: usize,
-        before: Tensor<4>,
+        before: Option<Tensor<4>>,
     ) -> (DiagonalGaussian, Option<DiagonalGaussian>) {
-        let expected = self.prior.step(step, vec![before.clone()]);
+        let before: Vec<_> = before.into_iter().collect();
+        let (hidden, expected) = self.prior.step(step, before.clone());
         let found = self.posterior.as_mut().map(|posterior| {
-            let mut inputs = vec![before];
+            let mut inputs = before;
             if self.posterior_sees_prior {
-                inputs.push(self.prior.state.hidden.clone());
+                inputs.push(hidden);
             }
-            posterior.step(step, inputs)
+            posterior.step(step, inputs).1
         });
         (expected, found)
     }
@@ -231,13 +237,11 @@ impl ConvDraw {
         noise: Vec<Tensor<2>>,
     ) -> Beliefs {
         let mut drawing = self.begin(context, targets);
-        let hidden = &drawing.prior.state.hidden;
-        let [rows, _, height, width] = hidden.dims();
-        let shape = [rows, self.latent, height, width];
-        let mut before = Tensor::zeros(shape, &hidden.device());
-        let (mut latents, mut kl) = (Vec::new(), Vec::new());
+        let [_, _, height, width] = drawing.prior.cuts[0].1.dims();
+        let (mut latents, mut kl) = (Vec::<Tensor<4>>::new(), Vec::new());
         for (step, noise) in noise.into_iter().enumerate() {
-            let (expected, found) = drawing.step(step, before);
+            let rows = noise.dims()[0];
+            let (expected, found) = drawing.step(step, latents.last().cloned());
             let z = match found {
                 None => expected.sample(noise),
                 Some(found) => {
@@ -246,8 +250,7 @@ impl ConvDraw {
                     z
                 }
             };
-            before = z.reshape(shape);
-            latents.push(before.clone());
+            latents.push(z.reshape([rows, self.latent, height, width]));
         }
         Beliefs { latents, kl }
     }

@@ -39,6 +39,7 @@ pub(super) struct Cut {
     given: Option<Tensor<4>>,
     bias: Tensor<1>,
     no_bias: Tensor<1>,
+    hidden: usize,
 }
 
 /// The state of a [`MapLstm`].
@@ -48,17 +49,6 @@ pub struct MapState {
     pub hidden: Tensor<4>,
     /// `[rows, hidden, height, width]`
     pub cell: Tensor<4>,
-}
-
-impl MapState {
-    pub(super) fn zeros(like: &Tensor<4>, rows: usize, hidden: usize) -> Self {
-        let [_, _, height, width] = like.dims();
-        let zeros = Tensor::zeros([rows, hidden, height, width], &like.device());
-        Self {
-            hidden: zeros.clone(),
-            cell: zeros,
-        }
-    }
 }
 
 impl MapLstm {
@@ -107,6 +97,7 @@ impl MapLstm {
             given: (given > 0).then(|| part(hidden, given)),
             bias: self.bias.val(),
             no_bias: Tensor::zeros([4 * hidden], &weight.device()),
+            hidden,
         }
     }
 }
@@ -132,18 +123,34 @@ impl Cut {
     }
 
     /// A step. `given` are the gates' parts that do not depend on `inputs` and state.
+    ///
+    /// What is zero is not convolved: the state before the first step (none), and inputs that stand before `inputs`.
     pub(super) fn step(
         &self,
         given: Tensor<4>,
         inputs: Vec<Tensor<4>>,
-        state: MapState,
+        state: Option<MapState>,
     ) -> MapState {
-        let MapState { hidden, cell } = state;
-        let shape = cell.dims();
-        let moving = [vec![hidden], inputs].concat();
-        let moving = Self::convolve(Tensor::cat(moving, 1), &self.moving, &self.no_bias);
-        let gates = (given + moving).flatten(1, 3);
-        let (hidden, cell) = lstm_gates(gates, cell.flatten(1, 3));
+        let [rows, _, height, width] = given.dims();
+        let shape = [rows, self.hidden, height, width];
+        let (hidden, cell) = match state {
+            Some(MapState { hidden, cell }) => (Some(hidden), cell),
+            None => (None, Tensor::zeros(shape, &given.device())),
+        };
+        let moving: Vec<_> = hidden.into_iter().chain(inputs).collect();
+        let gates = match moving.is_empty() {
+            true => given,
+            false => {
+                let moving = Tensor::cat(moving, 1);
+                let ([_, all, _, _], [_, count, _, _]) = (self.moving.dims(), moving.dims());
+                let weight = match count == all {
+                    true => self.moving.clone(),
+                    false => self.moving.clone().narrow(1, all - count, count),
+                };
+                given + Self::convolve(moving, &weight, &self.no_bias)
+            }
+        };
+        let (hidden, cell) = lstm_gates(gates.flatten(1, 3), cell.flatten(1, 3));
         MapState {
             hidden: hidden.reshape(shape),
             cell: cell.reshape(shape),
@@ -232,7 +239,7 @@ mod tests {
             let mut all = Vec::new();
             for input in &self.inputs {
                 let inputs = input.iter().cloned().collect();
-                state = cut.step(given.clone(), inputs, state);
+                state = cut.step(given.clone(), inputs, Some(state));
                 all.extend([state.hidden.clone(), state.cell.clone()]);
             }
             all
@@ -281,6 +288,47 @@ mod tests {
                 (found - expected).abs() <= 2e-5 * scale,
                 "{what}, {place}: {found}, expected {expected}"
             );
+        }
+    }
+
+    /// What is not convolved because it is zero: the state, and the first channels of the input.
+    #[test]
+    fn a_first_step_starts_from_zeros() {
+        let sizes = MapSizes {
+            hidden: 3,
+            given: 2,
+            inputs: 5,
+        };
+        let Arguments {
+            lstm,
+            state,
+            given,
+            inputs,
+        } = Arguments::new(sizes, 3, [2, 4, 5]);
+        let zeros = state.hidden.zeros_like();
+        let zero = MapState {
+            hidden: zeros.clone(),
+            cell: zeros,
+        };
+        let cut = lstm.cut();
+        let of_given = cut.given(given.clone().unwrap());
+        let input = inputs[0].clone().unwrap();
+        let nothing = input.zeros_like();
+        let late = input.clone().narrow(1, 2, 3);
+        let early = nothing.clone().narrow(1, 0, 2);
+        for (inputs, input) in [
+            (vec![input.clone()], input),
+            (vec![late.clone()], Tensor::cat(vec![early, late], 1)),
+            (vec![], nothing),
+        ] {
+            let found = cut.step(of_given.clone(), inputs, None);
+            let expected = plain_step(&lstm, &given, &Some(input), zero.clone());
+            for (found, expected) in [(found.hidden, expected.hidden), (found.cell, expected.cell)]
+            {
+                let [found, expected] =
+                    [found, expected].map(|maps| maps.into_data().try_into_vec::<f32>().unwrap());
+                assert_close(&found, &expected, "a first step");
+            }
         }
     }
 

@@ -127,22 +127,39 @@ impl Renderer {
         let given = Tensor::cat(given, 1);
         let cuts: Vec<_> = self.steps.iter().map(|step| step.lstm.cut()).collect();
         let given: Vec<_> = cuts.iter().map(|cut| cut.given(given.clone())).collect();
-        let mut state = MapState::zeros(&given[0], all, self.steps[0].lstm.hidden());
+        let mut state: Option<MapState> = None;
         let mut canvas: Option<Tensor<4>> = None;
         for (l, z) in latents.iter().enumerate() {
             let set = l.min(self.steps.len() - 1);
             let step = &self.steps[set];
-            let u = canvas.take().unwrap_or_else(|| {
-                let channels = step.canvas.bias.shape()[0];
-                let [height, width] = [height, width].map(|side| side * self.stride);
-                Tensor::zeros([all, channels, height, width], &z.device())
-            });
-            let mut inputs = vec![step.decode.forward(u.clone(), patches)];
+            let decoded = match &canvas {
+                Some(u) => step.decode.forward(u.clone(), patches),
+                // The canvas is zero.
+                None if self.steps.len() == 1 => {
+                    let bias = step.decode.bias.val();
+                    let [channels] = bias.dims();
+                    bias.reshape([1, channels, 1, 1])
+                        .expand([all, channels, height, width])
+                }
+                // These weights are used at this step alone, and should have a gradient.
+                None => {
+                    let channels = step.canvas.bias.shape()[0];
+                    let [height, width] = [height, width].map(|side| side * self.stride);
+                    let canvas = Tensor::zeros([all, channels, height, width], &z.device());
+                    step.decode.forward(canvas, patches)
+                }
+            };
+            let mut inputs = vec![decoded];
             if !self.all_latents {
                 inputs.insert(0, repeated(z.clone(), each));
             }
-            state = cuts[set].step(given[set].clone(), inputs, state);
-            canvas = Some(u + step.canvas.back(state.hidden.clone(), patches));
+            let drawn = cuts[set].step(given[set].clone(), inputs, state.take());
+            let added = step.canvas.back(drawn.hidden.clone(), patches);
+            state = Some(drawn);
+            canvas = Some(match canvas {
+                Some(u) => u + added,
+                None => added,
+            });
         }
         let canvas = canvas.expect("there is at least one step");
         let frames = self.frame.back(canvas, TO_FRAME);

@@ -231,11 +231,14 @@ impl Sssm {
         };
         let cut = lstm.cut();
         let given = split_rows(cut.given(read.clone()), count);
-        let mut state = MapState::zeros(&given[0], scenes, lstm.hidden());
+        let [_, _, height, width] = read.dims();
+        let nothing = Tensor::zeros([scenes, lstm.hidden(), height, width], &read.device());
+        let mut state: Option<MapState> = None;
         let mut backward = Vec::with_capacity(count);
         for given in given.into_iter().rev() {
-            backward.push(state.hidden.clone());
-            state = cut.step(given, Vec::new(), state);
+            let hidden = state.as_ref().map(|state| state.hidden.clone());
+            backward.push(hidden.unwrap_or_else(|| nothing.clone()));
+            state = Some(cut.step(given, Vec::new(), state));
         }
         backward.reverse();
         Tensor::cat(vec![read, Tensor::cat(backward, 0)], 1)

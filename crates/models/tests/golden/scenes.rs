@@ -367,12 +367,12 @@ fn a_step_of_prior_and_posterior() {
     let [context, targets, latent, states @ ..] = shaped;
     let [hidden, cell, posterior_hidden, posterior_cell] = states;
     let mut drawing = draw.begin(context, Some(targets));
-    drawing.prior.state = MapState { hidden, cell };
-    drawing.posterior.as_mut().unwrap().state = MapState {
+    drawing.prior.state = Some(MapState { hidden, cell });
+    drawing.posterior.as_mut().unwrap().state = Some(MapState {
         hidden: posterior_hidden,
         cell: posterior_cell,
-    };
-    let (expected, found) = drawing.step(1, latent);
+    });
+    let (expected, found) = drawing.step(1, Some(latent));
     let outputs = [
         ("prior", expected, drawing.prior.state),
         (
@@ -382,7 +382,7 @@ fn a_step_of_prior_and_posterior() {
         ),
     ];
     let terms = outputs.map(|(name, belief, state)| {
-        let MapState { hidden, cell } = state;
+        let MapState { hidden, cell } = state.unwrap();
         let DiagonalGaussian { mean, log_std } = belief;
         file.output(&format!("{name}_hidden"), hidden)
             + file.output(&format!("{name}_cell"), cell)

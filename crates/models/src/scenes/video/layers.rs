@@ -88,18 +88,13 @@ impl NormedLstm {
         moments: usize,
         state: &mut Option<MapState>,
     ) -> Tensor<4> {
-        let rows = inputs.dims()[0] / moments;
         let given = cut.given(inputs);
-        let mut before = match state.take() {
-            Some(state) => state,
-            None => MapState::zeros(&given, rows, self.lstm.hidden()),
-        };
         let mut outputs = Vec::with_capacity(moments);
         for given in split_rows(given, moments) {
-            before = cut.step(given, Vec::new(), before);
-            outputs.push(before.hidden.clone());
+            let after = cut.step(given, Vec::new(), state.take());
+            outputs.push(after.hidden.clone());
+            *state = Some(after);
         }
-        *state = Some(before);
         self.norm.forward(Tensor::cat(outputs, 0))
     }
 }
