@@ -391,6 +391,49 @@ mod tests {
         }
     }
 
+    /// Kernels as large as their stride, with enough channels for matrix products; some images have rows and columns
+    /// that no kernel reads, or are larger than all kernels together.
+    #[test]
+    fn patches_agree_with_the_plain_composition() {
+        for (size, channels, outputs) in [
+            (2, 128, 64),
+            (2, 33, 32),
+            (4, 3, 128),
+            (4, 1, 400),
+            (3, 5, 103),
+            (1, 64, 64),
+        ] {
+            for (images, [rows, columns]) in [(1, [1, 1]), (3, [2, 3]), (19, [8, 8]), (150, [1, 2])]
+            {
+                for (beyond, transposed) in
+                    [(0, None), (size - 1, None), (0, Some(0)), (0, Some(1))]
+                {
+                    if transposed.is_some_and(|added| added >= size) {
+                        continue;
+                    }
+                    let (fine, coarse) = (channels, outputs);
+                    let case = Case {
+                        images,
+                        channels: if transposed.is_none() { fine } else { coarse },
+                        outputs: if transposed.is_none() { coarse } else { fine },
+                        size: match transposed {
+                            None => [rows, columns].map(|side| side * size + beyond),
+                            Some(_) => [rows, columns],
+                        },
+                        kernel: [size; 2],
+                        stride: size,
+                        padding: 0,
+                        transposed,
+                    };
+                    let inputs = case.inputs();
+                    let found = gradients(&inputs, &[], Way::Straight, case.of(fused));
+                    let expected = gradients(&inputs, &[], Way::Straight, case.of(plain));
+                    assert_close(&found, &wide(&expected), 2e-5, &format!("{case:?}"));
+                }
+            }
+        }
+    }
+
     /// Enough channels for 4x4 kernels of stride 2 to take fewer multiplications, for all kinds of image
     /// margins; some cases have enough images for several blocks.
     #[test]

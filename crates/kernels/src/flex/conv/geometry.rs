@@ -131,33 +131,65 @@ impl Geometry {
         (2 * spectral.cost(self.images) < direct).then_some(spectral)
     }
 
-    /// The places of all weights in the table of [`Geometry::spectral`], in order.
-    pub(crate) fn places(&self, spectral: &Spectral, back: bool) -> Vec<usize> {
-        let mut places = Vec::new();
-        for (kernel, outputs, _) in self.placed() {
-            for (output, channel) in
-                outputs.flat_map(|o| (0..self.fine[0]).map(move |channel| (o, channel)))
-            {
-                places.extend((0..kernel.taps()).map(|tap| {
+    /// Calls `each` with the place of every weight in the table of [`Geometry::spectral`], and with its index.
+    fn pair(&self, spectral: &Spectral, back: bool, mut each: impl FnMut(usize, usize)) {
+        let fine = self.fine[0];
+        let step = spectral.step();
+        for (kernel, outputs, first) in self.placed() {
+            let taps = kernel.taps();
+            let bases: Vec<usize> = (0..taps)
+                .map(|tap| {
                     let tap = [tap / kernel.size[1], tap % kernel.size[1]];
                     let shift = tap.map(|tap| kernel.padding as isize - tap as isize);
-                    match back {
-                        false => spectral.place(shift, channel, output),
-                        true => spectral.place(shift.map(|s| -s), output, channel),
+                    let shift = if back { shift.map(|s| -s) } else { shift };
+                    spectral.place(shift, 0, 0)
+                })
+                .collect();
+            let mut of_pair = |channel: usize, output: usize| {
+                let place = match back {
+                    false => channel * step + output,
+                    true => output * step + channel,
+                };
+                let weight = first + ((output - outputs.start) * fine + channel) * taps;
+                for (tap, base) in bases.iter().enumerate() {
+                    each(base + place, weight + tap);
+                }
+            };
+            // Neighbours in the table one after the other.
+            match back {
+                false => {
+                    for channel in 0..fine {
+                        outputs.clone().for_each(|output| of_pair(channel, output));
                     }
-                }));
+                }
+                true => {
+                    for output in outputs.clone() {
+                        (0..fine).for_each(|channel| of_pair(channel, output));
+                    }
+                }
             }
         }
-        places
     }
 
     /// The table of weights.
     pub(crate) fn table(&self, spectral: &Spectral, weights: &[f32], back: bool) -> Table {
         let mut table = spectral.table();
-        for (place, weight) in self.places(spectral, back).into_iter().zip(weights) {
-            table.values_mut()[place] = *weight;
-        }
+        let values = table.values_mut();
+        self.pair(spectral, back, |place, weight| {
+            values[place] = weights[weight]
+        });
         table
+    }
+
+    /// The weights of a table.
+    pub(crate) fn weights_of(&self, spectral: &Spectral, table: &Table) -> Vec<f32> {
+        let taps: usize = self.kernels.iter().map(|k| k.channels * k.taps()).sum();
+        let mut weights = vec![0.0; self.fine[0] * taps];
+        let values = table.values();
+        self.pair(spectral, false, |place, weight| {
+            weights[weight] = values[place]
+        });
+        weights
     }
 
     /// Positions of the coarse image in the field.

@@ -25,6 +25,10 @@ const CHANNELS: usize = 128;
 /// there are weights per coarse channel, and coarse channels, of at least this number.
 const NARROW: usize = 4;
 const FEW: usize = 8;
+/// The same for a kernel as large as its stride, whose matrix has each pixel once: the fewest weights, and the fewest
+/// of a coarse channel and coarse channels.
+const PATCH_WEIGHTS: usize = 4096;
+const PATCH_SIDE: usize = 32;
 /// Elements of the matrix that are made at a time, if that gives [`COLUMNS`].
 const BLOCK: usize = 1 << 18;
 const COLUMNS: usize = 512;
@@ -47,10 +51,14 @@ impl Lowered {
         let [kernel] = &shape.kernels[..] else {
             return None;
         };
-        let weights = shape.fine[0] * kernel.taps();
-        let large = weights >= WEIGHTS && kernel.channels >= CHANNELS;
-        let narrow = shape.coarse[2] <= NARROW;
-        let pays = large || narrow && weights >= FEW && kernel.channels >= FEW;
+        let (weights, channels) = (shape.fine[0] * kernel.taps(), kernel.channels);
+        let large = weights >= WEIGHTS && channels >= CHANNELS;
+        let narrow = shape.coarse[2] <= NARROW && weights >= FEW && channels >= FEW;
+        let patches = kernel.size == [shape.stride; 2]
+            && kernel.padding == 0
+            && weights * channels >= PATCH_WEIGHTS
+            && weights.min(channels) >= PATCH_SIDE;
+        let pays = large || narrow || patches;
         pays.then_some(Self {
             fine: shape.fine,
             coarse: shape.coarse,

@@ -65,8 +65,7 @@ fn spread(shape: &Geometry, coarse: &[f32], weights: &[f32], bias: Option<&[f32]
 fn weight_gradient(shape: &Geometry, fine: &[f32], coarse: &[f32]) -> [Vec<f32>; 2] {
     if let Some(spectral) = shape.spectral(false) {
         let table = spectral.gradient(fine, coarse);
-        let places = shape.places(&spectral, false).into_iter();
-        let weights = places.map(|place| table.values()[place]).collect();
+        let weights = shape.weights_of(&spectral, &table);
         let [channels, height, width] = shape.coarse;
         return [weights, bias_gradient(coarse, channels, height * width)];
     }

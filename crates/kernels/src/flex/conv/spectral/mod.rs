@@ -109,6 +109,11 @@ impl Spectral {
         Table(vec![0.0; s * t * self.inputs[0] * filled(self.outputs[0])])
     }
 
+    /// Distance from one input channel to the next in a table.
+    pub(crate) fn step(&self) -> usize {
+        filled(self.outputs[0])
+    }
+
     /// The index of a weight in a table.
     pub(crate) fn place(&self, [s, t]: [isize; 2], input: usize, output: usize) -> usize {
         let [s, t] = [s - self.least[0], t - self.least[1]];
