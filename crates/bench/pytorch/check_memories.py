@@ -1,4 +1,4 @@
-"""Compares the peer's memories, stochastic recurrent networks, inference network and GTM-SM with `reference/`: the same
+"""Compares the peer's memories, stochastic recurrent networks, inference network, GTM-SM and consistent GQN with `reference/`: the same
 parameters (and noise) must give the same contexts, bounds and beliefs. Needs PyTorch and NumPy."""
 
 import sys
@@ -8,12 +8,14 @@ import numpy as np
 import torch
 
 import pytorch_navigation as navigation
+import pytorch_scenes as scenes
 import pytorch_sequences as sequences
 from pytorch_gtmm import Dnc, Introspection, Lstm, Vrnn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "reference"))
 
 import avf
+import cgqn
 import dnc
 import gtm_sm
 import introspection
@@ -183,6 +185,66 @@ def check_navigation(generator: np.random.Generator) -> None:
     print("reads: all forms agree")
 
 
+def check_scenes(generator: np.random.Generator) -> None:
+    """Checks the consistent GQN in both layouts and both forms of its LSTMs: squared error and KL of a batch, and samples."""
+    pixels, views, targets, samples = 16, 2, 3, 4
+    sizes = {"query": 2, "steps": 3, "hidden": 4}
+    further = {"representation": (3, 4, 5, 4), "encoded": 6, "latent": 2, "canvas": 5, "decoded": 3}
+    reference = cgqn.Sizes(channels=3, **sizes, **further)
+    given = {name: 0.3 * generator.standard_normal(shape) for name, shape in cgqn.parameter_shapes(reference).items()}
+
+    def drawn(count: int) -> tuple[np.ndarray, np.ndarray]:
+        return generator.random((BATCH, count, 3, pixels, pixels)), generator.standard_normal((BATCH, count, 2))
+
+    context, asked = drawn(views), drawn(targets)
+    scene = cgqn.Scene(*context, *asked)
+    side = pixels // 8
+    noise = generator.standard_normal((sizes["steps"], BATCH, further["latent"], side, side))
+    sampled = generator.standard_normal((sizes["steps"], samples, further["latent"], side, side))
+    expected = cgqn.bound(given, reference, scene, noise, 0.5)
+    # All samples are of the first scene.
+    one = cgqn.Scene(*(np.repeat(part[:1], samples, axis=0) for part in scene))
+    frames = cgqn.sample(given, reference, one, sampled)["sampled_frames"]
+
+    def tensor(array: np.ndarray) -> torch.Tensor:
+        return torch.tensor(array, dtype=torch.float32)
+
+    def set_layer(layer: torch.nn.Module, name: str) -> None:
+        layer.weight.data, layer.bias.data = tensor(given[f"{name}.weight"]), tensor(given[f"{name}.bias"])
+
+    def set_lstm_maps(lstm: scenes.ConvLstm, name: str, channels: list[int]) -> None:
+        """`channels` are those of h, of what stands before the given part, and of the given part. Gates become i, f, o, g."""
+        hidden, before, own = channels
+        parts = np.split(given[f"{name}.weight"], np.cumsum([hidden, before, own]), axis=1)
+        weight = np.concatenate([parts[2], parts[0], parts[1], parts[3]], axis=1)
+        lstm.weight.data, lstm.bias.data = (
+            tensor(np.concatenate([np.split(array, 4)[i] for i in (0, 1, 3, 2)])) for array in (weight, given[f"{name}.bias"])
+        )
+
+    for layout in scenes.LAYOUTS:
+        for once in True, False:
+            model = scenes.Cgqn(**sizes, **further, layout=scenes.LAYOUTS[layout], once=once)
+            for place, layer in enumerate(model.representation, start=1):
+                set_layer(layer, f"representation.{place}")
+            for name, net in ("prior", model.prior), ("posterior", model.posterior):
+                set_layer(net.encode, f"{name}.encode")
+                set_layer(net.belief, f"{name}.belief")
+                set_lstm_maps(net.lstm, f"{name}.lstm", [sizes["hidden"], 0, further["encoded"]])
+            for name in "decode", "canvas", "frame":
+                set_layer(getattr(model, name), f"renderer.{name}")
+            set_lstm_maps(model.lstm, "renderer.lstm", [sizes["hidden"], further["latent"], sizes["query"]])
+            error, divergence = model.bound(*(tuple(map(tensor, pair)) for pair in (context, asked)), tensor(noise))
+            drawn_frames = model.draw((tensor(context[0][0]), tensor(context[1][0])), tensor(asked[1][0]), tensor(sampled))
+            for what, found, right in (
+                ("likelihood", -error, expected["reconstruction_without_constant"].sum(axis=1)),
+                ("kl", divergence, expected["kl"].sum(axis=0)),
+                ("samples", drawn_frames, frames.reshape(-1, *frames.shape[2:])),
+            ):
+                apart = np.abs(found.detach().numpy() - right) / np.maximum(1.0, np.abs(right))
+                assert apart.max() < 1e-4, f"consistent GQN, {layout}: {what} differs by {apart.max()} from the reference"
+            print(f"consistent GQN, {layout}, given part convolved {'once' if once else 'at every step'}: bound and samples agree with the reference")
+
+
 def main() -> int:
     generator = np.random.default_rng(1)
     latents = generator.standard_normal((STEPS, BATCH, LATENT))
@@ -215,6 +277,7 @@ def main() -> int:
 
     check_sequences(generator)
     check_navigation(generator)
+    check_scenes(generator)
     return 0
 
 

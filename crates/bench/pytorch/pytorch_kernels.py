@@ -57,13 +57,18 @@ def in_both_layouts(function: Callable[..., Tensor], images: Tensor, *others: Te
 
 def convolution(inputs: int, outputs: int, kernel: int, stride: int, side: int, wants_image: bool) -> Work:
     images = torch.randn(FRAMES, inputs, side, side, requires_grad=wants_image)
-    function = functools.partial(F.conv2d, stride=stride, padding=kernel // 2)
+    function = functools.partial(F.conv2d, stride=stride, padding=0 if kernel == stride else kernel // 2)
     return in_both_layouts(function, images, leaf(outputs, inputs, kernel, kernel), leaf(outputs))
 
 
 def transposed_convolution(inputs: int, outputs: int, side: int) -> Work:
     function = functools.partial(F.conv_transpose2d, stride=2, padding=1, output_padding=1)
     return in_both_layouts(function, leaf(FRAMES, inputs, side, side), leaf(inputs, outputs, 3, 3), leaf(outputs))
+
+
+def transposed_patches(inputs: int, outputs: int, size: int, side: int) -> Work:
+    function = functools.partial(F.conv_transpose2d, stride=size)
+    return in_both_layouts(function, leaf(FRAMES, inputs, side, side), leaf(inputs, outputs, size, size), leaf(outputs))
 
 
 def batch_norm_relu() -> Work:
@@ -158,7 +163,11 @@ WORKS = {
     "kernel/conv/1-to-8-k7-32px": functools.partial(convolution, 1, 8, 7, 1, 32, False),
     "kernel/conv/32-to-8-k5-16px": functools.partial(convolution, 32, 8, 5, 1, 16, True),
     "kernel/conv/32-to-64-k3-stride-2-16px": functools.partial(convolution, 32, 64, 3, 2, 16, True),
+    "kernel/conv/131-to-256-k5-8px": functools.partial(convolution, 131, 256, 5, 1, 8, True),
+    "kernel/conv/128-to-64-patches-2-16px": functools.partial(convolution, 128, 64, 2, 2, 16, True),
     "kernel/transposed-conv/64-to-32-k3-stride-2-8px": functools.partial(transposed_convolution, 64, 32, 8),
+    "kernel/transposed-conv/64-to-128-patches-2-8px": functools.partial(transposed_patches, 64, 128, 2, 8),
+    "kernel/transposed-conv/128-to-3-patches-4-16px": functools.partial(transposed_patches, 128, 3, 4, 16),
     "kernel/batch-norm-relu/32-channels-32px": batch_norm_relu,
     "kernel/content-weights/5-heads-20-slots": content_weights,
     "kernel/attention-read/5-heads-20-slots": attention_read,

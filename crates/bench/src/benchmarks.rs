@@ -4,7 +4,7 @@ use crate::training::FixedBatchTraining;
 use crate::{
     benchmark::{Benchmark, Prepared},
     cost::Cost,
-    count, kernels, language, navigation, relational, sequences,
+    count, kernels, language, navigation, relational, scenes, sequences,
 };
 use burn::tensor::{Device, Tensor, TensorData};
 use mnemora_kernels::split::split_rows;
@@ -36,6 +36,7 @@ pub fn benchmarks() -> Vec<Benchmark> {
     benchmarks.extend(relational::benchmarks());
     benchmarks.push(language::benchmark());
     benchmarks.extend(navigation::benchmarks());
+    benchmarks.extend(scenes::benchmarks());
     benchmarks.push(lstm("lstm-sequence", 512));
     benchmarks.push(lstm("lstm-sequence", 128));
     benchmarks.extend(kernels::benchmarks().into_iter().map(kernel));

@@ -63,11 +63,30 @@ pub fn benchmarks() -> Vec<KernelBenchmark> {
         stride: 2,
         side: 16,
     };
+    // Of the consistent GQN: an LSTM's gates, and its canvas to the LSTM.
+    let gates = Convolution {
+        inputs: 131,
+        outputs: 256,
+        kernel: 5,
+        stride: 1,
+        side: 8,
+    };
+    let patches = Convolution {
+        inputs: 128,
+        outputs: 64,
+        kernel: 2,
+        stride: 2,
+        side: 16,
+    };
     vec![
         first.benchmark("conv/1-to-8-k7-32px"),
         stream.benchmark("conv/32-to-8-k5-16px"),
         halve.benchmark("conv/32-to-64-k3-stride-2-16px"),
+        gates.benchmark("conv/131-to-256-k5-8px"),
+        patches.benchmark("conv/128-to-64-patches-2-16px"),
         transposed("transposed-conv/64-to-32-k3-stride-2-8px"),
+        transposed_patches("transposed-conv/64-to-128-patches-2-8px", [64, 128], 2, 8),
+        transposed_patches("transposed-conv/128-to-3-patches-4-16px", [128, 3], 4, 16),
         batch_norm("batch-norm-relu/32-channels-32px"),
         content("content-weights/5-heads-20-slots"),
         attention("attention-read/5-heads-20-slots"),
@@ -117,6 +136,14 @@ impl Convolution {
         self.inputs == 1
     }
 
+    /// None for a kernel as large as its stride.
+    fn padding(&self) -> usize {
+        match self.kernel == self.stride {
+            true => 0,
+            false => self.kernel / 2,
+        }
+    }
+
     fn cost(&self) -> Cost {
         let side = self.side / self.stride;
         let pixels = FRAMES * side * side;
@@ -143,10 +170,10 @@ impl Convolution {
                 let kernel = self.kernel;
                 let weight = leaf([self.outputs, self.inputs, kernel, kernel], device);
                 let bias = leaf([self.outputs], device);
-                let stride = self.stride;
+                let (stride, padding) = (self.stride, self.padding());
                 Box::new(move || {
                     let (weight, bias) = (weight.clone(), bias.clone());
-                    conv2d(images.clone(), weight, bias, stride, kernel / 2).backward();
+                    conv2d(images.clone(), weight, bias, stride, padding).backward();
                 })
             }),
         }
@@ -168,6 +195,32 @@ fn transposed(name: &'static str) -> KernelBenchmark {
             Box::new(move || {
                 let (weight, bias) = (weight.clone(), bias.clone());
                 transposed_conv2d(images.clone(), weight, bias, 2, 1, 1).backward();
+            })
+        }),
+    }
+}
+
+/// With a kernel as large as its stride.
+fn transposed_patches(
+    name: &'static str,
+    [inputs, outputs]: [usize; 2],
+    size: usize,
+    side: usize,
+) -> KernelBenchmark {
+    let pixels = FRAMES * side * side;
+    let taps = size * size;
+    let products = Cost::convolution(inputs, outputs, size, pixels).with_backward();
+    let elements = inputs * pixels + outputs * taps * pixels + outputs * (taps * inputs + 1);
+    KernelBenchmark {
+        name,
+        cost: products + values_and_gradients(elements),
+        prepare: Box::new(move |device| {
+            let images = leaf([FRAMES, inputs, side, side], device);
+            let weight = leaf([inputs, outputs, size, size], device);
+            let bias = leaf([outputs], device);
+            Box::new(move || {
+                let (weight, bias) = (weight.clone(), bias.clone());
+                transposed_conv2d(images.clone(), weight, bias, size, 0, 0).backward();
             })
         }),
     }

@@ -7,7 +7,7 @@
 //! | file | contents |
 //! | --- | --- |
 //! | `benchmark.rs` | a single benchmark, and how it is timed |
-//! | `benchmarks.rs` | all benchmarks; groups of them are in `kernels.rs`, `sequences.rs`, `relational.rs`, `language.rs` and `navigation.rs` |
+//! | `benchmarks.rs` | all benchmarks; groups of them are in `kernels.rs`, `sequences.rs`, `relational.rs`, `language.rs`, `navigation.rs` and `scenes.rs` |
 //! | `peer.rs`, `pytorch/` | PyTorch as a child process, and its scripts |
 //! | `limits.rs`, `cost.rs`, `count.rs` | limits of the machine; lower bounds on the cost of a benchmark |
 //! | `table.rs`, `progress.rs` | printed output |
@@ -31,6 +31,7 @@ mod navigation;
 mod peer;
 mod progress;
 mod relational;
+mod scenes;
 mod sequences;
 mod slots;
 mod table;

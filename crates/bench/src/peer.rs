@@ -15,7 +15,7 @@ use std::{
 use tempfile::TempDir;
 
 /// Names and contents of its files.
-const SOURCES: [(&str, &str); 11] = [
+const SOURCES: [(&str, &str); 12] = [
     ("peer.py", include_str!("../pytorch/peer.py")),
     ("work.py", include_str!("../pytorch/work.py")),
     (
@@ -49,6 +49,10 @@ const SOURCES: [(&str, &str); 11] = [
     (
         "pytorch_navigation.py",
         include_str!("../pytorch/pytorch_navigation.py"),
+    ),
+    (
+        "pytorch_scenes.py",
+        include_str!("../pytorch/pytorch_scenes.py"),
     ),
     (
         "pytorch_limits.py",
