@@ -130,6 +130,19 @@ const SMALL: &[(&str, &str, &[&str])] = &[
     ),
     (
         "scenes",
+        "prism",
+        &[
+            "model.name=gqn-original",
+            "training.batch=3",
+            "scenes.samples=2",
+            "scenes.gqn.steps=2",
+            "scenes.gqn.hidden=3",
+            "scenes.gqn.wide=4",
+            "scenes.gqn.narrow=2",
+        ],
+    ),
+    (
+        "scenes",
         "travelling-salesman-small",
         &[
             "model.name=sssm",

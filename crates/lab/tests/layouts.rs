@@ -8,10 +8,10 @@ use mnemora_memory::{
     NtmConfig, RmcConfig, SpatialConfig, StackedLstmConfig,
 };
 use mnemora_models::{
-    CdnaConfig, ClassifierConfig, EncoderDecoderConfig, GtmSmConfig, GtmSmVisual, GtmmConfig,
-    ImageShape, IterativeConfig, LanguageConfig, LikelihoodConfig, PriorKind, SequenceConfig,
-    SrnnConfig, SssmConfig, Sv2pConfig, SvgConfig, SvgNetwork, SvgPrior, SvgSkips,
-    TransitionConfig, TransitionKind, VisualConfig, VrnnConfig, WalkedWorld,
+    CdnaConfig, ClassifierConfig, EncoderDecoderConfig, GqnConfig, GtmSmConfig, GtmSmVisual,
+    GtmmConfig, ImageShape, IterativeConfig, LanguageConfig, LikelihoodConfig, NetworkName,
+    PriorKind, SequenceConfig, SrnnConfig, SssmConfig, Sv2pConfig, SvgConfig, SvgNetwork, SvgPrior,
+    SvgSkips, TransitionConfig, TransitionKind, VisualConfig, VrnnConfig, WalkedWorld,
 };
 use mnemora_training::arrays::{Array, Arrays, collect};
 use mnemora_worlds::Stream;
@@ -284,6 +284,42 @@ fn cores(input: usize) -> Vec<(&'static str, CoreConfig, Sizes)> {
 fn output_size(config: &CoreConfig) -> usize {
     use mnemora_memory::RecurrentCore;
     config.init(&mut initializer()).unwrap().output_size()
+}
+
+/// The GQN in its original form, with each of its representation networks.
+fn check_original_gqn(checker: &mut Checker) {
+    for network in NetworkName::OF_GQN {
+        let config = GqnConfig {
+            steps: 2,
+            hidden: 5,
+            latent: 7,
+            network,
+            wide: 24,
+            narrow: 11,
+            shared: false,
+        };
+        let frame = ImageShape {
+            channels: 3,
+            height: 16,
+            width: 16,
+        };
+        let sizes = [
+            ("channels", 3),
+            ("query", 13),
+            ("hidden", 5),
+            ("latent", 7),
+            ("wide", 24),
+            ("narrow", 11),
+            ("eighth", 3),
+            ("left", 2),
+        ];
+        let model = config.init(frame, 13, &mut initializer()).unwrap();
+        let network = match network {
+            NetworkName::Pyramid => "Pyramid of the GQN",
+            NetworkName::Tower | NetworkName::Pool => "Tower of the GQN",
+        };
+        checker.check_module(&[("GQN", ""), (network, "")], &model, &sizes);
+    }
 }
 
 /// Predictors of stories.
@@ -736,6 +772,7 @@ fn every_array_of_every_model_is_in_the_tables() {
         }
     }
 
+    check_original_gqn(&mut checker);
     check_stories(&mut checker);
 
     // Additional parts of a checkpoint have a prefix.

@@ -52,6 +52,8 @@ macro_rules! table {
             Gqn,
             /// The same networks without latents.
             Deterministic,
+            /// The GQN in its original form.
+            GqnOriginal,
             /// The stochastic state-space model of stories (Buesing et al. 2018).
             Sssm,
             /// Stochastic variational video prediction (Babaeizadeh et al. 2018).
@@ -64,14 +66,14 @@ macro_rules! table {
         impl ModelName {
             /// All models.
             pub const ALL: &[Self] = &[
-                Self::Gtmm, Self::GtmSm, Self::Cgqn, Self::Gqn, Self::Deterministic, Self::Sssm, Self::Sv2p,
-                Self::Cdna, $(Self::$name,)+
+                Self::Gtmm, Self::GtmSm, Self::Cgqn, Self::Gqn, Self::Deterministic, Self::GqnOriginal, Self::Sssm,
+                Self::Sv2p, Self::Cdna, $(Self::$name,)+
             ];
             /// The models of recorded sequences.
             pub const OF_RECORDINGS: &[Self] = &[Self::Gtmm, $(Self::$name,)+];
             /// The models of scenes.
             pub const OF_SCENES: &[Self] = &[
-                Self::Cgqn, Self::Gqn, Self::Deterministic, Self::Sssm, Self::Sv2p, Self::Cdna,
+                Self::Cgqn, Self::Gqn, Self::Deterministic, Self::GqnOriginal, Self::Sssm, Self::Sv2p, Self::Cdna,
             ];
 
             /// Whether it is a model of scenes that needs stories: views that are moments, one after the other.
@@ -88,6 +90,7 @@ macro_rules! table {
                     Self::Cgqn => "cgqn",
                     Self::Gqn => "gqn",
                     Self::Deterministic => "deterministic",
+                    Self::GqnOriginal => "gqn-original",
                     Self::Sssm => "sssm",
                     Self::Sv2p => "sv2p",
                     Self::Cdna => "cdna",

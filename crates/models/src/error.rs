@@ -32,6 +32,12 @@ pub enum ModelError {
         /// Rows and columns of the kernel.
         size: usize,
     },
+    /// Channels of a representation that a pyramid cannot halve three times.
+    #[error("model.wide is {wide}, it must be a multiple of 8 for the pyramid")]
+    PyramidChannels {
+        /// Channels of a representation.
+        wide: usize,
+    },
     /// Frames whose sides a model of scenes cannot divide.
     #[error("frames are {height}x{width} pixels, but both sides must be multiples of {side}")]
     SceneFrame {

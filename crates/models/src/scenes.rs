@@ -12,6 +12,7 @@
 //! | --- | --- |
 //! | `any.rs` | [`AnyScenes`]: what others need of a model of scenes |
 //! | `cgqn.rs` | [`Cgqn`], its settings, the bound, samples |
+//! | `gqn.rs`, `view_net.rs` | [`Gqn`], the GQN in its original form, and its representation networks |
 //! | `representation.rs` | from a frame and its query to maps |
 //! | `conv_draw.rs` | prior and posterior of the latent scene |
 //! | `renderer.rs` | from a latent scene and a query to a frame |
@@ -23,16 +24,19 @@
 mod any;
 mod cgqn;
 mod conv_draw;
+mod gqn;
 mod map_lstm;
 mod renderer;
 mod representation;
 mod sssm;
 mod story;
 mod video;
+mod view_net;
 
 pub use any::{AnyScenes, Known, Learned, Learning};
 pub use cgqn::{Cgqn, CgqnConfig, Latents};
 pub use conv_draw::{Beliefs, ConvDraw, DrawNet, Drawing, Pass};
+pub use gqn::{Generator, Gqn, GqnConfig, GqnStep, Inference, Patches};
 pub use map_lstm::{MapLstm, MapState};
 pub use renderer::{RenderStep, Renderer};
 pub use representation::Representation;
@@ -42,6 +46,7 @@ pub use video::{
     CdnaConfig, LatentTower, MapNorm, Movement, NormedLstm, Predictor, Sv2pConfig, Video,
     normalised, put_together,
 };
+pub use view_net::{NetworkName, ViewNet};
 
 use burn::tensor::Tensor;
 

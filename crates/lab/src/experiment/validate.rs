@@ -110,7 +110,7 @@ impl Experiment {
             let models: Vec<&str> = family.models().iter().map(|name| name.as_str()).collect();
             return Err(format!(
                 "model.name is '{}', for the task {} it must be {}; vrnn, srnn and svg are for recorded sequences, \
-                 such as jsb-chorales, gtm-sm is for walks, such as image-navigation, cgqn, gqn and deterministic are \
+                 such as jsb-chorales, gtm-sm is for walks, such as image-navigation, cgqn, gqn, gqn-original and deterministic are \
                  for scenes, such as prism, and sssm, sv2p and cdna for stories, such as travelling-salesman",
                 self.model.name.as_str(),
                 task.as_str(),

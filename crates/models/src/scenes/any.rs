@@ -1,6 +1,6 @@
 //! Any of the models of scenes: what learning, evaluation and pictures need of one. A new model of scenes is added here.
 
-use super::{Cgqn, SceneBound, Sssm, Video, Views, story::Beginning};
+use super::{Cgqn, Gqn, SceneBound, Sssm, Video, Views, story::Beginning};
 use burn::{
     module::Module,
     tensor::{Device, Tensor},
@@ -14,6 +14,8 @@ use mnemora_memory::Count;
 pub enum AnyScenes {
     /// The consistent GQN, the factored GQN, or the same networks without latents.
     Cgqn(Cgqn),
+    /// The GQN in its original form.
+    Gqn(Gqn),
     /// SV2P or CDNA.
     Video(Video),
     /// The stochastic state-space model.
@@ -58,6 +60,7 @@ impl AnyScenes {
     pub fn device(&self) -> Device {
         match self {
             Self::Cgqn(model) => model.device(),
+            Self::Gqn(model) => model.device(),
             Self::Video(model) => model.device(),
             Self::Sssm(model) => model.device(),
         }
@@ -66,13 +69,13 @@ impl AnyScenes {
     /// Whether it learns from whole stories: the context are their first frames, the targets all others, both in the order
     /// of time. Its bound is that of such targets alone; samples can be asked for at any times.
     pub fn tells_stories(&self) -> bool {
-        !matches!(self, Self::Cgqn(_))
+        !matches!(self, Self::Cgqn(_) | Self::Gqn(_))
     }
 
     /// Whether a context can have this many views; of a story, its first ones.
     pub fn takes(&self, context: usize) -> bool {
         match self {
-            Self::Cgqn(_) => true,
+            Self::Cgqn(_) | Self::Gqn(_) => true,
             Self::Video(_) => context > 0,
             Self::Sssm(model) => context == model.seen(),
         }
@@ -82,7 +85,7 @@ impl AnyScenes {
     /// predictor of stories answers at the times of the frames that follow its context.
     pub fn unanswerable(&self, query: &[f32], context: usize) -> Option<String> {
         let moments = match self {
-            Self::Cgqn(_) => return None,
+            Self::Cgqn(_) | Self::Gqn(_) => return None,
             Self::Video(model) => model.moments(),
             Self::Sssm(model) => model.moments(),
         };
@@ -111,6 +114,7 @@ impl AnyScenes {
                 parts.push(("renderer", "renderer"));
                 parts
             }
+            Self::Gqn(_) => vec![("representation", "representation"), ("steps", "steps")],
             Self::Video(model) => {
                 let mut parts = vec![("predictor", "predictor")];
                 parts.extend(model.tower.as_ref().map(|_| ("posterior", "tower")));
@@ -135,6 +139,7 @@ impl AnyScenes {
     pub fn kept(&self, context: usize, targets: usize) -> Count {
         match self {
             Self::Cgqn(model) => model.kept(context, targets),
+            Self::Gqn(model) => model.kept(context, targets),
             Self::Video(model) => model.kept(),
             Self::Sssm(model) => model.kept(),
         }
@@ -144,6 +149,7 @@ impl AnyScenes {
     pub fn noise_size(&self, targets: usize) -> usize {
         match self {
             Self::Cgqn(model) => model.noise_size(targets),
+            Self::Gqn(model) => model.noise_size(targets),
             Self::Video(model) => model.noise_size(),
             Self::Sssm(model) => model.noise_size(),
         }
@@ -152,7 +158,7 @@ impl AnyScenes {
     /// Uniform numbers that an update of `scenes` scenes with `targets` targets needs.
     pub fn choices(&self, scenes: usize, targets: usize) -> usize {
         match self {
-            Self::Cgqn(_) | Self::Sssm(_) => 0,
+            Self::Cgqn(_) | Self::Gqn(_) | Self::Sssm(_) => 0,
             Self::Video(model) => model.choices(scenes, targets),
         }
     }
@@ -166,6 +172,7 @@ impl AnyScenes {
         assert!(self.takes(count), "a context of {count} views");
         match self {
             Self::Cgqn(model) => Known::Summed(model.represent(context, scenes)),
+            Self::Gqn(model) => Known::Summed(model.represent(context, scenes)),
             Self::Video(_) => Known::Beginning(Beginning::of(context)),
             Self::Sssm(model) => {
                 let beginning = Beginning::of(context);
@@ -179,6 +186,11 @@ impl AnyScenes {
     pub fn learn(&self, known: &Known, targets: &Views, learning: Learning) -> Learned {
         match (self, known) {
             (Self::Cgqn(model), Known::Summed(context)) => {
+                let bound = model.bound(context.clone(), targets, learning.noise);
+                let loss = bound.without_constant(learning.variance).mean().neg();
+                Learned { loss, bound }
+            }
+            (Self::Gqn(model), Known::Summed(context)) => {
                 let bound = model.bound(context.clone(), targets, learning.noise);
                 let loss = bound.without_constant(learning.variance).mean().neg();
                 Learned { loss, bound }
@@ -198,6 +210,9 @@ impl AnyScenes {
     pub fn bound(&self, known: &Known, targets: &Views, noise: Tensor<2>) -> SceneBound {
         match (self, known) {
             (Self::Cgqn(model), Known::Summed(context)) => {
+                model.bound(context.clone(), targets, noise)
+            }
+            (Self::Gqn(model), Known::Summed(context)) => {
                 model.bound(context.clone(), targets, noise)
             }
             (Self::Video(model), Known::Beginning(beginning)) => {
@@ -220,6 +235,9 @@ impl AnyScenes {
     pub fn sample(&self, known: &Known, queries: Tensor<2>, noise: Tensor<2>) -> Tensor<4> {
         match (self, known) {
             (Self::Cgqn(model), Known::Summed(context)) => {
+                model.sample(context.clone(), queries, noise)
+            }
+            (Self::Gqn(model), Known::Summed(context)) => {
                 model.sample(context.clone(), queries, noise)
             }
             (Self::Video(model), Known::Beginning(beginning)) => {

@@ -10,7 +10,7 @@ use mnemora_kernels::split::halves;
 use mnemora_memory::{Count, Initializer};
 
 /// From an LSTM's state to a belief.
-const TO_BELIEF: Kernel = Kernel::same(5);
+pub(super) const TO_BELIEF: Kernel = Kernel::same(5);
 /// Bounds of the log variance of a belief.
 const LOG_VARIANCE: [f64; 2] = [-8.0, 4.0];
 
@@ -79,14 +79,15 @@ impl DrawNet {
         let belief = self.belief.bias.shape()[0];
         self.lstm.kept(pixels) + Count::product(&[encoded + 4 * belief, pixels])
     }
+}
 
-    fn belief(&self, hidden: Tensor<4>) -> DiagonalGaussian {
-        let parameters = self.belief.forward(hidden, TO_BELIEF);
-        let (mean, log_variance) = halves(parameters.flatten(1, 3), LOG_VARIANCE);
-        DiagonalGaussian {
-            mean,
-            log_std: log_variance.mul_scalar(0.5),
-        }
+/// The belief that a layer makes of an LSTM's state: means, then log variances.
+pub(super) fn belief(layer: &Filter, hidden: Tensor<4>) -> DiagonalGaussian {
+    let parameters = layer.forward(hidden, TO_BELIEF);
+    let (mean, log_variance) = halves(parameters.flatten(1, 3), LOG_VARIANCE);
+    DiagonalGaussian {
+        mean,
+        log_std: log_variance.mul_scalar(0.5),
     }
 }
 
@@ -126,7 +127,7 @@ impl<'a> Pass<'a> {
         let state = cut.step(given.clone(), inputs, self.state.take());
         let hidden = state.hidden.clone();
         self.state = Some(state);
-        (hidden.clone(), self.nets[set].belief(hidden))
+        (hidden.clone(), belief(&self.nets[set].belief, hidden))
     }
 }
 

@@ -7,7 +7,8 @@ use burn::{
     tensor::{Device, Gradients, Tensor},
 };
 use mnemora_models::{
-    Cgqn, CgqnConfig, DiagonalGaussian, ImageShape, Latents, Views, scenes::MapState,
+    Cgqn, CgqnConfig, DiagonalGaussian, GqnConfig, ImageShape, Latents, NetworkName, Views,
+    scenes::MapState,
 };
 
 /// A stored tensor: name, shape, values.
@@ -468,6 +469,73 @@ fn consistent_gqn_with_other_choices() {
 #[test]
 fn factored_gqn() {
     check_bound("gqn", Latents::Factored, CgqnConfig::default());
+}
+
+/// The name of a parameter, or of its gradient, of the GQN in its original form.
+fn original_name(name: &str) -> String {
+    let (prefix, path) = match name.strip_prefix("grad.") {
+        Some(path) => ("grad.", path),
+        None => ("", name),
+    };
+    let path = match path.split_once('.') {
+        Some(("representation", rest)) => {
+            let (layer, rest) = rest.split_once('.').unwrap();
+            let layer = layer.parse::<usize>().unwrap() - 1;
+            format!("representation.layers.{layer}.{rest}")
+        }
+        Some(("inference", rest)) if rest.starts_with("frame.") => rest.to_owned(),
+        Some(("generator", rest)) if rest.starts_with("frame.") => {
+            rest.replace("frame.", "output.")
+        }
+        Some(("inference" | "generator", _)) => format!("steps.0.{path}"),
+        _ => path.to_owned(),
+    };
+    format!("{prefix}{path}")
+}
+
+#[test]
+fn gqn_in_its_original_form() {
+    let golden = Golden::open("gqn_original");
+    let all = golden.names().into_iter().map(|name| {
+        let (shape, values) = (golden.shape(&name), golden.values(&name));
+        (original_name(&name), shape, values)
+    });
+    let golden = Golden::of(all.collect());
+    let size = |name: &str, axis: usize| golden.shape(name)[axis];
+    let config = GqnConfig {
+        steps: size("noise", 0),
+        hidden: size("output.weight", 1),
+        latent: size("noise", 3),
+        network: NetworkName::Pool,
+        wide: size("representation.layers.0.bias", 0),
+        narrow: size("representation.layers.2.bias", 0),
+        shared: true,
+    };
+    let device = Device::default().autodiff();
+    let [context, targets] = ["context", "target"].map(|of| views(&golden, of, &device).unwrap());
+    let [_, channels, height, width] = targets.frames.dims();
+    let frame = ImageShape {
+        channels,
+        height,
+        width,
+    };
+    let query = targets.queries.dims()[1];
+    let model = config
+        .init(frame, query, &mut initializer(&device))
+        .unwrap();
+    let model = model.map(&mut Load(&golden, Path::default()));
+    let known = model.represent(Some(&context), targets.scenes());
+    let noise = noise(&golden, Latents::Factored, &device);
+    let found = model.bound(known.clone(), &targets, noise.clone());
+    assert_close("frames", &golden.values("frames"), found.frames.clone());
+    assert_close("kl", &kl_of_scenes(&golden), found.kl.clone());
+    let variance = f64::from(golden.values("pixel_variance")[0]);
+    let bound = found.without_constant(variance).mean();
+    let name = "bound_without_constant";
+    assert_close(name, &golden.values(name), bound.clone());
+    let sampled = model.sample(known, targets.queries, noise);
+    assert_close("sampled_frames", &golden.values("sampled_frames"), sampled);
+    check_gradients(&golden, &model, bound.backward());
 }
 
 /// The sizes of the paper; `python reference/cgqn.py --count` prints the numbers.

@@ -66,6 +66,10 @@ fn model_of(
     let (table, model) = match experiment.model.name {
         ModelName::Gqn => ("model", gqn(Latents::Factored)),
         ModelName::Deterministic => ("model", gqn(Latents::None)),
+        ModelName::GqnOriginal => {
+            let model = settings.gqn.init(frame, query, init);
+            ("gqn", model.map(AnyScenes::Gqn))
+        }
         ModelName::Sssm => {
             let model = settings.sssm.init(frame, [seen, moments], init);
             ("sssm", model.map(AnyScenes::Sssm))

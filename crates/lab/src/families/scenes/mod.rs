@@ -32,7 +32,7 @@ use crate::{
 use burn::tensor::Device;
 use learner::SceneLearner;
 use mnemora_figures::chart::Chart;
-use mnemora_models::ModelName;
+use mnemora_models::{ModelName, NetworkName};
 use mnemora_training::{Quantity, memory_use::Planned};
 use quantities::QUANTITIES;
 use std::{
@@ -108,17 +108,27 @@ impl Family for AskedScenes {
     }
 
     fn models_of(&self, key: &str) -> &'static [ModelName] {
-        const OF_VIEWS: [&str; 4] = ["model.", "anywhere", "context_least", "targets_least"];
+        const OF_VIEWS: [&str; 3] = ["anywhere", "context_least", "targets_least"];
         let key = key.strip_prefix("scenes.").unwrap_or(key);
         match key.split_once('.') {
+            Some(("model", _)) => &[ModelName::Cgqn, ModelName::Gqn, ModelName::Deterministic],
+            Some(("gqn", _)) => &[ModelName::GqnOriginal],
             Some(("sssm", _)) => &[ModelName::Sssm],
             Some(("sv2p", _)) => &[ModelName::Sv2p],
             Some(("cdna", _)) => &[ModelName::Cdna],
-            _ if OF_VIEWS.iter().any(|start| key.starts_with(start)) => {
-                &[ModelName::Cgqn, ModelName::Gqn, ModelName::Deterministic]
-            }
+            _ if OF_VIEWS.iter().any(|start| key.starts_with(start)) => &[
+                ModelName::Cgqn,
+                ModelName::Gqn,
+                ModelName::Deterministic,
+                ModelName::GqnOriginal,
+            ],
             _ => &[],
         }
+    }
+
+    fn choices(&self, key: &str) -> Option<Vec<&'static str>> {
+        let names = NetworkName::OF_GQN.map(NetworkName::as_str);
+        (key == "scenes.gqn.network").then(|| names.to_vec())
     }
 
     fn check(&self, experiment: &Experiment) -> Result<(), String> {

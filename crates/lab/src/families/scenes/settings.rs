@@ -1,6 +1,6 @@
 //! The table `[scenes]` of an experiment.
 
-use mnemora_models::{CdnaConfig, CgqnConfig, SssmConfig, Sv2pConfig};
+use mnemora_models::{CdnaConfig, CgqnConfig, GqnConfig, SssmConfig, Sv2pConfig};
 use serde::{Deserialize, Serialize};
 
 /// What is shown, what is asked, and the model.
@@ -31,6 +31,8 @@ pub struct SceneSettings {
     pub samples: usize,
     /// The consistent GQN, the GQN with its networks, and those without latents.
     pub model: CgqnConfig,
+    /// The GQN in its original form.
+    pub gqn: GqnConfig,
     /// The stochastic state-space model.
     pub sssm: SssmConfig,
     /// SV2P.
@@ -55,6 +57,7 @@ impl Default for SceneSettings {
             test_variance: vec![0.5],
             samples: 30,
             model: CgqnConfig::default(),
+            gqn: GqnConfig::default(),
             sssm: SssmConfig::default(),
             sv2p: Sv2pConfig::default(),
             cdna: CdnaConfig::default(),
