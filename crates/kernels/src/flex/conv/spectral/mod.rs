@@ -27,10 +27,14 @@ use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 use std::ops::Range;
 use vectors::{SCRATCH, complex, filled, pieces};
-use weights::{WeightGradient, WeightSpectrum, WeightTable};
+use weights::{ColumnGradient, RowTransforms, WeightGradient, WeightSpectrum, WeightTable};
 
 /// The most images that are processed together.
 const TOGETHER: usize = 13;
+/// With this many weights of a shift, the gradient of the weights is computed frequency by frequency, if the
+/// transforms of all rows are no more numbers than this.
+const MANY: usize = 4096;
+const MOST: usize = 1 << 26;
 /// Groups of images whose gradients are summed separately. It depends only on the number of images, so the
 /// number of threads does not change the result.
 const GROUPS: usize = 8;
@@ -154,8 +158,11 @@ impl Spectral {
     ) -> Vec<f32> {
         let [input, output]: [usize; 2] = [self.inputs, self.outputs].map(|d| d.iter().product());
         let images = inputs.len() / input;
-        by_blocks(images * output, output, TOGETHER, |first, outputs| {
-            let images = TOGETHER.min(images - first);
+        // An even number of blocks, of about the same size.
+        let blocks = images.div_ceil(TOGETHER).next_multiple_of(2);
+        let together = images.div_ceil(blocks.max(1)).max(1);
+        by_blocks(images * output, output, together, |first, outputs| {
+            let images = together.min(images - first);
             run_vectors(Outputs {
                 shape: self,
                 spectra: &spectra.0,
@@ -170,6 +177,10 @@ impl Spectral {
     pub(crate) fn gradient(&self, inputs: &[f32], outputs: &[f32]) -> Table {
         let [input, output]: [usize; 2] = [self.inputs, self.outputs].map(|d| d.iter().product());
         let images = inputs.len() / input;
+        let many = self.inputs[0] * filled(self.outputs[0]) >= MANY;
+        if many && images * self.rows() <= MOST {
+            return self.gradient_by_columns(inputs, outputs);
+        }
         let share = images.div_ceil(GROUPS).max(1);
         let half = self.fourier[1].half();
         let size = half * self.shifts[0] * self.inputs[0] * filled(self.outputs[0]) * 2;
@@ -190,13 +201,70 @@ impl Spectral {
                 sums
             })
             .collect();
-        let mut table = self.table();
-        run_vectors(WeightTable {
-            shape: self,
-            sums: &sums,
-            table: &mut table.0,
+        self.table_of(&sums)
+    }
+
+    /// The same without groups: the rows of all images are transformed first, and then a thread works on one frequency
+    /// along the rows for all images. For many channels the sums of groups would be more numbers than the images have.
+    fn gradient_by_columns(&self, inputs: &[f32], outputs: &[f32]) -> Table {
+        let [x, y] = [(inputs, false), (outputs, true)].map(|(images, written)| {
+            let channels = if written { self.outputs } else { self.inputs };
+            let size: usize = channels.iter().product();
+            let numbers = self.rows();
+            by_chunks(
+                images.len() / size * numbers,
+                numbers,
+                || (),
+                |(), image, rows| {
+                    run_vectors(RowTransforms {
+                        shape: self,
+                        image: &images[image * size..][..size],
+                        written,
+                        rows,
+                    });
+                },
+            )
         });
-        table
+        let size = self.shifts[0] * self.inputs[0] * filled(self.outputs[0]) * 2;
+        let sums = by_chunks(
+            self.fourier[1].half() * size,
+            size,
+            || (),
+            |(), column, sums| {
+                run_vectors(ColumnGradient {
+                    shape: self,
+                    x: &x,
+                    y: &y,
+                    column,
+                    sums,
+                });
+            },
+        );
+        self.table_of(&[sums])
+    }
+
+    /// Numbers in the transforms of the rows of an image.
+    fn rows(&self) -> usize {
+        let rows = |[channels, rows, _]: [usize; 3]| (rows + 1) * filled(channels);
+        self.fourier[1].half() * rows(self.inputs).max(rows(self.outputs)) * 2
+    }
+
+    /// The table of gradients from sums of groups of images.
+    fn table_of(&self, sums: &[Vec<f32>]) -> Table {
+        let size = self.shifts[1] * self.inputs[0] * filled(self.outputs[0]);
+        Table(by_chunks(
+            self.shifts[0] * size,
+            size,
+            || (),
+            |(), s, table| {
+                run_vectors(WeightTable {
+                    shape: self,
+                    sums,
+                    s,
+                    table,
+                });
+            },
+        ))
     }
 }
 
@@ -381,12 +449,45 @@ mod tests {
             });
         }
         let mut found = shape.table();
-        simd.vectorize(WeightTable {
-            shape: &shape,
-            sums: &sums,
-            table: &mut found.0,
-        });
+        let of_shift = found.0.len() / case.shifts[0].len();
+        for (s, table) in found.0.chunks_exact_mut(of_shift).enumerate() {
+            simd.vectorize(WeightTable {
+                shape: &shape,
+                sums: &sums,
+                s,
+                table,
+            });
+        }
         // Padding channels, and weights that meet no pixel, have no gradient.
+        assert_close(&found.0, &gradient, &name);
+
+        // The same frequency by frequency.
+        let [x, y] =
+            [(&inputs, input, false), (&outputs, output, true)].map(|(all, size, written)| {
+                let mut rows = vec![f32::NAN; case.images * shape.rows()];
+                let images = all.chunks_exact(size);
+                for (image, rows) in images.zip(rows.chunks_exact_mut(shape.rows())) {
+                    simd.vectorize(RowTransforms {
+                        shape: &shape,
+                        image,
+                        written,
+                        rows,
+                    });
+                }
+                rows
+            });
+        let mut sums = vec![f32::NAN; 2 * size];
+        let of_column = sums.len() / shape.fourier[1].half();
+        for (column, sums) in sums.chunks_exact_mut(of_column).enumerate() {
+            simd.vectorize(ColumnGradient {
+                shape: &shape,
+                x: &x,
+                y: &y,
+                column,
+                sums,
+            });
+        }
+        let found = shape.table_of(&[sums]);
         assert_close(&found.0, &gradient, &name);
     }
 
@@ -433,6 +534,8 @@ mod tests {
         assert_close(&found, &expected, "outputs");
         let found = shape.gradient(&inputs, &outputs);
         assert_close(found.values(), &gradient, "gradient");
+        let found = shape.gradient_by_columns(&inputs, &outputs);
+        assert_close(found.values(), &gradient, "gradient by columns");
     }
 
     #[test]
