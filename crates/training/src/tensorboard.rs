@@ -7,6 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use mnemora_worlds::tfrecord::record;
 use prost::Message;
 
 /// An event file being written.
@@ -136,24 +137,6 @@ impl EventWriter {
     }
 }
 
-/// One TFRecord: `length: u64`, masked CRC of the length, the bytes, masked CRC of the bytes; little endian.
-fn record(bytes: &[u8]) -> Vec<u8> {
-    let length = (bytes.len() as u64).to_le_bytes();
-    let mut record = Vec::with_capacity(bytes.len() + 16);
-    record.extend_from_slice(&length);
-    record.extend_from_slice(&masked_crc(&length).to_le_bytes());
-    record.extend_from_slice(bytes);
-    record.extend_from_slice(&masked_crc(bytes).to_le_bytes());
-    record
-}
-
-/// CRC-32C, rotated and shifted as TFRecord requires: the plain CRC of data that contains CRCs is weak.
-fn masked_crc(bytes: &[u8]) -> u32 {
-    crc32c::crc32c(bytes)
-        .rotate_right(15)
-        .wrapping_add(0xa282_ead8)
-}
-
 /// The counter at the end gives different names to two starts within one clock tick.
 fn create_unique(directory: &Path, wall_time: f64) -> io::Result<(PathBuf, File)> {
     let since_epoch = std::time::Duration::try_from_secs_f64(wall_time).unwrap_or_default();
@@ -236,6 +219,7 @@ struct SessionLog {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mnemora_worlds::tfrecord::masked_crc;
 
     const NOW: f64 = 1_700_000_000.25;
 
@@ -256,12 +240,6 @@ mod tests {
             rest = tail;
         }
         events
-    }
-
-    #[test]
-    fn masked_crc_of_known_bytes() {
-        // RFC 3720, B.4: the CRC-32C of 32 zero bytes is 8a9136aa; masked by hand.
-        assert_eq!(masked_crc(&[0; 32]), 0x0fd7_fffa);
     }
 
     #[test]

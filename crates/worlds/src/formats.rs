@@ -5,6 +5,7 @@ pub mod idx;
 pub mod npy;
 pub(crate) mod picture;
 pub(crate) mod table;
+pub mod tfrecord;
 
 pub use self::audio::{Encoding, Sound};
 pub use self::picture::{Fit, FrameSettings};

@@ -17,7 +17,7 @@
 //! | `scenes/` | scenes that are asked what they look like from another view |
 //! | `text/` | words for language models: WikiText, books, a user's own texts |
 //! | `environment.rs` | [`Environment`]: a world to act in, one step at a time |
-//! | `formats/` | WAV, SPHERE, NumPy, IDX, PNG, JPEG, CSV |
+//! | `formats/` | WAV, SPHERE, NumPy, IDX, PNG, JPEG, CSV, TFRecord |
 //! | `files.rs`, `folder.rs` | how a user's files are opened, ordered and divided into parts |
 //! | `stream.rs` | named random streams: batch `i` is always the same |
 //! | `prefetch.rs` | batches made ahead on a second thread |
@@ -60,7 +60,7 @@ pub use algorithmic::{
 pub use environment::{Environment, Spec, Step};
 pub use error::Error;
 pub use files::{Limits, read_regular};
-pub use formats::{Encoding, Fit, FrameSettings, Sound, idx, npy};
+pub use formats::{Encoding, Fit, FrameSettings, Sound, idx, npy, tfrecord};
 pub use images::{DATA_VARIABLE, DataSet, Images, Mnist, Omniglot, Origin};
 pub use navigation::{
     Grid, IMAGE_ACTIONS, ImageNavigation, ImageStep, ImageWalk, ImageWalkSettings, Navigation,
