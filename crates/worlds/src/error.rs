@@ -308,6 +308,23 @@ pub enum Error {
         class: u16,
     },
 
+    /// A task that needs more images of a class than there are.
+    #[error(
+        "{task}: the training images of {data} show class {class} {found} times, but {needed} of them are needed"
+    )]
+    FewImages {
+        /// Name of the task.
+        task: &'static str,
+        /// Name of the data set.
+        data: &'static str,
+        /// The class.
+        class: u16,
+        /// Images of the class.
+        found: usize,
+        /// Images needed.
+        needed: usize,
+    },
+
     /// A one-shot task on data whose splits share a class.
     #[error(
         "{task} tests on classes that are not trained on, but both splits of {data} contain class {class}"

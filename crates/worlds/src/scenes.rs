@@ -7,25 +7,33 @@
 //! | `readings.rs` | what is read off answers |
 //! | `patterns.rs` | rolled patterns, a toy whose best bound is known |
 //! | `prism.rs` | an upright prism with a digit on each face |
+//! | `dice.rs` | a die with MNIST digits in a room, seen by a ray caster (cgqn, section 4.2) |
+//! | `views.rs` | scenes of which pictures with poses are given: a user's own, and the data sets of the GQN |
 //! | `narratives.rs` | stories of coloured shapes: how they are told, drawn and placed |
 //! | `colour_reaction.rs`, `travelling_salesman.rs`, `dag_chase.rs` | the stories of cgqn, section 4.1 |
 
 mod batch;
 mod colour_reaction;
 mod dag_chase;
+mod dice;
 mod narratives;
 mod patterns;
 mod prism;
 mod readings;
 mod travelling_salesman;
+mod views;
 
 pub use batch::{Ask, Part, SceneBatch, Showing, scene_batch};
+pub use dice::Dice;
 pub use narratives::Narratives;
 pub use patterns::Patterns;
 pub use prism::Prism;
 pub use readings::{Readings, read, readings};
+pub use views::{GivenScenes, GqnData, OwnViews, Views};
 
 use crate::{Error, FrameShape, Split, Stream, settings::check};
+use batch::drawn;
+use rand_chacha::ChaCha8Rng;
 
 /// One scene: how it looks from each of its views, and what is hidden in it.
 ///
@@ -62,6 +70,20 @@ pub trait Scene {
     /// The views from which a context is drawn are the first of this number.
     fn context_views(&self) -> usize {
         self.views()
+    }
+
+    /// Draws as many views of a context, from the first `from`, and as many that are asked for, if any may be. A view can
+    /// be both.
+    fn draw(
+        &self,
+        from: usize,
+        [context, targets]: [usize; 2],
+        generator: &mut ChaCha8Rng,
+    ) -> [Vec<usize>; 2] {
+        [
+            drawn(from, context, generator),
+            drawn(self.views(), targets, generator),
+        ]
     }
 }
 

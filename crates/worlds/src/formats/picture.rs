@@ -424,5 +424,5 @@ pub(crate) mod tests {
     }
 
     /// 8 x 8 grey pixels of about 200.
-    const JPEG: &[u8] = include_bytes!("../../tests/data/grey_8x8.jpg");
+    pub(crate) const JPEG: &[u8] = include_bytes!("../../tests/data/grey_8x8.jpg");
 }

@@ -111,7 +111,7 @@ fn spread(from: &[usize], count: usize) -> Vec<usize> {
 }
 
 /// `count` different numbers below `below`, in random order.
-fn drawn(below: usize, count: usize, generator: &mut ChaCha8Rng) -> Vec<usize> {
+pub(super) fn drawn(below: usize, count: usize, generator: &mut ChaCha8Rng) -> Vec<usize> {
     let mut all: Vec<usize> = (0..below).collect();
     all.partial_shuffle(generator, count).0.to_vec()
 }
@@ -129,10 +129,7 @@ fn chosen(
                 true => scene.views(),
                 false => scene.context_views(),
             };
-            [
-                drawn(from, context, generator),
-                drawn(scene.views(), targets, generator),
-            ]
+            scene.draw(from, [context, targets], generator)
         }
         Ask::Part(part) => {
             let [seen, others] = part.of(scene.views(), context);

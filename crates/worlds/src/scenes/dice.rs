@@ -1,0 +1,378 @@
+//! MNIST dice (cgqn, section 4.2): a cube with a digit on each side face stands in a room, cameras circle it.
+//!
+//! The paper says what varies, our numbers are in this file: a pool of 100 images, a room of 10 x 10 x 4, a cube of side
+//! 1.6 to 2.0 within 0.6 of the room's middle, cameras at distance 3.5 and height 1.2.
+
+mod caster;
+
+use super::{Ask, Scene, Scenes, check_side, of_split};
+use crate::{DataSet, Error, FrameShape, Images, Split, Stream};
+use caster::{CORNER, Camera, Cube, FACES, Paint, Pattern, Room};
+use rand::RngExt;
+use rand_chacha::ChaCha8Rng;
+use std::f32::consts::{PI, TAU};
+
+/// Digits in the pool, and images of each.
+const DIGITS: usize = 10;
+const EACH: usize = 10;
+/// Images in the pool.
+const POOL: usize = DIGITS * EACH;
+/// Cameras around a die, at equal angles.
+const VIEWS: usize = 144;
+/// Distance of the cameras from the vertical axis through the room's middle, and from the floor.
+const RADIUS: f32 = 3.5;
+const HEIGHT: f32 = 1.2;
+/// Sides of cubes.
+const SIDES: [f32; 2] = [1.6, 2.0];
+/// The most that a cube's middle is beside the room's.
+const BESIDE: f32 = 0.6;
+/// Where lights are: at most this far from the middle along each wall, and at these heights.
+const LIGHT_BESIDE: f32 = 4.0;
+const LIGHT_HEIGHTS: [f32; 2] = [2.8, 3.8];
+/// A view tells what is on a face if the camera is at no more than this angle from its normal, seen from the cube.
+const TELLS: f32 = 35.0 / 180.0 * PI;
+
+/// Colours of walls and dice: bright, so that ink and shadows show on them.
+const COLOURS: [[f32; 3]; 8] = [
+    [1.0, 0.45, 0.4],
+    [1.0, 0.7, 0.35],
+    [0.95, 0.95, 0.45],
+    [0.5, 0.9, 0.45],
+    [0.45, 0.9, 0.9],
+    [0.5, 0.65, 1.0],
+    [0.85, 0.55, 1.0],
+    [0.95, 0.95, 0.95],
+];
+
+/// Dice in rooms. Every scene draws the place, side and angle of its cube, its colour, the images on its side faces, the
+/// colour and pattern of the walls, and the place of the light. All walls of a room are alike, so that views of three faces
+/// leave nothing open but the image on the fourth: it is hidden, and its completions are the images of the pool.
+///
+/// The pool has the first ten images of each digit: image `i` shows the digit `i / 10`. It is the same for training and
+/// test scenes.
+#[derive(Clone, Debug)]
+pub struct Dice {
+    /// `[100, 28, 28]`, ink in [0, 1].
+    pool: Vec<f32>,
+    side: usize,
+}
+
+impl Dice {
+    /// The angle between the left and the right rim of a frame, and between the upper and the lower one.
+    pub const FIELD_OF_VIEW: f32 = PI / 3.0;
+
+    /// Dice with images from the training split of a data set, in frames of `side` rows and columns.
+    ///
+    /// # Errors
+    /// If the data set has fewer than ten images of some digit, or the side is out of range.
+    pub fn new(digits: &DataSet, side: usize) -> Result<Self, Error> {
+        check_side(side)?;
+        let images = digits.split(Split::Train);
+        let mut pool = Vec::with_capacity(POOL * Images::SIZE);
+        for class in 0..DIGITS as u16 {
+            let found = images.instances(class);
+            if found.len() < EACH {
+                return Err(Error::FewImages {
+                    task: "mnist-dice",
+                    data: digits.name(),
+                    class,
+                    found: found.len(),
+                    needed: EACH,
+                });
+            }
+            let pixels = found[..EACH]
+                .iter()
+                .filter_map(|index| images.image(*index));
+            pool.extend(pixels.flatten().map(|ink| f32::from(*ink) / 255.0));
+        }
+        Ok(Self { pool, side })
+    }
+
+    /// Ink of an image of the pool, `[28, 28]`.
+    fn image(&self, index: usize) -> &[f32] {
+        &self.pool[index * Images::SIZE..][..Images::SIZE]
+    }
+}
+
+impl Scenes for Dice {
+    fn name(&self) -> &'static str {
+        "mnist-dice"
+    }
+
+    fn frame(&self) -> FrameShape {
+        FrameShape {
+            channels: 3,
+            height: self.side,
+            width: self.side,
+        }
+    }
+
+    /// The camera's place (x, y, z) in radii of its circle, then cosine and sine of the direction in which it looks.
+    fn query_width(&self) -> usize {
+        5
+    }
+
+    /// Of all scenes. Whatever the place of the cube, the views that a statement is true of are those of an arc of the
+    /// circle, and `floor` of its length in views lie on it at least.
+    fn most(&self, ask: Ask) -> [usize; 2] {
+        let views = |angle: f32| (angle / TAU * VIEWS as f32).floor() as usize;
+        // A face can be seen from where the camera is beyond its plane, which is nearest to the room's middle for the
+        // smallest cube that is moved away from the camera.
+        let plane = SIDES[0] / 2.0 - BESIDE;
+        let hidden = TAU - 2.0 * (plane / RADIUS).acos();
+        // The arc within an angle from the normal is shortest for a cube that is moved towards the camera.
+        let telling = 2.0 * (TELLS - (BESIDE * TELLS.sin() / RADIUS).asin());
+        match ask {
+            Ask::Hidden => [views(hidden), views(telling)],
+            Ask::Told => [views(telling); 2],
+            _ => [VIEWS; 2],
+        }
+    }
+
+    fn scene(&self, split: Split, stream: &Stream, index: u64) -> Box<dyn Scene + '_> {
+        Box::new(Die::drawn(self, &mut stream.at(of_split(split, index))))
+    }
+}
+
+/// A die in its room.
+struct Die<'a> {
+    of: &'a Dice,
+    room: Room,
+    /// The images on its faces.
+    images: [usize; FACES],
+    hidden: usize,
+    /// The angle of the first camera, below that between two cameras.
+    first: f32,
+}
+
+impl<'a> Die<'a> {
+    fn drawn(of: &'a Dice, generator: &mut ChaCha8Rng) -> Self {
+        let middle = loop {
+            let at = [(); 2].map(|()| generator.random_range(-BESIDE..BESIDE));
+            if at[0].hypot(at[1]) < BESIDE {
+                break at;
+            }
+        };
+        let half = generator.random_range(SIDES[0]..SIDES[1]) / 2.0;
+        let turn = generator.random_range(0.0..TAU);
+        let wall = generator.random_range(0..COLOURS.len());
+        let other = generator.random_range(1..COLOURS.len());
+        let pattern = Pattern::ALL[generator.random_range(0..Pattern::ALL.len())];
+        let beside = [(); 2].map(|()| generator.random_range(-LIGHT_BESIDE..LIGHT_BESIDE));
+        let [low, high] = LIGHT_HEIGHTS;
+        Self {
+            of,
+            room: Room {
+                cube: Cube::new(middle, half, turn, COLOURS[(wall + other) % COLOURS.len()]),
+                walls: Paint {
+                    colour: COLOURS[wall],
+                    pattern,
+                },
+                light: [beside[0], beside[1], generator.random_range(low..high)],
+            },
+            images: [(); FACES].map(|()| generator.random_range(0..POOL)),
+            hidden: generator.random_range(0..FACES),
+            first: generator.random_range(0.0..TAU / VIEWS as f32),
+        }
+    }
+
+    /// The angle of a camera on its circle.
+    fn angle(&self, view: usize) -> f32 {
+        self.first + TAU * view as f32 / VIEWS as f32
+    }
+
+    fn camera(&self, view: usize) -> Camera {
+        let (sin, cos) = self.angle(view).sin_cos();
+        Camera {
+            at: [RADIUS * cos, RADIUS * sin, HEIGHT],
+            forward: [-cos, -sin],
+            slope: (Dice::FIELD_OF_VIEW / 2.0).tan(),
+        }
+    }
+
+    /// The place of a camera in the axes of the hidden face: along its normal, and along the face; from the cube's middle.
+    fn before_hidden(&self, view: usize) -> [f32; 2] {
+        let Camera { at, .. } = self.camera(view);
+        let cube = &self.room.cube;
+        let away = [at[0] - cube.middle[0], at[1] - cube.middle[1]];
+        let [x, y] = cube.normal(self.hidden);
+        [x * away[0] + y * away[1], x * away[1] - y * away[0]]
+    }
+}
+
+impl Scene for Die<'_> {
+    fn views(&self) -> usize {
+        VIEWS
+    }
+
+    fn query(&self, view: usize, query: &mut [f32]) {
+        let Camera { at, forward, .. } = self.camera(view);
+        let [x, y, z] = at.map(|place| place / RADIUS);
+        query.copy_from_slice(&[x, y, z, forward[0], forward[1]]);
+    }
+
+    fn completions(&self) -> usize {
+        POOL
+    }
+
+    fn truth(&self) -> usize {
+        self.images[self.hidden]
+    }
+
+    fn render(&self, view: usize, completion: usize, frame: &mut [f32]) {
+        let mut images = self.images;
+        images[self.hidden] = completion;
+        let images = images.map(|image| self.of.image(image));
+        self.room
+            .render(&self.camera(view), images, self.of.side, frame);
+    }
+
+    fn reveals(&self, view: usize) -> bool {
+        let [before, _] = self.before_hidden(view);
+        before > self.room.cube.half
+    }
+
+    fn tells(&self, view: usize) -> bool {
+        let [before, along] = self.before_hidden(view);
+        along.abs().atan2(before) <= TELLS
+    }
+}
+
+// Cameras are in the room and outside of the cube, the light is above it, and all of it is in the room.
+const _: () = {
+    let corner = SIDES[1] * std::f32::consts::SQRT_2 / 2.0 + BESIDE;
+    assert!(corner < RADIUS && RADIUS < CORNER[0]);
+    assert!(HEIGHT < SIDES[0] && SIDES[1] < LIGHT_HEIGHTS[0] && LIGHT_HEIGHTS[1] < CORNER[2]);
+    assert!(LIGHT_BESIDE < CORNER[0]);
+};
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Showing, scene_batch, testing::holds};
+    use super::*;
+    use crate::testing::DIGITS as MNIST;
+
+    fn dice(side: usize) -> Dice {
+        Dice::new(&MNIST, side).unwrap()
+    }
+
+    fn die(of: &Dice, index: u64) -> Die<'_> {
+        Die::drawn(of, &mut Stream::new(1, "dice").at(index))
+    }
+
+    #[test]
+    fn dice_are_scenes() {
+        for side in [16, 32, 64] {
+            let showing = Showing {
+                anywhere: false,
+                context_least: 1,
+                context_most: 4,
+                targets_least: 1,
+                targets: 3,
+            };
+            holds(&dice(side), showing);
+        }
+    }
+
+    /// What `most` promises of all scenes, and that it is near to what some have.
+    #[test]
+    fn every_scene_has_the_promised_views() {
+        let dice = dice(16);
+        let [hiding, telling] = dice.most(Ask::Hidden);
+        assert!(hiding >= 70 && telling >= 20, "{hiding} {telling}");
+        let mut least = [VIEWS; 2];
+        for index in 0..20_000 {
+            let die = die(&dice, index);
+            let count = |holds: &dyn Fn(usize) -> bool| (0..VIEWS).filter(|v| holds(*v)).count();
+            let found = [count(&|v| !die.reveals(v)), count(&|v| die.tells(v))];
+            least = [least[0].min(found[0]), least[1].min(found[1])];
+            assert!((0..VIEWS).all(|view| !die.tells(view) || die.reveals(view)));
+        }
+        assert!(hiding <= least[0] && least[0] <= hiding + 1, "{least:?}");
+        assert!(telling <= least[1] && least[1] <= telling + 1, "{least:?}");
+    }
+
+    /// The pool is balanced, and a context that hides one face shows the other three.
+    #[test]
+    fn contexts_show_three_faces() {
+        let dice = dice(32);
+        for image in 0..POOL {
+            let place = MNIST.split(Split::Train).instances((image / EACH) as u16)[image % EACH];
+            let pixels = MNIST.split(Split::Train).image(place).unwrap();
+            let ink: Vec<u8> = dice
+                .image(image)
+                .iter()
+                .map(|x| (x * 255.0) as u8)
+                .collect();
+            assert_eq!(ink, pixels);
+        }
+        for index in 0..50 {
+            let die = die(&dice, index);
+            let hiding: Vec<usize> = (0..VIEWS).filter(|view| !die.reveals(*view)).collect();
+            for face in (0..FACES).filter(|face| *face != die.hidden) {
+                let other = Die {
+                    hidden: face,
+                    ..Die::drawn(&dice, &mut Stream::new(1, "dice").at(index))
+                };
+                let seen = hiding.iter().filter(|view| other.reveals(**view)).count();
+                assert!(seen >= 16, "scene {index}, face {face}: {seen}");
+            }
+        }
+    }
+
+    /// The digit of a face is drawn where `reveals` says that it can be seen, and nowhere else.
+    #[test]
+    fn a_face_shows_where_it_is_seen() {
+        let dice = dice(64);
+        let size = dice.frame().size();
+        let (mut frames, mut shown) = ([vec![0.0; size], vec![0.0; size]], 0);
+        for index in 0..20 {
+            let die = die(&dice, index);
+            for view in 0..VIEWS {
+                for (completion, frame) in frames.iter_mut().enumerate() {
+                    die.render(view, 55 * completion, frame);
+                }
+                let differs = frames[0] != frames[1];
+                assert!(die.reveals(view) || !differs, "scene {index}, view {view}");
+                assert!(differs || !die.tells(view), "scene {index}, view {view}");
+                shown += usize::from(differs);
+            }
+        }
+        assert!(shown > 20 * VIEWS / 3, "{shown}");
+    }
+
+    /// Cameras look at the middle from all sides, each angle as often as any other.
+    #[test]
+    fn queries_are_places_and_directions() {
+        let dice = dice(16);
+        let die = die(&dice, 3);
+        for view in 0..VIEWS {
+            let mut query = [0.0; 5];
+            die.query(view, &mut query);
+            let [x, y, z, cos, sin] = query;
+            assert!((x + cos).abs() < 1e-6 && (y + sin).abs() < 1e-6);
+            assert!((z - HEIGHT / RADIUS).abs() < 1e-6 && (x.hypot(y) - 1.0).abs() < 1e-6);
+        }
+        let showing = Showing {
+            anywhere: false,
+            context_least: 0,
+            context_most: 0,
+            targets_least: 1,
+            targets: 1,
+        };
+        let stream = Stream::new(1, "dice");
+        let batch = scene_batch(&dice, showing, Ask::Any, (Split::Train, &stream), 0, 4000);
+        let angles = batch
+            .target_queries
+            .chunks(5)
+            .map(|query| query[1].atan2(query[0]));
+        let mut quarters = [0; 4];
+        for angle in angles {
+            quarters[(angle.rem_euclid(TAU) / TAU * 4.0) as usize % 4] += 1;
+        }
+        assert!(
+            quarters.iter().all(|count| (880..1120).contains(count)),
+            "{quarters:?}"
+        );
+    }
+}
