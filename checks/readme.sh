@@ -5,7 +5,8 @@
 # - A training makes two updates, and scores two batches; `resume` with more steps makes four.
 # - `bench` measures one kernel once.
 # - What a reader brings along is small: mine.toml, mine.npz and observations.jsonl are those of
-#   checks/readme, DIR and FOLDER hold chapters of a bundled book, runs/a and runs/folder two trainings.
+#   checks/readme, PHOTOS holds the bundled views, DIR and FOLDER hold chapters of a bundled book, runs/a and
+#   runs/folder two trainings.
 # - `--device gpu` must be refused by name where the program has no such device; then `cpu` takes its place.
 # - A command that builds or tests is not run, but .ci/run must run it: with its options, though the profile
 #   may be another.
@@ -63,6 +64,7 @@ cargo() {
 # What a reader brings along.
 cp "$root"/checks/readme/* .
 cp -r "$root/pretrained" .
+cp -r "$root/crates/worlds/data/views" PHOTOS
 mkdir DIR FOLDER runs
 gunzip -c "$root/crates/worlds/data/text/pg11.txt.gz" > FOLDER/alice.txt
 for part in train valid test; do

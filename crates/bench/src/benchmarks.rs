@@ -12,7 +12,8 @@ use mnemora_lab::load_experiment;
 use mnemora_memory::{Initializer, Lstm, RecurrentCore};
 use mnemora_models::{ImageShape, visual::InceptionEncoder};
 use mnemora_worlds::labyrinth::{ACTIONS, Labyrinth, LabyrinthConfig};
-use mnemora_worlds::{Environment, Stream};
+use mnemora_worlds::scenes::{Dice, Scenes};
+use mnemora_worlds::{Environment, Mnist, Split, Stream};
 
 /// The benchmarks for which the project promises a ratio to PyTorch.
 pub const MUST_SHOW: [&str; 6] = [
@@ -41,6 +42,7 @@ pub fn benchmarks() -> Vec<Benchmark> {
     benchmarks.push(lstm("lstm-sequence", 128));
     benchmarks.extend(kernels::benchmarks().into_iter().map(kernel));
     benchmarks.push(labyrinth());
+    benchmarks.push(dice());
     benchmarks
 }
 
@@ -141,6 +143,28 @@ fn labyrinth() -> Benchmark {
                 };
                 last = step.expect("an episode runs, and the buffer fits").last;
                 steps += 1;
+            }))
+        }),
+    }
+}
+
+/// One view of a die in its room, 64 x 64, on one core.
+fn dice() -> Benchmark {
+    Benchmark {
+        name: "dice/64x64".into(),
+        prepare: Box::new(|_| {
+            let digits = Mnist::bundled().expect("the bundled digits are sound");
+            let dice = Dice::new(&digits, 64).expect("frames of this size can be drawn");
+            let stream = Stream::new(1, "benchmark");
+            let mut frame = vec![0.0; dice.frame().size()];
+            let cost = Cost::array(frame.len());
+            let mut views = 0;
+            Ok(Prepared::new(cost, move || {
+                // One view of each die.
+                let die = dice.scene(Split::Train, &stream, views);
+                let view = views as usize % die.views();
+                die.render(view, die.truth(), &mut frame);
+                views += 1;
             }))
         }),
     }

@@ -1082,3 +1082,201 @@ fn data_beyond_the_bounds_name_the_key() {
         ],
     );
 }
+
+/// Writes `views` pictures of 8 x 8 pixels and `transforms.json` for them.
+fn write_views(folder: &Path, views: usize) {
+    fs::create_dir_all(folder).expect("a folder is made");
+    let mut frames = Vec::new();
+    for view in 0..views {
+        write_picture(&folder.join(format!("{view}.png")), 8, view as u8);
+        frames.push(format!(
+            "{{\"file_path\": \"{view}\", \"transform_matrix\": \
+             [[1, 0, 0, {view}], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]}}"
+        ));
+    }
+    let text = format!("{{\"frames\": [{}]}}", frames.join(", "));
+    fs::write(folder.join("transforms.json"), text).expect("a file is written");
+}
+
+/// A grey picture.
+fn write_picture(path: &Path, side: u32, grey: u8) {
+    let file = fs::File::create(path).expect("a file is made");
+    let mut encoder = png::Encoder::new(file, side, side);
+    encoder.set_color(png::ColorType::Grayscale);
+    let mut writer = encoder.write_header().expect("a header is written");
+    let pixels = vec![grey; (side * side) as usize];
+    writer
+        .write_image_data(&pixels)
+        .expect("pixels are written");
+}
+
+/// A training of views in `folder/data`, made small.
+fn train_views(experiment: &str, folder: &Path) -> Command {
+    let mut command = mnemora(["train", experiment, "--out"]);
+    command.arg(folder.join("run"));
+    command.arg("--data").arg(folder.join("data"));
+    command
+}
+
+/// Settings that make a training of views small.
+const SMALL_VIEWS: [&str; 15] = [
+    "scenes.size=16",
+    "scenes.context_most=2",
+    "scenes.targets=1",
+    "scenes.samples=2",
+    "scenes.model.steps=1",
+    "scenes.model.hidden=2",
+    "scenes.model.encoded=2",
+    "scenes.model.canvas=2",
+    "scenes.model.decoded=2",
+    "training.steps=1",
+    "training.batch=2",
+    "training.checkpoint_every=1",
+    "evaluation.batches=1",
+    "evaluation.batch=2",
+    "evaluation.pictures=1",
+];
+
+#[test]
+fn posed_pictures_that_cannot_be_used() {
+    let folder = empty_folder();
+    let data = folder.path().join("data");
+    let refused = || refuse(train_views("own-views-small", folder.path()));
+    let says = |parts: &[&str]| assert_says(&refused(), parts);
+    says(&["data", "does not exist", "transforms.json or poses.csv"]);
+    fs::create_dir(&data).expect("a folder is made");
+    says(&["data: no poses", "transforms.json", "poses.csv"]);
+
+    write_views(&data, 6);
+    says(&[
+        "transforms.json: 5 views, too few for",
+        "context_most 5",
+        "targets 3",
+    ]);
+    let small = || with_settings(train_views("own-views-small", folder.path()), &SMALL_VIEWS);
+    let asked = with_settings(small(), &["scenes.targets=2"]);
+    assert_says(
+        &refuse(asked),
+        &["5 views for contexts and 1 held out", "targets 2"],
+    );
+
+    let json = data.join("transforms.json");
+    let right = fs::read_to_string(&json).expect("it was written");
+    for (from, to, parts) in [
+        (
+            "\"4\"",
+            "\"9\"",
+            &["transforms.json: frame 5", "no picture \"9\"", ".png, .jpg"][..],
+        ),
+        (
+            ", [0, 0, 0, 1]",
+            "",
+            &["frame 1: transform_matrix has 3 rows", "4 x 4"],
+        ),
+        (
+            "[0, 0, 1, 0]",
+            "[0, 0, 2, 0]",
+            &["frame 1: transform_matrix is not a pose", "rotation"],
+        ),
+        (
+            "frames",
+            "views",
+            &[
+                "transforms.json: not poses in the layout of NeRF",
+                "`frames`",
+            ],
+        ),
+    ] {
+        replace_in(&json, from, to);
+        says(parts);
+        fs::write(&json, &right).expect("a file is written");
+    }
+    write_picture(&data.join("3.png"), 10, 9);
+    says(&[
+        "3.png: a picture of 10 x 10 pixels",
+        "0.png has 8 x 8",
+        "one size",
+    ]);
+    write_picture(&data.join("3.png"), 8, 9);
+    let few = with_settings(small(), &["data.max_bytes=500"]);
+    assert_says(
+        &refuse(few),
+        &["more than 500 are read", "raise data.max_bytes"],
+    );
+    assert!(!folder.path().join("run").exists(), "a run is left behind");
+
+    // A run has its pictures, and no others.
+    let run = folder.path().join("run");
+    succeed(small());
+    let eval = || {
+        let mut command = mnemora(["eval"]);
+        command.arg(&run);
+        command
+    };
+    succeed(eval());
+    write_picture(&data.join("3.png"), 8, 200);
+    assert_says(
+        &refuse(eval()),
+        &[
+            "6 views of one scene",
+            "are not the ones the run was made with",
+            "--data",
+        ],
+    );
+}
+
+#[test]
+fn data_sets_of_the_gqn_that_cannot_be_used() {
+    let folder = empty_folder();
+    let message = refuse_leaving(
+        folder.path(),
+        mnemora(["train", "gqn-rooms", "--out", "run"]),
+    );
+    assert_says(
+        &message,
+        &[
+            "does not come with the program",
+            "train/*.tfrecord",
+            "--data",
+        ],
+    );
+    let data = folder.path().join("data");
+    fs::create_dir_all(data.join("train")).expect("a folder is made");
+    let refused = || refuse(train_views("gqn-rooms", folder.path()));
+    assert_says(
+        &refused(),
+        &["test: this folder is missing", "train and test"],
+    );
+    fs::create_dir_all(data.join("test")).expect("a folder is made");
+    assert_says(&refused(), &["train: no scene", ".tfrecord"]);
+    let file = data.join("train/1-of-1.tfrecord");
+    let record = mnemora_worlds::tfrecord::record(&[]);
+    fs::write(&file, &record[..10]).expect("a file is written");
+    assert_says(
+        &refused(),
+        &["1-of-1.tfrecord: record 1 of TFRecord: cut short"],
+    );
+    fs::write(&file, &record).expect("a file is written");
+    assert_says(&refused(), &["1-of-1.tfrecord: record 1: no `frames`"]);
+    flip_last_byte(&file);
+    assert_says(
+        &refused(),
+        &[
+            "1-of-1.tfrecord: record 1",
+            "checksum (CRC-32C) of its bytes",
+        ],
+    );
+}
+
+#[test]
+fn data_for_scenes_that_are_made() {
+    let folder = empty_folder();
+    let message = refuse(train_views("mnist-dice-small", folder.path()));
+    assert_says(
+        &message,
+        &["--data is", "mnist-dice are made", "own-views and gqn-data"],
+    );
+    let command = mnemora(["train", "prism", "--out", "run"]);
+    let message = refuse_leaving(folder.path(), with_settings(command, &["data.max_bytes=7"]));
+    assert_says(&message, &["data.max_bytes", "tasks that have data"]);
+}

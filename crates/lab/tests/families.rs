@@ -186,6 +186,19 @@ const SMALL: &[(&str, &str, &[&str])] = &[
         ],
     ),
     (
+        "scenes",
+        "own-views-small",
+        &[
+            "training.batch=3",
+            "scenes.size=16",
+            "scenes.model.steps=2",
+            "scenes.model.hidden=3",
+            "scenes.model.encoded=2",
+            "scenes.model.canvas=3",
+            "scenes.model.decoded=2",
+        ],
+    ),
+    (
         "texts",
         "books-small",
         &[

@@ -8,6 +8,8 @@ use flate2::{
 use mnemora_worlds::{
     Error, FrameSettings, KthSplit, Limits, MidiSettings, Mnist, Omniglot, Own, PianoRolls, Roll,
     Sound, Speech, SpeechSet, Text, TextSettings, Video, Vocabulary, WordStyle, idx,
+    scenes::{GqnData, OwnViews},
+    tfrecord::record,
 };
 use std::{
     borrow::Cow,
@@ -33,7 +35,7 @@ macro_rules! reader {
     };
 }
 
-pub const READERS: [Reader; 23] = [
+pub const READERS: [Reader; 26] = [
     reader!(idx_images),
     reader!(idx_labels),
     reader!(npy),
@@ -57,6 +59,9 @@ pub const READERS: [Reader; 23] = [
     reader!(vocabulary),
     reader!(omniglot_zip),
     reader!(omniglot_png),
+    reader!(transforms),
+    reader!(poses_csv),
+    reader!(gqn_records),
 ];
 
 fn target<T>(
@@ -655,5 +660,99 @@ fn omniglot_zip(folder: &Path) -> Target {
     let set = folder.to_owned();
     target(seeds, folder.join("images_background.zip"), move |_| {
         Omniglot::open(&set, LIMITS)
+    })
+}
+
+// Views of scenes.
+
+/// A folder with four pictures.
+fn posed(folder: &Path) {
+    let picture = png_of(8, png::ColorType::Grayscale, png::BitDepth::Eight, &[9; 64]);
+    for view in 0..4 {
+        write(&folder.join(format!("{view}.png")), &picture);
+    }
+}
+
+fn transforms(folder: &Path) -> Target {
+    posed(folder);
+    let frame = |view: usize, end: &str| {
+        format!(
+            r#"{{"file_path": "./{view}{end}", "rotation": 0.1, "transform_matrix": [[0, 0, 1, {view}.5], [1, 0, 0, -2], [0, 1, 0, 3e-1], [0, 0, 0, 1]]}}"#
+        )
+    };
+    let frames = |end: &str| {
+        (0..4)
+            .map(|view| frame(view, end))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let seeds = [
+        format!(r#"{{"camera_angle_x": 0.69, "frames": [{}]}}"#, frames("")),
+        format!("{{\"w\": 8, \"frames\": [{}]\n}}", frames(".png")),
+    ];
+    let scene = folder.to_owned();
+    target(
+        seeds.map(plain),
+        folder.join("transforms.json"),
+        move |_| OwnViews::open(&scene, 8, LIMITS),
+    )
+}
+
+fn poses_csv(folder: &Path) -> Target {
+    posed(folder);
+    let seeds = [
+        "file,x,y\n0.png,1,2\n1.png,3,-4e1\n2.png,0.5,0\n3.png,1,1\n",
+        "\u{feff}yaw, file\r\n0.1,\"0\"\r\n0.2,1\r\n0.3,2\r\n",
+    ];
+    let scene = folder.to_owned();
+    target(seeds.map(plain), folder.join("poses.csv"), move |_| {
+        OwnViews::open(&scene, 8, LIMITS)
+    })
+}
+
+/// A field of Protocol Buffers with a length, which is below 2^14.
+fn field(tag: u8, content: &[u8]) -> Vec<u8> {
+    let length = content.len();
+    let mut bytes = vec![tag << 3 | 2];
+    match length {
+        0..128 => bytes.push(length as u8),
+        _ => bytes.extend([(length % 128) as u8 | 128, (length / 128) as u8]),
+    }
+    bytes.extend(content);
+    bytes
+}
+
+/// A scene of a data set of the GQN: `tf.train.Example`.
+fn example(pictures: &[&[u8]]) -> Vec<u8> {
+    let feature = |name: &str, list: u8, content: &[u8]| {
+        let entry = [field(1, name.as_bytes()), field(2, &field(list, content))].concat();
+        field(1, &entry)
+    };
+    let frames: Vec<u8> = pictures
+        .iter()
+        .flat_map(|picture| field(1, picture))
+        .collect();
+    let cameras = field(1, &floats(5 * pictures.len()));
+    field(
+        1,
+        &[
+            feature("cameras", 2, &cameras),
+            feature("frames", 1, &frames),
+        ]
+        .concat(),
+    )
+}
+
+fn gqn_records(folder: &Path) -> Target {
+    let jpeg = include_bytes!("seeds/grey_8x8.jpg");
+    let scene = example(&[jpeg, jpeg, jpeg]);
+    write(&folder.join("test/1-of-1.tfrecord"), &record(&scene));
+    let seeds = [
+        plain([record(&scene), record(&scene)].concat()),
+        Seed::Within(scene, record),
+    ];
+    let set = folder.to_owned();
+    target(seeds, folder.join("train/1-of-1.tfrecord"), move |_| {
+        GqnData::open(&set, 8, LIMITS)
     })
 }

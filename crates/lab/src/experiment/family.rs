@@ -140,8 +140,8 @@ pub trait Family: Sync {
         false
     }
 
-    /// Whether its tasks read data, from files or from the program itself.
-    fn has_data(&self) -> bool {
+    /// Whether an experiment's task reads data, from files or from the program itself.
+    fn has_data(&self, _experiment: &Experiment) -> bool {
         false
     }
 

@@ -154,7 +154,7 @@ const READERS: &[Reader] = &[
             "data.max_unpacked_bytes",
         ],
         by: "tasks that have data",
-        is_here: |e| e.family().has_data(),
+        is_here: |e| e.family().has_data(e),
     },
     Reader {
         keys: &["data.step."],

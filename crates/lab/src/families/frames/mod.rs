@@ -361,7 +361,7 @@ impl<M: Memory + 'static> Family for Frames<M> {
         true
     }
 
-    fn has_data(&self) -> bool {
+    fn has_data(&self, _: &Experiment) -> bool {
         true
     }
 

@@ -164,8 +164,8 @@ impl Family for Navigating {
         }
     }
 
-    fn has_data(&self) -> bool {
-        true
+    fn has_data(&self, experiment: &Experiment) -> bool {
+        is_over_pictures(experiment)
     }
 
     fn own_settings(&self) -> Option<(&'static str, Table)> {

@@ -179,7 +179,7 @@ impl Family for Recordings {
         true
     }
 
-    fn has_data(&self) -> bool {
+    fn has_data(&self, _: &Experiment) -> bool {
         true
     }
 

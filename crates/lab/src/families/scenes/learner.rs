@@ -114,7 +114,7 @@ pub fn planned(experiment: &Experiment, world: &World) -> Result<Planned, LabErr
         learning: kept(training.batch),
         looking: kept(evaluation.batch),
         batches: Count::product(&[numbers, views, training.batch]) * (BATCHES_AHEAD + 2),
-        ..Work::default()
+        data: world.bytes,
     };
     Ok(Planned::new(parts(&model), work))
 }

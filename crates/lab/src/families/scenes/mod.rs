@@ -34,13 +34,14 @@ use learner::SceneLearner;
 use mnemora_figures::chart::Chart;
 use mnemora_models::{ModelName, NetworkName};
 use mnemora_training::{Quantity, memory_use::Planned};
+use mnemora_worlds::scenes::Views;
 use quantities::QUANTITIES;
 use std::{
     path::Path,
     sync::{Arc, LazyLock},
 };
 use toml::Table;
-use world::{WORLDS, World};
+use world::{WORLDS, World, find_views, is_read};
 
 /// The family.
 pub struct AskedScenes;
@@ -67,11 +68,15 @@ impl Family for AskedScenes {
         presets![
             "patterns",
             "prism",
+            "mnist-dice-small",
+            "mnist-dice",
             "colour-reaction-small",
             "colour-reaction",
             "travelling-salesman-small",
             "travelling-salesman",
-            "dag-chase"
+            "dag-chase",
+            "own-views-small",
+            "gqn-rooms"
         ]
     }
 
@@ -98,6 +103,10 @@ impl Family for AskedScenes {
 
     fn memories(&self) -> &'static [MemoryName] {
         &[]
+    }
+
+    fn has_data(&self, experiment: &Experiment) -> bool {
+        is_read(experiment)
     }
 
     fn own_settings(&self) -> Option<(&'static str, Table)> {
@@ -185,6 +194,15 @@ impl Family for AskedScenes {
         )
     }
 
+    /// Names the folder of pictures that were read.
+    fn setting(&self, experiment: &Experiment) -> String {
+        let folder = Path::new(&experiment.data.directory).file_name();
+        match folder.filter(|_| is_read(experiment)) {
+            Some(folder) => format!("{}, {}", experiment.name, folder.to_string_lossy()),
+            None => experiment.name.clone(),
+        }
+    }
+
     fn numbers(&self, experiment: &Experiment) -> usize {
         let size = Self::settings(experiment).size;
         3 * size * size
@@ -199,10 +217,11 @@ impl Family for AskedScenes {
 
     fn find(
         &'static self,
-        _: &mut Experiment,
-        _: Option<&Path>,
+        experiment: &mut Experiment,
+        data: Option<&Path>,
     ) -> Result<Box<dyn Found>, LabError> {
-        Ok(Box::new(MadeScenes))
+        let views = find_views(experiment, data)?;
+        Ok(Box::new(FoundScenes { views }))
     }
 
     fn compared(&self, _: &Experiment, curves: &Curves) -> Vec<Chart> {
@@ -215,29 +234,36 @@ impl Family for AskedScenes {
     }
 }
 
-struct MadeScenes;
+struct FoundScenes {
+    /// Pictures that were read; none if scenes are made.
+    views: Option<Arc<Views>>,
+}
 
-impl MadeScenes {
-    fn world(experiment: &Experiment) -> Result<(SceneSettings, World), LabError> {
+impl FoundScenes {
+    fn world(&self, experiment: &Experiment) -> Result<World, LabError> {
         let settings: SceneSettings = experiment.own_settings()?;
-        let world = World::new(experiment, &settings)?;
-        Ok((settings, world))
+        World::new(experiment, &settings, self.views.as_ref())
     }
 }
 
-impl Found for MadeScenes {
+impl Found for FoundScenes {
     fn words(&self) -> String {
-        "scenes made on the fly".into()
+        match &self.views {
+            Some(views) => views.to_string(),
+            None => "scenes made on the fly".into(),
+        }
+    }
+
+    fn check(&self, experiment: &Experiment) -> Result<(), LabError> {
+        self.world(experiment).map(|_| ())
     }
 
     fn planned(&self, experiment: &Experiment) -> Result<Planned, LabError> {
-        let (_, world) = Self::world(experiment)?;
-        learner::planned(experiment, &world)
+        learner::planned(experiment, &self.world(experiment)?)
     }
 
     fn training_picture(&self, experiment: &Experiment) -> Result<Drawn, LabError> {
-        let (_, world) = Self::world(experiment)?;
-        figures::training_picture(experiment, &world)
+        figures::training_picture(experiment, &self.world(experiment)?)
     }
 
     fn learner(
@@ -245,8 +271,7 @@ impl Found for MadeScenes {
         experiment: &Experiment,
         device: &Device,
     ) -> Result<Box<dyn Gallery>, LabError> {
-        let (_, world) = Self::world(experiment)?;
-        let world = Arc::new(world);
+        let world = Arc::new(self.world(experiment)?);
         Ok(Box::new(SceneLearner::new(experiment, world, device)?))
     }
 }

@@ -2,21 +2,24 @@
 
 use super::settings::SceneSettings;
 use crate::{Experiment, LabError};
+use mnemora_memory::Count;
 use mnemora_models::ModelName;
 use mnemora_worlds::{
-    Mnist, Split, Stream,
+    Limits, Mnist, Origin, Split, Stream,
     scenes::{
-        Ask, Narratives, Part, Patterns, Prism, Readings, SceneBatch, Scenes, Showing, readings,
-        scene_batch,
+        Ask, Dice, GqnData, Narratives, OwnViews, Part, Patterns, Prism, Readings, SceneBatch,
+        Scenes, Showing, Views, readings, scene_batch,
     },
 };
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 /// Scenes, and how many of their views are shown.
 #[derive(Clone)]
 pub struct World {
     /// The scenes.
     pub scenes: Arc<dyn Scenes>,
+    /// Bytes of the pictures that were read.
+    pub bytes: Count,
     showing: Showing,
 }
 
@@ -26,51 +29,123 @@ pub struct Entry {
     pub name: &'static str,
     /// A description of one line.
     pub about: &'static str,
-    open: fn(&SceneSettings) -> Result<Arc<dyn Scenes>, mnemora_worlds::Error>,
+    open: Open,
+}
+
+/// How the scenes of a world are come by.
+enum Open {
+    /// They are made.
+    Made(fn(&SceneSettings) -> Result<Arc<dyn Scenes>, mnemora_worlds::Error>),
+    /// They are read, from a path if one is named, with frames of a size.
+    Read(fn(Option<&Path>, usize, Limits) -> Result<Views, mnemora_worlds::Error>),
 }
 
 /// All worlds.
-pub const WORLDS: [Entry; 5] = [
+pub static WORLDS: [Entry; 8] = [
     Entry {
         name: "patterns",
         about: "which of some random patterns? a toy whose best bound is known",
-        open: |settings| Ok(Arc::new(Patterns::new(settings.patterns, settings.size)?)),
+        open: Open::Made(|settings| Ok(Arc::new(Patterns::new(settings.patterns, settings.size)?))),
     },
     Entry {
         name: "prism",
         about: "an upright prism with a digit on each face, seen from around",
-        open: |settings| {
+        open: Open::Made(|settings| {
             Ok(Arc::new(Prism::new(
                 &Mnist::bundled()?,
                 settings.size,
                 settings.views,
             )?))
-        },
+        }),
+    },
+    Entry {
+        name: "mnist-dice",
+        about: "a die with MNIST digits in a room, seen from around (cgqn, section 4.2)",
+        open: Open::Made(|settings| Ok(Arc::new(Dice::new(&Mnist::bundled()?, settings.size)?))),
     },
     Entry {
         name: "colour-reaction",
         about: "a shape moves to another, which then changes its colour (cgqn, section 4.1)",
-        open: |settings| Ok(Arc::new(Narratives::colour_reaction(settings.size)?)),
+        open: Open::Made(|settings| Ok(Arc::new(Narratives::colour_reaction(settings.size)?))),
     },
     Entry {
         name: "travelling-salesman",
         about: "a shape visits four others in random order (cgqn, section 4.1)",
-        open: |settings| Ok(Arc::new(Narratives::travelling_salesman(settings.size)?)),
+        open: Open::Made(|settings| Ok(Arc::new(Narratives::travelling_salesman(settings.size)?))),
     },
     Entry {
         name: "dag-chase",
         about: "each of four shapes chases another (cgqn, section 4.1)",
-        open: |settings| Ok(Arc::new(Narratives::dag_chase(settings.size)?)),
+        open: Open::Made(|settings| Ok(Arc::new(Narratives::dag_chase(settings.size)?))),
+    },
+    Entry {
+        name: OwnViews::NAME,
+        about: "your own pictures with the poses of their cameras: transforms.json or poses.csv",
+        open: Open::Read(OwnViews::find),
+    },
+    Entry {
+        name: GqnData::NAME,
+        about: "the data sets of the GQN, TFRecord files (Eslami et al. 2018)",
+        open: Open::Read(GqnData::find),
     },
 ];
 
+fn entry(experiment: &Experiment) -> Result<&'static Entry, LabError> {
+    let name = experiment.task.name.as_str();
+    let entry = WORLDS.iter().find(|entry| entry.name == name);
+    entry.ok_or_else(|| LabError::Configuration(format!("the task {name} has no scenes")))
+}
+
+/// Whether the scenes of an experiment are read from files.
+pub fn is_read(experiment: &Experiment) -> bool {
+    entry(experiment).is_ok_and(|entry| matches!(entry.open, Open::Read(_)))
+}
+
+/// Reads the pictures of an experiment and records their identity; `None` if its scenes are made.
+///
+/// # Errors
+/// If there are none, they cannot be read, or they are not those of the run; or if data are named for scenes that are made.
+pub fn find_views(
+    experiment: &mut Experiment,
+    data: Option<&Path>,
+) -> Result<Option<Arc<Views>>, LabError> {
+    let Open::Read(read) = entry(experiment)?.open else {
+        return match data {
+            None => Ok(None),
+            Some(path) => Err(LabError::Configuration(format!(
+                "--data is {}, but the scenes of the task {} are made, not read; {} and {} read data",
+                path.display(),
+                experiment.task.name.as_str(),
+                OwnViews::NAME,
+                GqnData::NAME
+            ))),
+        };
+    };
+    let settings: SceneSettings = experiment.own_settings()?;
+    let configured = &experiment.data.directory;
+    let path = data.or((!configured.is_empty()).then(|| Path::new(configured)));
+    let found = read(path, settings.size, experiment.data.limits())?;
+    let expected = &experiment.data.fingerprint;
+    if !expected.is_empty() && expected != found.fingerprint() {
+        return Err(LabError::Configuration(format!(
+            "the pictures found ({found}) are not the ones the run was made with; name the right ones with --data"
+        )));
+    }
+    if let Origin::Folder(folder) = found.origin() {
+        let folder = folder.canonicalize().unwrap_or_else(|_| folder.clone());
+        experiment.data.directory = folder.display().to_string();
+    }
+    experiment.data.fingerprint = found.fingerprint().to_owned();
+    Ok(Some(Arc::new(found)))
+}
+
 impl World {
-    /// The world of an experiment.
-    pub fn new(experiment: &Experiment, settings: &SceneSettings) -> Result<Self, LabError> {
-        let name = experiment.task.name.as_str();
-        let entry = WORLDS.iter().find(|entry| entry.name == name);
-        let entry = entry
-            .ok_or_else(|| LabError::Configuration(format!("the task {name} has no scenes")))?;
+    /// The world of an experiment, with the pictures that were read for it.
+    pub fn new(
+        experiment: &Experiment,
+        settings: &SceneSettings,
+        views: Option<&Arc<Views>>,
+    ) -> Result<Self, LabError> {
         let showing = Showing {
             anywhere: settings.anywhere,
             context_least: settings.context_least,
@@ -81,16 +156,28 @@ impl World {
             },
             targets: settings.targets,
         };
+        let scenes: Arc<dyn Scenes> = match (&entry(experiment)?.open, views) {
+            (Open::Made(make), _) => make(settings)?,
+            (Open::Read(_), Some(views)) => {
+                Arc::new(views.showing(showing.context_most, showing.targets)?)
+            }
+            (Open::Read(_), None) => {
+                let problem = "this needs the run's data: name them with --data";
+                return Err(LabError::Configuration(problem.into()));
+            }
+        };
         let world = Self {
-            scenes: (entry.open)(settings)?,
+            scenes,
+            bytes: views.map_or(Count::NONE, |views| views.bytes().into()),
             showing,
         };
         let model = experiment.model.name;
         if model.needs_stories() && !world.scenes.ordered() {
             return Err(LabError::Configuration(format!(
-                "model.name is '{}', which needs stories, but the task {name} tells none; choose travelling-salesman, \
+                "model.name is '{}', which needs stories, but the task {} tells none; choose travelling-salesman, \
                  dag-chase or colour-reaction",
-                model.as_str()
+                model.as_str(),
+                experiment.task.name.as_str()
             )));
         }
         if model.needs_stories() && showing.context_most == 0 {

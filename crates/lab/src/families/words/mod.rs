@@ -123,7 +123,7 @@ impl Family for Words {
         &[Lstm, StackedLstm, Rmc]
     }
 
-    fn has_data(&self) -> bool {
+    fn has_data(&self, _: &Experiment) -> bool {
         true
     }
 
