@@ -2,8 +2,8 @@
 //!
 //! `cargo run --release -p mnemora-worlds --example posed_views -- FOLDER [SCENE] [VIEWS] [SIDE]`
 //!
-//! SCENE is the number of the die (11), VIEWS the number of pictures around it (48), SIDE their rows and columns (64). With the
-//! numbers in brackets it writes `crates/worlds/data/views`.
+//! SCENE is the number of the die (11), VIEWS the number of pictures around it (48), SIDE their rows and columns (64).
+//! With the numbers in brackets it writes `crates/worlds/data/views`.
 
 use std::env;
 use std::error::Error;

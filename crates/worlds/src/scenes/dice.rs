@@ -1,7 +1,7 @@
 //! MNIST dice (cgqn, section 4.2): a cube with a digit on each side face stands in a room, cameras circle it.
 //!
-//! The paper says what varies, our numbers are in this file: a pool of 100 images, a room of 10 x 10 x 4, a cube of side
-//! 1.6 to 2.0 within 0.6 of the room's middle, cameras at distance 3.5 and height 1.2.
+//! The paper says what varies, our numbers are in this file: a pool of 100 images, a room of 10 x 10 x 4, a cube of
+//! side 1.6 to 2.0 within 0.6 of the room's middle, cameras at distance 3.5 and height 1.2.
 
 mod caster;
 
@@ -44,9 +44,10 @@ const COLOURS: [[f32; 3]; 8] = [
     [0.95, 0.95, 0.95],
 ];
 
-/// Dice in rooms. Every scene draws the place, side and angle of its cube, its colour, the images on its side faces, the
-/// colour and pattern of the walls, and the place of the light. All walls of a room are alike, so that views of three faces
-/// leave nothing open but the image on the fourth: it is hidden, and its completions are the images of the pool.
+/// Dice in rooms. Every scene draws the place, side and angle of its cube, its colour, the images on its side faces,
+/// the colour and pattern of the walls, and the place of the light. All walls of a room are alike, so that views of
+/// three faces leave nothing open but the image on the fourth: it is hidden, and its completions are the images of the
+/// pool.
 ///
 /// The pool has the first ten images of each digit: image `i` shows the digit `i / 10`. It is the same for training and
 /// test scenes.
@@ -190,7 +191,8 @@ impl<'a> Die<'a> {
         }
     }
 
-    /// The place of a camera in the axes of the hidden face: along its normal, and along the face; from the cube's middle.
+    /// The place of a camera in the axes of the hidden face: along its normal, and along the face; from the cube's
+    /// middle.
     fn before_hidden(&self, view: usize) -> [f32; 2] {
         let Camera { at, .. } = self.camera(view);
         let cube = &self.room.cube;

@@ -50,8 +50,8 @@ struct GivenScene {
     /// `[views, query_width]`
     queries: Vec<f32>,
     views: usize,
-    /// Views of which only the last of this number are asked for and only the others are in contexts; 0 if every view can be
-    /// either.
+    /// Views of which only the last of this number are asked for and only the others are in contexts; 0 if every view
+    /// can be either.
     held_out: usize,
 }
 
@@ -87,21 +87,21 @@ impl OwnViews {
     /// A scene is a folder with PNG or JPEG pictures and their poses:
     ///
     /// - `transforms.json`, the layout of NeRF: `frames` is a list of `file_path`, with or without extension, and
-    ///   `transform_matrix`, 4 x 4, from camera to world, with the camera looking along its negative z axis; or two such
-    ///   files, `transforms_train.json` and `transforms_test.json`. A query is the place of the camera and the direction in
-    ///   which it looks (6 numbers).
+    ///   `transform_matrix`, 4 x 4, from camera to world, with the camera looking along its negative z axis; or two
+    ///   such files, `transforms_train.json` and `transforms_test.json`. A query is the place of the camera and the
+    ///   direction in which it looks (6 numbers).
     /// - or `poses.csv`, with a column `file`. A query is the numbers of the other columns.
     ///
-    /// `path` is the folder of one scene, or a folder of such folders. Of one scene, the views of `transforms_test.json`
-    /// are held out, or otherwise each fifth view; they are asked for with contexts of the other views. Of several scenes, those in a
-    /// folder `test` are held out, or otherwise the last fifth in natural order.
+    /// `path` is the folder of one scene, or a folder of such folders. Of one scene, the views of
+    /// `transforms_test.json` are held out, or otherwise each fifth view; they are asked for with contexts of the other
+    /// views. Of several scenes, those in a folder `test` are held out, or otherwise the last fifth in natural order.
     ///
-    /// Places are moved and scaled so that those of all training views are within -1 and 1 in each coordinate, with one scale for
-    /// all three; each column of a table is scaled on its own.
+    /// Places are moved and scaled so that those of all training views are within -1 and 1 in each coordinate, with one
+    /// scale for all three; each column of a table is scaled on its own.
     ///
     /// # Errors
-    /// A pose file or picture is missing or damaged, pictures differ in size, fields of view or the kind of the poses differ, or a matrix is
-    /// not that of a camera.
+    /// A pose file or picture is missing or damaged, pictures differ in size, fields of view or the kind of the poses
+    /// differ, or a matrix is not that of a camera.
     pub fn open(path: &Path, side: usize, limits: Limits) -> Result<Views, Error> {
         check_side(side)?;
         own::open(path, side, &Files::new(limits))
@@ -128,10 +128,10 @@ impl GqnData {
         })
     }
 
-    /// A data set in its original layout: folders `train` and `test` of TFRecord files. Each record is a `tf.train.Example` of one scene, with
-    /// `frames`, a list of JPEG pictures, and `cameras`, five numbers for each: x, y, z, yaw and pitch. A query is
-    /// `[x, y, z, cos yaw, sin yaw, cos pitch, sin pitch]`. Frames are resized to `side` rows and columns and kept in
-    /// memory; a part of a data set is a folder with some of its files.
+    /// A data set in its original layout: folders `train` and `test` of TFRecord files. Each record is a
+    /// `tf.train.Example` of one scene, with `frames`, a list of JPEG pictures, and `cameras`, five numbers for each:
+    /// x, y, z, yaw and pitch. A query is `[x, y, z, cos yaw, sin yaw, cos pitch, sin pitch]`. Frames are resized to
+    /// `side` rows and columns and kept in memory; a part of a data set is a folder with some of its files.
     ///
     /// # Errors
     /// A file is missing, cut short or damaged, a record is not such a scene, or pictures differ in size.
@@ -205,8 +205,8 @@ impl Views {
         self.train.iter().chain(&self.test)
     }
 
-    /// SHA-256 over a prefix, sizes, frames and queries of both splits, 64 hexadecimal characters; `data/README.md` of this
-    /// crate says byte by byte what is hashed.
+    /// SHA-256 over a prefix, sizes, frames and queries of both splits, 64 hexadecimal characters; `data/README.md` of
+    /// this crate says byte by byte what is hashed.
     pub fn fingerprint(&self) -> &str {
         &self.fingerprint
     }
@@ -287,8 +287,8 @@ impl fmt::Debug for Views {
     }
 }
 
-/// Given scenes with contexts up to a number of views. They hide nothing that could be read: there is no other completion
-/// to compare with.
+/// Given scenes with contexts up to a number of views. They hide nothing that could be read: there is no other
+/// completion to compare with.
 #[derive(Clone, Debug)]
 pub struct GivenScenes {
     views: Arc<Views>,

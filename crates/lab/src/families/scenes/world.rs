@@ -104,7 +104,8 @@ pub fn is_read(experiment: &Experiment) -> bool {
 /// Reads the pictures of an experiment and records their identity; `None` if its scenes are made.
 ///
 /// # Errors
-/// If there are none, they cannot be read, or they are not those of the run; or if data are named for scenes that are made.
+/// If there are none, they cannot be read, or they are not those of the run; or if data are named for scenes that are
+/// made.
 pub fn find_views(
     experiment: &mut Experiment,
     data: Option<&Path>,

@@ -1,7 +1,8 @@
 //! A ray caster: a cube that stands in a room, with one light and its shadows.
 //!
-//! Heights are z, and floors, walls and the cube's faces are upright or level. Cameras look horizontally, so all rays of a
-//! column of pixels lie in one upright plane: which face and which wall they can meet, and where, is found once a column.
+//! Heights are z, and floors, walls and the cube's faces are upright or level. Cameras look horizontally, so all rays
+//! of a column of pixels lie in one upright plane: which face and which wall they can meet, and where, is found once a
+//! column.
 
 use crate::Images;
 
@@ -146,8 +147,8 @@ struct Face<'a> {
 }
 
 impl Room {
-    /// Draws a frame, `[3, side, side]`, each value in [0, 1]: the mean over the rays of a pixel. The faces show `images`,
-    /// ink of `[28, 28]` each.
+    /// Draws a frame, `[3, side, side]`, each value in [0, 1]: the mean over the rays of a pixel. The faces show
+    /// `images`, ink of `[28, 28]` each.
     pub(super) fn render(
         &self,
         camera: &Camera,
@@ -290,8 +291,8 @@ impl Room {
     fn shaded(&self, [x, y, z]: [f32; 3], [light_x, light_y]: [f32; 2]) -> bool {
         let half = self.cube.half;
         let top = 2.0 * half;
-        // The light is above the cube, so what is in its shadow is below its top. The way to the light leaves the cube's heights
-        // at this share of it.
+        // The light is above the cube, so what is in its shadow is below its top. The way to the light leaves the
+        // cube's heights at this share of it.
         if z >= top {
             return false;
         }
@@ -374,7 +375,8 @@ mod tests {
         }
     }
 
-    /// A face seen along its normal shows each texel of its image where its middle is projected, upright and not mirrored.
+    /// A face seen along its normal shows each texel of its image where its middle is projected, upright and not
+    /// mirrored.
     #[test]
     fn a_face_seen_frontally_has_the_pixels_of_its_image() {
         let stream = Stream::new(1, "image");
@@ -408,8 +410,8 @@ mod tests {
         }
     }
 
-    /// A lamp at height h straight above a cube of height 2 and half-side 1 throws a square shadow on the floor, of half-side
-    /// h / (h - 2); beside it the light falls with the cosine h / distance.
+    /// A lamp at height h straight above a cube of height 2 and half-side 1 throws a square shadow on the floor, of
+    /// half-side h / (h - 2); beside it the light falls with the cosine h / distance.
     #[test]
     fn the_shadow_of_a_lamp_above_is_a_square() {
         let height = 3.6;
@@ -437,7 +439,8 @@ mod tests {
         assert!((seen[0] - 0.6 * AMBIENT).abs() < 1e-6, "{seen:?}");
     }
 
-    /// What a ray meets, found another way: planes one by one in three dimensions, and steps along the way to the light.
+    /// What a ray meets, found another way: planes one by one in three dimensions, and steps along the way to the
+    /// light.
     fn slowly(
         room: &Room,
         camera: &Camera,

@@ -183,8 +183,8 @@ pub(super) struct Scaling {
 }
 
 impl Scaling {
-    /// From the queries of training views; the numbers of each range in `scaled` have one divisor. A number that is always the
-    /// same becomes 0.
+    /// From the queries of training views; the numbers of each range in `scaled` have one divisor. A number that is
+    /// always the same becomes 0.
     pub(super) fn of<'a>(
         queries: impl Iterator<Item = &'a [f32]> + Clone,
         width: usize,
