@@ -191,6 +191,8 @@ impl<L: Learner + ?Sized> Training<'_, L> {
                 Ok(row) => row,
                 Err(StepFailure::Batch(error)) => return Err(error),
                 Err(StepFailure::GivenUp(why)) => {
+                    // The update was made.
+                    self.state.step = step;
                     let checkpoint = self.finite_checkpoint(directory)?;
                     run.check()?;
                     let checkpoint = checkpoint::save(directory, &checkpoint)?;

@@ -279,7 +279,14 @@ impl Learner for Navigator {
         let names = ["bound", "KL"];
         self.updates
             .make(&mut self.model, step, gradients, &names, terms)?;
-        match self.progress.made(&self.model.transition, &self.actions) {
+        let transition = &self.model.transition;
+        let advice = match self.progress.made(transition, &self.actions) {
+            Advice::GoOn if step == self.experiment.training.steps => {
+                self.progress.ended(transition, &self.actions)
+            }
+            advice => advice,
+        };
+        match advice {
             Advice::GoOn => Ok(()),
             Advice::GiveUp(why) => Err(StepFailure::GivenUp(why)),
             Advice::Redraw(draw) => {

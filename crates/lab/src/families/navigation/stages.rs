@@ -184,11 +184,7 @@ impl Progress {
             } else if self.since >= settings.redraw_after {
                 let why = closed.unwrap_or_else(|| "it opened too late".into());
                 if self.redraws >= settings.redraws {
-                    return Advice::GiveUp(format!(
-                        "the actions were not understood: {why}, after {} redraws of A; give \
-                         navigation.stages.redraws or navigation.stages.redraw_after more",
-                        self.redraws
-                    ));
+                    return Advice::GiveUp(self.not_understood(&why));
                 }
                 self.redraws += 1;
                 (self.since, self.passed) = (0, 0);
@@ -198,6 +194,27 @@ impl Progress {
         }
         self.skip();
         Advice::GoOn
+    }
+
+    /// What to do after the last update: a training may not end in front of a closed gate and say nothing.
+    pub fn ended(&self, transition: &Transition, actions: &Actions) -> Advice {
+        if self.stage != Stage::Actions {
+            return Advice::GoOn;
+        }
+        let why = closed(&self.settings, transition, actions);
+        let why = why.unwrap_or_else(|| "it opened too late".into());
+        Advice::GiveUp(format!(
+            "the training ended before the gate opened. {}",
+            self.not_understood(&why)
+        ))
+    }
+
+    fn not_understood(&self, why: &str) -> String {
+        format!(
+            "The actions were not understood: {why}, after {} redraws of A; give navigation.stages.redraws, \
+             navigation.stages.redraw_after or training.steps more, or choose another seed",
+            self.redraws
+        )
     }
 
     /// Adds its state to the counters of a checkpoint.
@@ -442,5 +459,26 @@ mod tests {
             why.contains("gate_angle") && why.contains("2 redraws"),
             "{why}"
         );
+    }
+    #[test]
+    fn no_training_ends_at_a_closed_gate_in_silence() {
+        let along_one_line =
+            transition([[0.5, 0.0], [-0.5, 0.0], [0.4, 0.0], [-0.4, 0.0], [0.0, 0.0]]);
+        let ended = |gate| {
+            let settings = StageSettings {
+                frames: 0,
+                gate,
+                ..StageSettings::default()
+            };
+            Progress::new(settings).ended(&along_one_line, &actions())
+        };
+        let Advice::GiveUp(why) = ended(true) else {
+            panic!("the gate is closed");
+        };
+        assert!(
+            why.contains("before the gate opened") && why.contains("gate_angle"),
+            "{why}"
+        );
+        assert_eq!(ended(false), Advice::GoOn);
     }
 }
