@@ -70,9 +70,9 @@ fn write(arguments: &[String]) -> Result<(), Box<dyn Error>> {
 
 /// From camera to world: the columns are right, up, back, and the place of the camera.
 fn matrix(die: &dyn Scene, view: usize) -> String {
-    let mut query = [0.0; 5];
+    let mut query = [0.0; 7];
     die.query(view, &mut query);
-    let [x, y, z, cos, sin] = query;
+    let [x, y, z, cos, sin, ..] = query;
     format!(
         "[[{sin}, 0, {}, {x}], [{}, 0, {}, {y}], [0, 1, 0, {z}], [0, 0, 0, 1]]",
         -cos, -cos, -sin

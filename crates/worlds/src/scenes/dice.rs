@@ -108,9 +108,10 @@ impl Scenes for Dice {
         }
     }
 
-    /// The camera's place (x, y, z) in radii of its circle, then cosine and sine of the direction in which it looks.
+    /// The seven numbers of the GQN: the camera's place (x, y, z) in radii of its circle, cosine and sine of its yaw, and
+    /// of its pitch, which is 0.
     fn query_width(&self) -> usize {
-        5
+        7
     }
 
     /// Of all scenes. Whatever the place of the cube, the views that a statement is true of are those of an arc of the
@@ -210,7 +211,7 @@ impl Scene for Die<'_> {
     fn query(&self, view: usize, query: &mut [f32]) {
         let Camera { at, forward, .. } = self.camera(view);
         let [x, y, z] = at.map(|place| place / RADIUS);
-        query.copy_from_slice(&[x, y, z, forward[0], forward[1]]);
+        query.copy_from_slice(&[x, y, z, forward[0], forward[1], 1.0, 0.0]);
     }
 
     fn completions(&self) -> usize {
@@ -349,9 +350,10 @@ mod tests {
         let dice = dice(16);
         let die = die(&dice, 3);
         for view in 0..VIEWS {
-            let mut query = [0.0; 5];
+            let mut query = [0.0; 7];
             die.query(view, &mut query);
-            let [x, y, z, cos, sin] = query;
+            let [x, y, z, cos, sin, level, up] = query;
+            assert_eq!([level, up], [1.0, 0.0]);
             assert!((x + cos).abs() < 1e-6 && (y + sin).abs() < 1e-6);
             assert!((z - HEIGHT / RADIUS).abs() < 1e-6 && (x.hypot(y) - 1.0).abs() < 1e-6);
         }
@@ -366,7 +368,7 @@ mod tests {
         let batch = scene_batch(&dice, showing, Ask::Any, (Split::Train, &stream), 0, 4000);
         let angles = batch
             .target_queries
-            .chunks(5)
+            .chunks(7)
             .map(|query| query[1].atan2(query[0]));
         let mut quarters = [0; 4];
         for angle in angles {
