@@ -131,6 +131,10 @@ impl Scenes for Dice {
         }
     }
 
+    fn around(&self) -> bool {
+        true
+    }
+
     fn scene(&self, split: Split, stream: &Stream, index: u64) -> Box<dyn Scene + '_> {
         Box::new(Die::drawn(self, &mut stream.at(of_split(split, index))))
     }

@@ -158,7 +158,7 @@ impl Family for AskedScenes {
     fn time(&self, experiment: &Experiment) -> usize {
         let settings = Self::settings(experiment);
         if experiment.model.name.needs_stories()
-            && let Ok(world) = World::new(experiment, &settings)
+            && let Ok(world) = World::new(experiment, &settings, None)
         {
             return world.scenes.moments();
         }
