@@ -265,7 +265,7 @@ mod tests {
     }
 
     fn prism() -> Prism {
-        Prism::new(&Mnist::bundled().unwrap(), 16).unwrap()
+        Prism::new(&Mnist::bundled().unwrap(), 16, 144).unwrap()
     }
 
     #[test]
