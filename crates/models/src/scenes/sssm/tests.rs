@@ -182,12 +182,14 @@ fn the_loss_and_its_gradients() {
             *param = Param::from_tensor(shifted.detach());
             f64::from(learn(&model).loss.into_scalar::<f32>())
         };
-        let step = 5e-3;
-        let differences = (moved(step) - moved(-step)) / (2.0 * f64::from(step));
+        // ReLUs and the largest numbers have kinks: a long step may cross one, a short one has rounding errors.
+        let differences = [8e-3, 4e-3, 2e-3, 1e-3, 5e-4]
+            .map(|step| (moved(step) - moved(-step)) / (2.0 * f64::from(step)));
         let length = f64::from(length);
+        let close = |found: &f64| (length - found).abs() < 0.02 * length;
         assert!(
-            (length - differences).abs() < 0.03 * length,
-            "{name}: {length} {differences}"
+            differences.iter().any(close),
+            "{name}: {length} {differences:?}"
         );
     }
 }
