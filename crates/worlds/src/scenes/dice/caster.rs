@@ -474,7 +474,7 @@ mod tests {
             (way > 0.0 && way.is_finite()).then_some(way)
         };
         let mut nearest = (f64::INFINITY, [0.0; 3], [0.0; 3]);
-        for face in 0..FACES {
+        for (face, image) in images.iter().enumerate() {
             let normal = normal(face);
             let on = add(middle, normal, half);
             let Some(way) = meets(on, normal).filter(|way| *way < nearest.0) else {
@@ -489,7 +489,7 @@ mod tests {
             let along = dot(side, [-normal[1], normal[0], 0.0]);
             let part = |x: f64| (((x / half + 1.0) / 2.0 * 28.0) as usize).min(27);
             let (row, column) = (part(-side[2]), part(along));
-            let ink = f64::from(images[face][row * 28 + column]);
+            let ink = f64::from(image[row * 28 + column]);
             let colour = cube.colour.map(|x| f64::from(x) * (1.0 - 0.9 * ink));
             nearest = (way, normal, colour);
         }

@@ -70,7 +70,7 @@ pub(super) fn transforms(text: &[u8]) -> Result<Poses, String> {
         poses: poses.collect::<Result<_, String>>()?,
         angle: camera_angle_x,
         numbers: words.map(str::to_owned).into(),
-        scaled: vec![0..3],
+        scaled: std::iter::once(0..3).collect(),
     })
 }
 
@@ -98,7 +98,8 @@ fn query(matrix: &[Vec<f64>]) -> Result<[f32; 6], String> {
     let near = |a: f64, b: f64| (a - b).abs() <= TOLERANCE;
     let place = [x[3], y[3], z[3]];
     // Squares of larger numbers are not finite in 32 bits.
-    if place.iter().any(|number| !(number.abs() < 1e15)) {
+    let finite = |number: &f64| number.abs() < 1e15;
+    if !place.iter().all(finite) {
         return Err(format!(
             "has the place {}, {}, {}; it must be finite",
             place[0], place[1], place[2]
@@ -331,8 +332,8 @@ mod tests {
             scaling.apply(&mut query);
             query
         };
-        assert_eq!(scaled(&[0..3]), [0.5, 0.0, 0.25]);
+        assert_eq!(scaled(std::slice::from_ref(&(0..3))), [0.5, 0.0, 0.25]);
         assert_eq!(scaled(&[0..1, 1..2, 2..3]), [0.5, 0.0, 1.0]);
-        assert_eq!(scaled(&[0..1]), [0.5, 5.0, 2.0]);
+        assert_eq!(scaled(std::slice::from_ref(&(0..1))), [0.5, 5.0, 2.0]);
     }
 }
