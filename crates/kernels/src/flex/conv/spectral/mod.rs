@@ -487,7 +487,16 @@ mod tests {
                 sums,
             });
         }
-        let found = shape.table_of(&[sums]);
+        // Sums are laid out for the width of the vectors.
+        let (sums, mut found) = ([sums], shape.table());
+        for (s, table) in found.0.chunks_exact_mut(of_shift).enumerate() {
+            simd.vectorize(WeightTable {
+                shape: &shape,
+                sums: &sums,
+                s,
+                table,
+            });
+        }
         assert_close(&found.0, &gradient, &name);
     }
 
