@@ -319,15 +319,12 @@ impl Experiment {
     fn read_beside(&self, key: &str) -> Result<Vec<String>, LabError> {
         let mut all = Vec::new();
         flatten(&Self::template()?, "", &mut all);
-        let read: Vec<String> = all
-            .into_iter()
-            .map(|(key, _)| key)
-            .filter(|key| self.reader(key).is_none_or(|(_, here)| here))
-            .collect();
+        let is_read = |key: &&String| self.reader(key).is_none_or(|(_, here)| here);
         let mut table = key;
         while let Some((outer, _)) = table.rsplit_once('.') {
             let within = format!("{outer}.");
-            let found = read.iter().filter(|key| key.starts_with(&within));
+            let keys = all.iter().map(|(key, _)| key);
+            let found = keys.filter(|key| key.starts_with(&within)).filter(is_read);
             let found: Vec<String> = found.cloned().collect();
             if !found.is_empty() {
                 return Ok(found);

@@ -23,6 +23,8 @@ pub enum AnyScenes {
 }
 
 /// What a model knows of some scenes, from their contexts.
+// There is one value per batch.
+#[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug)]
 pub enum Known {
     /// The sum of the representations of each scene's views, `[scenes, channels, ..]`.

@@ -102,7 +102,7 @@ fn predictable(
     }
     let unseen = places
         .iter()
-        .filter(|place| !place.view.is_some_and(|view| view < count));
+        .filter(|place| place.view.is_none_or(|view| view >= count));
     let mut problems = unseen.filter_map(|place| {
         let problem = model.unanswerable(&place.query, count)?;
         Some(format!("--at {}: {problem}", place.name))
