@@ -24,7 +24,7 @@ const CHANNELS: usize = 128;
 /// Coarse images of at most this width leave vectors along a row mostly empty; a matrix of many images fills them, if
 /// there are weights per coarse channel, and coarse channels, of at least this number.
 const NARROW: usize = 4;
-const FEW: usize = 16;
+const FEW: usize = 32;
 /// The same for a kernel as large as its stride, whose matrix has each pixel once: the fewest weights, and the fewest
 /// of a coarse channel and coarse channels.
 const PATCH_WEIGHTS: usize = 4096;
