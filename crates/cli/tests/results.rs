@@ -12,7 +12,13 @@ use std::{
 };
 
 /// Files with results of trainings; `speed.jsonl` holds times, which belong to no data.
-const FILES: [&str; 5] = ["avf.jsonl", "cgqn.jsonl", "gtm-sm.jsonl", "gtmm.jsonl", "rmc.jsonl"];
+const FILES: [&str; 5] = [
+    "avf.jsonl",
+    "cgqn.jsonl",
+    "gtm-sm.jsonl",
+    "gtmm.jsonl",
+    "rmc.jsonl",
+];
 
 /// A folder next to the crates, if this checkout has it.
 fn folder(name: &str) -> Option<PathBuf> {
