@@ -120,7 +120,7 @@ pub struct GqnStep {
     pub generator: Generator,
 }
 
-/// The GQN (Eslami et al. 2018). Each target has a latent of its own:
+/// The GQN (Eslami et al. 2018). Each target has its own latent:
 ///
 /// ```text
 /// r = sum_k M(x_k, v_k) over the context;  h_g, c_g, h_e, c_e = 0,  u = 0

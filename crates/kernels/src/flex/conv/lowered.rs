@@ -25,8 +25,8 @@ const CHANNELS: usize = 128;
 /// there are weights per coarse channel, and coarse channels, of at least this number.
 const NARROW: usize = 4;
 const FEW: usize = 32;
-/// The same for a kernel as large as its stride, whose matrix has each pixel once: the fewest weights, and the fewest
-/// of a coarse channel and coarse channels.
+/// For a kernel as large as its stride, whose matrix has each pixel once: the fewest weights in all, and the fewest weights
+/// per coarse channel, and coarse channels.
 const PATCH_WEIGHTS: usize = 4096;
 const PATCH_SIDE: usize = 32;
 /// Elements of the matrix that are made at a time, if that gives [`COLUMNS`].
