@@ -43,6 +43,12 @@ pub trait Environment: Send {
     /// a frame. Nothing changes then.
     fn step(&mut self, action: usize, observation: &mut [f32]) -> Result<Step, Error>;
 
+    /// The outcome of the episode so far, for evaluation: a name and a value, such as `("solved", 1.0)`. `None` before
+    /// the first episode, and if the rewards say everything.
+    fn score(&self) -> Option<(&'static str, f64)> {
+        None
+    }
+
     /// The whole state, in the middle of an episode or before the first.
     fn save(&self) -> Vec<u8>;
 
@@ -51,4 +57,30 @@ pub trait Environment: Send {
     /// # Errors
     /// The bytes are not such a state. Nothing changes then.
     fn restore(&mut self, saved: &[u8]) -> Result<(), Error>;
+}
+
+impl<E: Environment + ?Sized> Environment for Box<E> {
+    fn spec(&self) -> Spec {
+        (**self).spec()
+    }
+
+    fn reset(&mut self, seed: u64, observation: &mut [f32]) -> Result<Step, Error> {
+        (**self).reset(seed, observation)
+    }
+
+    fn step(&mut self, action: usize, observation: &mut [f32]) -> Result<Step, Error> {
+        (**self).step(action, observation)
+    }
+
+    fn score(&self) -> Option<(&'static str, f64)> {
+        (**self).score()
+    }
+
+    fn save(&self) -> Vec<u8> {
+        (**self).save()
+    }
+
+    fn restore(&mut self, saved: &[u8]) -> Result<(), Error> {
+        (**self).restore(saved)
+    }
 }

@@ -393,6 +393,47 @@ pub enum Error {
     #[error("no episode is running: call reset before the next step")]
     NoEpisode,
 
+    /// Settings of an environment that it does not have, or of another type than it expects.
+    #[error("environment: {problem}")]
+    EnvironmentSettings {
+        /// What is wrong with them.
+        problem: String,
+    },
+
+    /// A level that could not be generated.
+    #[error("episode with seed {seed}: {problem}")]
+    NoLevel {
+        /// The seed of the episode.
+        seed: u64,
+        /// Why, and which setting to change.
+        problem: String,
+    },
+
+    /// As many actions as there are environments were expected.
+    #[error("{found} actions for {wanted} environments: each environment needs one")]
+    ActionCount {
+        /// Number of actions.
+        found: usize,
+        /// Number of environments.
+        wanted: usize,
+    },
+
+    /// An environment that panicked.
+    #[error(
+        "environment {index} panicked ({message}); to replay: reset it with seed {seed}, then do the actions [{}]",
+        list(actions)
+    )]
+    EnvironmentPanicked {
+        /// Number of the environment, from 0.
+        index: usize,
+        /// The seed of its episode.
+        seed: u64,
+        /// The actions of the episode, the one that it panicked at last. Empty if it panicked at the reset.
+        actions: Vec<u16>,
+        /// The panic's message.
+        message: String,
+    },
+
     /// Bytes that are not the saved state of an environment with these settings.
     #[error("not a saved state of this environment: {problem}")]
     SavedState {
@@ -555,4 +596,10 @@ pub enum Error {
         /// The thread's panic message.
         message: String,
     },
+}
+
+/// Numbers with spaces between them.
+fn list(numbers: &[u16]) -> String {
+    let words: Vec<String> = numbers.iter().map(u16::to_string).collect();
+    words.join(" ")
 }

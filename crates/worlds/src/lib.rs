@@ -17,6 +17,7 @@
 //! | `scenes/` | scenes that are asked what they look like from another view |
 //! | `text/` | words for language models: WikiText, books, a user's own texts |
 //! | `environment.rs` | [`Environment`]: a world to act in, one step at a time |
+//! | `environments/` | Mini-Pacman, BoxWorld and games of memory, listed in one table: [`ENVIRONMENTS`]; many at once: [`Vectorised`] |
 //! | `formats/` | WAV, SPHERE, NumPy, IDX, PNG, JPEG, CSV, TFRecord |
 //! | `files.rs`, `folder.rs` | how a user's files are opened, ordered and divided into parts |
 //! | `stream.rs` | named random streams: batch `i` is always the same |
@@ -36,6 +37,7 @@
 
 mod algorithmic;
 mod environment;
+mod environments;
 mod error;
 mod files;
 mod folder;
@@ -58,6 +60,11 @@ pub use algorithmic::{
     ProgramBatch, ProgramKind, Programs, evaluate_program,
 };
 pub use environment::{Environment, Spec, Step};
+pub use environments::{
+    BoxWorld, BoxWorldConfig, Concentration, ConcentrationConfig, ENVIRONMENTS, EnvironmentKind,
+    Finished, MiniPacman, MiniPacmanConfig, PacmanMode, RepeatPrevious, RepeatPreviousConfig,
+    TMaze, TMazeConfig, Vectorised, episode_seed,
+};
 pub use error::Error;
 pub use files::{Limits, read_regular};
 pub use formats::{Encoding, Fit, FrameSettings, Sound, idx, npy, tfrecord};

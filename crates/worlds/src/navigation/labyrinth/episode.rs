@@ -221,6 +221,15 @@ impl Environment for Labyrinth {
         })
     }
 
+    /// The number of goals found.
+    fn score(&self) -> Option<(&'static str, f64)> {
+        let objects = &self.episode.as_ref()?.map.objects;
+        let found = objects
+            .iter()
+            .filter(|object| object.goal && !object.present);
+        Some(("goals", found.count() as f64))
+    }
+
     /// The fingerprint of the settings; then, within an episode, seed, steps, place, velocity, and for each object one
     /// byte that says whether it is present; all numbers in little-endian order.
     fn save(&self) -> Vec<u8> {
@@ -422,6 +431,7 @@ mod tests {
                     last
                 }
             );
+            assert_eq!(labyrinth.score(), Some(("goals", number as f64 + 1.0)));
         }
         let error = labyrinth.step(4, &mut observation).expect_err("over");
         assert_eq!(

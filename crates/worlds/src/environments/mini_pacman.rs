@@ -1,0 +1,511 @@
+//! Mini-Pacman: eat the food of a maze, level after level, and keep away from the ghosts (Weber et al. 2017,
+//! "Imagination-augmented agents", appendix; RMC, section 4.2).
+//!
+//! The rules are those of the code that an author of that paper published (S. Racanière, `PillEater`), where the text
+//! and the code differ.
+
+use rand::RngExt;
+use serde::{Deserialize, Serialize};
+
+use super::game::{Game, Rules};
+use super::random::Random;
+use super::window::{Colour, Place, Window, check_viewport};
+use crate::settings::{LONGEST, check};
+use crate::{Error, Spec};
+
+const HEIGHT: usize = 15;
+const WIDTH: usize = 19;
+const MAZE: [&[u8; WIDTH]; HEIGHT] = [
+    b"1111111111111111111",
+    b"1000100000000010001",
+    b"1010101111111010101",
+    b"1000000000000000001",
+    b"1010101111111010101",
+    b"1010000000000000101",
+    b"1011110111110111101",
+    b"1000000111110000001",
+    b"1011110111110111101",
+    b"1010000000000000101",
+    b"1010101111111010101",
+    b"1000000000000000001",
+    b"1010101111111010101",
+    b"1000100000000010001",
+    b"1111111111111111111",
+];
+
+/// Cells without a wall.
+const FREE: usize = 138;
+
+/// Places without a wall, row by row.
+const FREE_PLACES: [Place; FREE] = {
+    let mut places = [[0; 2]; FREE];
+    let (mut count, mut cell) = (0, 0);
+    while cell < HEIGHT * WIDTH {
+        let (row, column) = (cell / WIDTH, cell % WIDTH);
+        if MAZE[row][column] == b'0' {
+            places[count] = [row as u8, column as u8];
+            count += 1;
+        }
+        cell += 1;
+    }
+    assert!(count == FREE);
+    places
+};
+
+const FLOOR: u8 = 0;
+const WALL: u8 = 1;
+const FOOD: u8 = 2;
+const PALETTE: [Colour; 3] = [[0.0; 3], [1.0; 3], [0.0, 0.0, 1.0]];
+const PACMAN: Colour = [0.0, 1.0, 0.0];
+const PILL: Colour = [0.0, 1.0, 1.0];
+
+/// A maze full of food.
+const FULL: [[u8; WIDTH]; HEIGHT] = {
+    let mut ground = [[WALL; WIDTH]; HEIGHT];
+    let mut number = 0;
+    while number < FREE {
+        let [row, column] = FREE_PLACES[number];
+        ground[row as usize][column as usize] = FOOD;
+        number += 1;
+    }
+    ground
+};
+
+const PILLS: usize = 2;
+/// Steps in which ghosts can be eaten, from that of the pill on.
+const POWER: u8 = 20;
+/// A ghost begins outside the square that reaches this far from Pacman.
+const SAFE_DISTANCE: u8 = 5;
+/// How often a ghost goes astray at a crossing.
+const STOCHASTICITY: f64 = 0.05;
+/// Steps of a level in [`PacmanMode::Avoid`].
+const AVOID_STEPS: u32 = 128;
+
+const ACTIONS: [&str; 5] = ["stay", "right", "up", "left", "down"];
+
+/// Rows and columns of the directions right, up, left and down. Direction `d` is action `d + 1`, and its reverse is
+/// direction `(d + 2) % 4`.
+const DIRECTIONS: [[i8; 2]; 4] = [[0, 1], [-1, 0], [0, -1], [1, 0]];
+
+/// What is rewarded, and what ends a level.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PacmanMode {
+    /// Food 1, pill 2, ghost 5. A level ends when all food is eaten.
+    #[default]
+    Regular,
+    /// Step 0.1, food -0.1, pill -5, ghost -10, death -20. A level ends after 128 steps.
+    Avoid,
+    /// Pill 1, ghost 10, death -20. A level ends when all ghosts are eaten.
+    Hunt,
+    /// Food -0.1, ghost 10, death -20. A level ends when all ghosts are eaten.
+    Ambush,
+    /// Food -0.1, pill 10. A level ends when both pills are eaten.
+    Rush,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Rewards {
+    step: f32,
+    food: f32,
+    pill: f32,
+    ghost: f32,
+    death: f32,
+}
+
+impl PacmanMode {
+    fn rewards(self) -> Rewards {
+        let [step, food, pill, ghost, death] = match self {
+            PacmanMode::Regular => [0.0, 1.0, 2.0, 5.0, 0.0],
+            PacmanMode::Avoid => [0.1, -0.1, -5.0, -10.0, -20.0],
+            PacmanMode::Hunt => [0.0, 0.0, 1.0, 10.0, -20.0],
+            PacmanMode::Ambush => [0.0, -0.1, 0.0, 10.0, -20.0],
+            PacmanMode::Rush => [0.0, -0.1, 10.0, 0.0, 0.0],
+        };
+        Rewards {
+            step,
+            food,
+            pill,
+            ghost,
+            death,
+        }
+    }
+}
+
+/// Settings of [`MiniPacman`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MiniPacmanConfig {
+    /// What is rewarded, and what ends a level.
+    pub mode: PacmanMode,
+    /// Side of the square around Pacman that the agent sees, odd; 0 for the whole map.
+    pub viewport: usize,
+    /// The level that an episode begins with, from 1.
+    pub level: usize,
+    /// Most steps of an episode.
+    pub length: usize,
+}
+
+impl Default for MiniPacmanConfig {
+    fn default() -> MiniPacmanConfig {
+        MiniPacmanConfig {
+            mode: PacmanMode::Regular,
+            viewport: 5,
+            level: 1,
+            length: 3000,
+        }
+    }
+}
+
+impl MiniPacmanConfig {
+    /// Checks all values.
+    ///
+    /// # Errors
+    /// A value is out of its range.
+    pub fn check(&self) -> Result<(), Error> {
+        check_viewport(self.viewport, 2 * WIDTH - 1)?;
+        check("environment.level", self.level, 1..=100, || {
+            "an episode begins with a level from 1 to 100".to_owned()
+        })?;
+        check("environment.length", self.length, 1..=LONGEST, || {
+            format!("an episode has from 1 to {LONGEST} steps")
+        })
+    }
+}
+
+/// Mini-Pacman in a maze of 15 x 19 cells.
+///
+/// Observations are `[3, height, width]`: Pacman green, ghosts red, the more yellow the longer they can still be
+/// eaten, pills cyan, food blue, walls white. Cells outside the map look like walls.
+///
+/// A step: the power of a pill shrinks; Pacman moves and eats; then each ghost moves with the probability of its speed,
+/// half of it while it can be eaten. A ghost that meets Pacman before or after its move kills him and ends the episode,
+/// or is eaten. No other ghost moves after one was eaten. Pacman and a ghost that swap places do not meet.
+///
+/// Level `n` has `1 + (n - 1) / 2` ghosts of speed `0.5 + 0.1 (n - 1)`. A level that ends is replaced at once, within
+/// the step. Both pills may be in the same cell; each takes its own step to eat.
+///
+/// ```
+/// use mnemora_worlds::{Environment, MiniPacman, MiniPacmanConfig};
+///
+/// let mut pacman = MiniPacman::new(MiniPacmanConfig::default())?;
+/// let mut observation = vec![0.0; pacman.spec().frame.size()];
+/// pacman.reset(7, &mut observation)?;
+/// let step = pacman.step(1, &mut observation)?;
+/// assert!(step.reward >= 0.0 && pacman.level() == Some(1));
+/// # Ok::<(), mnemora_worlds::Error>(())
+/// ```
+pub type MiniPacman = Game<PacmanRules>;
+
+impl MiniPacman {
+    /// Mini-Pacman with these settings.
+    ///
+    /// # Errors
+    /// A setting is out of its range.
+    pub fn new(config: MiniPacmanConfig) -> Result<MiniPacman, Error> {
+        config.check()?;
+        Ok(Game::of(PacmanRules { config }))
+    }
+
+    /// The level of the episode, from 1; `None` before the first episode.
+    pub fn level(&self) -> Option<usize> {
+        Some(self.episode.as_ref()?.level as usize)
+    }
+}
+
+/// The rules of [`MiniPacman`].
+#[derive(Clone, Debug)]
+pub struct PacmanRules {
+    config: MiniPacmanConfig,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Ghost {
+    place: Place,
+    /// An index into [`DIRECTIONS`].
+    heading: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Episode {
+    random: Random,
+    steps: u32,
+    dead: bool,
+    level: u32,
+    /// Steps of this level.
+    level_steps: u32,
+    ground: [[u8; WIDTH]; HEIGHT],
+    food: usize,
+    pills: Vec<Place>,
+    pacman: Place,
+    power: u8,
+    ghosts: Vec<Ghost>,
+}
+
+fn ghosts_of(level: u32) -> usize {
+    1 + (level as usize - 1) / 2
+}
+
+fn speed_of(level: u32) -> f64 {
+    0.5 + 0.1 * f64::from(level - 1)
+}
+
+fn free_place(random: &mut Random) -> Place {
+    FREE_PLACES[random.random_range(0..FREE as u32) as usize]
+}
+
+fn is_free([row, column]: Place) -> bool {
+    let cell = FULL
+        .get(usize::from(row))
+        .and_then(|cells| cells.get(usize::from(column)));
+    cell == Some(&FOOD)
+}
+
+/// The place next to a free one. Walls surround the maze, so it is inside the map.
+fn neighbour(place: Place, direction: usize) -> Place {
+    let [rows, columns] = DIRECTIONS[direction];
+    [
+        place[0].wrapping_add_signed(rows),
+        place[1].wrapping_add_signed(columns),
+    ]
+}
+
+/// Where a ghost turns to.
+///
+/// `open` says which directions have no wall, `offset` is the way to Pacman in rows and columns. With one open
+/// direction it takes that one. With two it keeps its heading, or turns the corner. At a crossing it never turns back:
+/// it takes the direction with the largest dot product with the way to Pacman, or the smallest while it can be eaten;
+/// the first of equals. A ghost that cannot be eaten takes a random one with probability 0.05.
+fn turn(
+    open: [bool; 4],
+    heading: usize,
+    offset: [i32; 2],
+    edible: bool,
+    random: &mut Random,
+) -> usize {
+    let reverse = (heading + 2) % 4;
+    let count = open.iter().filter(|open| **open).count();
+    let first = |wanted: &dyn Fn(usize) -> bool| {
+        (0..4).find(|direction| open[*direction] && wanted(*direction))
+    };
+    match count {
+        0 => heading,
+        1 => first(&|_| true).unwrap_or(heading),
+        2 if open[heading] => heading,
+        2 => first(&|direction| direction != reverse).unwrap_or(heading),
+        _ => {
+            let mut directions = [0; 4];
+            let mut count = 0;
+            for direction in (0..4).filter(|direction| open[*direction] && *direction != reverse) {
+                directions[count] = direction;
+                count += 1;
+            }
+            if !edible && random.random_bool(STOCHASTICITY) {
+                return directions[random.random_range(0..count as u32) as usize];
+            }
+            let sign = if edible { 1 } else { -1 };
+            let product = |direction: &usize| {
+                let [rows, columns] = DIRECTIONS[*direction].map(i32::from);
+                sign * (rows * offset[0] + columns * offset[1])
+            };
+            let best = directions[..count].iter().min_by_key(|way| product(way));
+            *best.expect("a crossing has at least two directions besides the reverse")
+        }
+    }
+}
+
+impl Ghost {
+    /// A ghost in a random place that is not near Pacman, with a random heading.
+    fn away_from(pacman: Place, random: &mut Random) -> Ghost {
+        loop {
+            let place = free_place(random);
+            let near = |axis: usize| place[axis].abs_diff(pacman[axis]) <= SAFE_DISTANCE;
+            if !(near(0) && near(1)) {
+                let heading = random.random_range(0..4u32) as usize;
+                return Ghost { place, heading };
+            }
+        }
+    }
+
+    fn step(&mut self, pacman: Place, edible: bool, random: &mut Random) {
+        let open = std::array::from_fn(|direction| is_free(neighbour(self.place, direction)));
+        let offset = [0, 1].map(|axis| i32::from(pacman[axis]) - i32::from(self.place[axis]));
+        self.heading = turn(open, self.heading, offset, edible, random);
+        if open[self.heading] {
+            self.place = neighbour(self.place, self.heading);
+        }
+    }
+}
+
+impl Episode {
+    fn new(seed: u64, level: u32) -> Episode {
+        let mut episode = Episode {
+            random: Random::of_episode(seed, "mini-pacman episode"),
+            steps: 0,
+            dead: false,
+            level,
+            level_steps: 0,
+            ground: FULL,
+            food: FREE,
+            pills: Vec::with_capacity(PILLS),
+            pacman: FREE_PLACES[0],
+            power: 0,
+            ghosts: Vec::new(),
+        };
+        episode.begin_level(level);
+        episode
+    }
+
+    fn begin_level(&mut self, level: u32) {
+        let random = &mut self.random;
+        self.level = level;
+        self.level_steps = 0;
+        self.ground = FULL;
+        self.food = FREE;
+        self.pills.clear();
+        self.pills.extend((0..PILLS).map(|_| free_place(random)));
+        self.pacman = free_place(random);
+        self.power = 0;
+        self.ghosts.clear();
+        let pacman = self.pacman;
+        let ghosts = (0..ghosts_of(level)).map(|_| Ghost::away_from(pacman, random));
+        self.ghosts.extend(ghosts);
+    }
+
+    fn step(&mut self, action: usize, mode: PacmanMode) -> f32 {
+        let rewards = mode.rewards();
+        self.steps += 1;
+        self.level_steps += 1;
+        self.power = self.power.saturating_sub(1);
+        let mut reward = rewards.step + self.move_pacman(action, mode, rewards);
+        reward += self.move_ghosts(mode, rewards);
+        if mode == PacmanMode::Avoid && self.level_steps == AVOID_STEPS && !self.dead {
+            self.begin_level(self.level + 1);
+        }
+        reward
+    }
+
+    fn move_pacman(&mut self, action: usize, mode: PacmanMode, rewards: Rewards) -> f32 {
+        let mut reward = 0.0;
+        if let Some(direction) = action.checked_sub(1) {
+            let next = neighbour(self.pacman, direction);
+            if is_free(next) {
+                self.pacman = next;
+            }
+        }
+        let [row, column] = self.pacman.map(usize::from);
+        if self.ground[row][column] == FOOD {
+            self.ground[row][column] = FLOOR;
+            self.food -= 1;
+            reward += rewards.food;
+            if self.food == 0 && matches!(mode, PacmanMode::Regular | PacmanMode::Avoid) {
+                self.begin_level(self.level + 1);
+            }
+        }
+        let pill = self.pills.iter().position(|pill| *pill == self.pacman);
+        if let Some(pill) = pill {
+            self.pills.remove(pill);
+            self.power = POWER;
+            reward += rewards.pill;
+            if self.pills.is_empty() && mode == PacmanMode::Rush {
+                self.begin_level(self.level + 1);
+            }
+        }
+        reward
+    }
+
+    fn move_ghosts(&mut self, mode: PacmanMode, rewards: Rewards) -> f32 {
+        let edible = self.power > 0;
+        let speed = speed_of(self.level) * if edible { 0.5 } else { 1.0 };
+        for number in 0..self.ghosts.len() {
+            let ghost = &mut self.ghosts[number];
+            let mut meets = ghost.place == self.pacman;
+            if !meets && self.random.random::<f64>() < speed {
+                ghost.step(self.pacman, edible, &mut self.random);
+                meets = ghost.place == self.pacman;
+            }
+            if meets && !edible {
+                self.dead = true;
+                return rewards.death;
+            }
+            if meets {
+                self.ghosts.remove(number);
+                if self.ghosts.is_empty() && matches!(mode, PacmanMode::Hunt | PacmanMode::Ambush) {
+                    self.begin_level(self.level + 1);
+                }
+                return rewards.ghost;
+            }
+        }
+        0.0
+    }
+}
+
+impl Rules for PacmanRules {
+    type Episode = Episode;
+    type Config = MiniPacmanConfig;
+    const VERSION: &'static str = "mnemora mini-pacman 1";
+
+    fn config(&self) -> &MiniPacmanConfig {
+        &self.config
+    }
+
+    fn spec(&self) -> Spec {
+        Spec {
+            frame: Window::frame(self.config.viewport, [HEIGHT, WIDTH], 3),
+            actions: &ACTIONS,
+        }
+    }
+
+    fn begin(&self, seed: u64) -> Result<Episode, Error> {
+        Ok(Episode::new(seed, self.config.level as u32))
+    }
+
+    fn act(&self, episode: &mut Episode, action: usize) -> f32 {
+        episode.step(action, self.config.mode)
+    }
+
+    fn is_over(&self, episode: &Episode) -> bool {
+        episode.dead || episode.steps as usize >= self.config.length
+    }
+
+    fn draw(&self, episode: &Episode, observation: &mut [f32]) {
+        let window = Window::new(self.config.viewport, self.spec().frame, episode.pacman);
+        window.paint(&episode.ground, &PALETTE, WALL, observation);
+        for pill in &episode.pills {
+            window.dot(*pill, PILL, observation);
+        }
+        let edibility = f32::from(episode.power) / f32::from(POWER);
+        for ghost in &episode.ghosts {
+            window.dot(ghost.place, [1.0, edibility, 0.0], observation);
+        }
+        window.dot(episode.pacman, PACMAN, observation);
+    }
+
+    fn score(&self, episode: &Episode) -> (&'static str, f64) {
+        ("level", f64::from(episode.level))
+    }
+
+    fn is_sound(&self, episode: &Episode) -> bool {
+        let cells = episode.ground.iter().flatten().zip(FULL.iter().flatten());
+        let eaten = |(cell, full): (&u8, &u8)| cell == full || (*cell, *full) == (FLOOR, FOOD);
+        let food = episode.ground.iter().flatten();
+        episode.level > 0
+            && episode.level_steps <= episode.steps
+            && episode.steps as usize <= self.config.length
+            && cells.into_iter().all(eaten)
+            && food.filter(|cell| **cell == FOOD).count() == episode.food
+            && episode.power <= POWER
+            && episode.pills.len() <= PILLS
+            && episode.pills.iter().all(|pill| is_free(*pill))
+            && is_free(episode.pacman)
+            && episode.ghosts.len() <= ghosts_of(episode.level)
+            && episode
+                .ghosts
+                .iter()
+                .all(|ghost| is_free(ghost.place) && ghost.heading < 4)
+    }
+}
+
+#[cfg(test)]
+mod tests;

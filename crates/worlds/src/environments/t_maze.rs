@@ -1,0 +1,288 @@
+//! The T-maze: remember a sign from the beginning of a corridor to its end (Bakker 2001).
+
+use rand::RngExt;
+use serde::{Deserialize, Serialize};
+
+use super::game::{Game, Rules};
+use super::random::Random;
+use crate::settings::{LONGEST, check};
+use crate::{Error, FrameShape, Spec};
+
+const ACTIONS: [&str; 3] = ["forward", "left", "right"];
+const FORWARD: usize = 0;
+const RIGHT: usize = 2;
+
+/// Settings of [`TMaze`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TMazeConfig {
+    /// Steps from the start to the junction.
+    pub corridor: usize,
+    /// Most steps of an episode.
+    pub length: usize,
+}
+
+impl Default for TMazeConfig {
+    fn default() -> TMazeConfig {
+        TMazeConfig {
+            corridor: 10,
+            length: 100,
+        }
+    }
+}
+
+impl TMazeConfig {
+    /// Checks all values.
+    ///
+    /// # Errors
+    /// A value is out of its range.
+    pub fn check(&self) -> Result<(), Error> {
+        check("environment.length", self.length, 2..=LONGEST, || {
+            format!("an episode has from 2 to {LONGEST} steps")
+        })?;
+        let longest = self.length - 1;
+        check("environment.corridor", self.corridor, 1..=longest, || {
+            format!("the corridor must have from 1 to environment.length - 1 = {longest} steps")
+        })
+    }
+}
+
+/// A T-maze with two cues.
+///
+/// Observations are `[4, 1, 1]`, one-hot: cue left, cue right, corridor, junction. The first observation of an episode
+/// shows the cue and nothing else; no later one does. All cells of the corridor look alike.
+///
+/// Going forward leads along the corridor to the junction and does nothing there. Going left or right does nothing in
+/// the corridor. At the junction it ends the episode, with reward 1 if it is the side of the cue, otherwise -1.
+///
+/// An agent without memory takes the same decision at every junction, and the cue is left or right with probability 1/2.
+/// So it is right half of the time at best.
+///
+/// ```
+/// use mnemora_worlds::{Environment, TMaze, TMazeConfig};
+///
+/// let mut maze = TMaze::new(TMazeConfig { corridor: 3, length: 20 })?;
+/// let mut observation = vec![0.0; maze.spec().frame.size()];
+/// maze.reset(7, &mut observation)?;
+/// let side = if observation[0] == 1.0 { 1 } else { 2 };
+/// for _ in 0..3 {
+///     maze.step(0, &mut observation)?;
+/// }
+/// assert_eq!(maze.step(side, &mut observation)?.reward, 1.0);
+/// # Ok::<(), mnemora_worlds::Error>(())
+/// ```
+pub type TMaze = Game<TMazeRules>;
+
+impl TMaze {
+    /// A T-maze with these settings.
+    ///
+    /// # Errors
+    /// A setting is out of its range.
+    pub fn new(config: TMazeConfig) -> Result<TMaze, Error> {
+        config.check()?;
+        Ok(Game::of(TMazeRules { config }))
+    }
+}
+
+/// The rules of [`TMaze`].
+#[derive(Clone, Debug)]
+pub struct TMazeRules {
+    config: TMazeConfig,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Episode {
+    /// Whether the reward is at the right.
+    cue_right: bool,
+    /// Steps walked along the corridor.
+    place: usize,
+    steps: usize,
+    /// Whether the decision was right.
+    decided: Option<bool>,
+}
+
+impl Rules for TMazeRules {
+    type Episode = Episode;
+    type Config = TMazeConfig;
+    const VERSION: &'static str = "mnemora t-maze 1";
+
+    fn config(&self) -> &TMazeConfig {
+        &self.config
+    }
+
+    fn spec(&self) -> Spec {
+        Spec {
+            frame: FrameShape {
+                channels: 4,
+                height: 1,
+                width: 1,
+            },
+            actions: &ACTIONS,
+        }
+    }
+
+    fn begin(&self, seed: u64) -> Result<Episode, Error> {
+        Ok(Episode {
+            cue_right: Random::of_episode(seed, "t-maze episode").random(),
+            place: 0,
+            steps: 0,
+            decided: None,
+        })
+    }
+
+    fn act(&self, episode: &mut Episode, action: usize) -> f32 {
+        episode.steps += 1;
+        let at_junction = episode.place == self.config.corridor;
+        match (action, at_junction) {
+            (FORWARD, false) => episode.place += 1,
+            (FORWARD, true) | (_, false) => (),
+            (side, true) => {
+                let right = (side == RIGHT) == episode.cue_right;
+                episode.decided = Some(right);
+                return if right { 1.0 } else { -1.0 };
+            }
+        }
+        0.0
+    }
+
+    fn is_over(&self, episode: &Episode) -> bool {
+        episode.decided.is_some() || episode.steps >= self.config.length
+    }
+
+    fn draw(&self, episode: &Episode, observation: &mut [f32]) {
+        observation.fill(0.0);
+        let shown = if episode.steps == 0 {
+            usize::from(episode.cue_right)
+        } else if episode.place < self.config.corridor {
+            2
+        } else {
+            3
+        };
+        observation[shown] = 1.0;
+    }
+
+    fn score(&self, episode: &Episode) -> (&'static str, f64) {
+        ("right", f64::from(episode.decided == Some(true)))
+    }
+
+    fn is_sound(&self, episode: &Episode) -> bool {
+        episode.place <= self.config.corridor
+            && episode.place <= episode.steps
+            && episode.steps <= self.config.length
+            && (episode.decided.is_none() || episode.place == self.config.corridor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Environment;
+    use proptest::prelude::*;
+
+    fn maze(corridor: usize, length: usize) -> TMaze {
+        TMaze::new(TMazeConfig { corridor, length }).expect("in range")
+    }
+
+    /// Seeds of both cues.
+    fn both() -> [u64; 2] {
+        let mut maze = maze(1, 2);
+        let mut seen = [0.0; 4];
+        [0, 1].map(|cue| {
+            let seed = (0..).find(|seed| {
+                maze.reset(*seed, &mut seen).expect("a buffer of four");
+                seen[cue] == 1.0
+            });
+            seed.expect("both cues occur")
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_but_the_first_observation_depends_on_the_cue(
+            corridor in 1usize..8,
+            actions in prop::collection::vec(0usize..3, 1..30),
+        ) {
+            let mut mazes = [maze(corridor, 40), maze(corridor, 40)];
+            let mut seen = [[0.0; 4]; 2];
+            for ((maze, seed), seen) in mazes.iter_mut().zip(both()).zip(&mut seen) {
+                maze.reset(seed, seen).expect("a buffer of four");
+            }
+            prop_assert_eq!(seen, [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]]);
+            let mut place = 0;
+            for action in actions {
+                let at_junction = place == corridor;
+                let steps = [0, 1].map(|cue| mazes[cue].step(action, &mut seen[cue]).expect("runs"));
+                prop_assert_eq!(seen[0], seen[1]);
+                place += usize::from(action == FORWARD && !at_junction);
+                let expected = if place == corridor { [0.0, 0.0, 0.0, 1.0] } else { [0.0, 0.0, 1.0, 0.0] };
+                prop_assert_eq!(seen[0], expected);
+                let decision = at_junction && action != FORWARD;
+                let reward = match (decision, action) {
+                    (false, _) => [0.0, 0.0],
+                    (true, RIGHT) => [-1.0, 1.0],
+                    (true, _) => [1.0, -1.0],
+                };
+                prop_assert_eq!(steps.map(|step| step.reward), reward);
+                prop_assert_eq!(steps.map(|step| step.last), [decision; 2]);
+                if decision {
+                    break;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_agent_without_memory_is_right_for_both_cues() {
+        let mut best = 0;
+        for policy in 0..81 {
+            let action_at = |seen: &[f32]| {
+                let shown = seen
+                    .iter()
+                    .position(|value| *value == 1.0)
+                    .expect("one-hot");
+                policy / 3usize.pow(shown as u32) % 3
+            };
+            let right = both().map(|seed| {
+                let mut maze = maze(3, 20);
+                let mut seen = [0.0; 4];
+                let mut step = maze.reset(seed, &mut seen).expect("a buffer of four");
+                while !step.last {
+                    step = maze.step(action_at(&seen), &mut seen).expect("runs");
+                }
+                maze.score().expect("has begun").1 as usize
+            });
+            best = best.max(right[0] + right[1]);
+        }
+        assert_eq!(best, 1);
+    }
+
+    #[test]
+    fn an_undecided_episode_ends_without_reward() {
+        let mut maze = maze(2, 5);
+        let mut seen = [0.0; 4];
+        maze.reset(3, &mut seen).expect("a buffer of four");
+        for number in 1..=5 {
+            let step = maze.step(FORWARD, &mut seen).expect("runs");
+            assert_eq!((step.reward, step.last), (0.0, number == 5));
+        }
+        assert_eq!(maze.score(), Some(("right", 0.0)));
+        assert!(matches!(maze.step(1, &mut seen), Err(Error::NoEpisode)));
+    }
+
+    #[test]
+    fn settings_out_of_range_are_refused() {
+        let message = |corridor, length| {
+            let config = TMazeConfig { corridor, length };
+            TMaze::new(config).expect_err("out of range").to_string()
+        };
+        assert_eq!(
+            message(5, 5),
+            "environment.corridor = 5: the corridor must have from 1 to environment.length - 1 = 4 steps"
+        );
+        assert_eq!(
+            message(1, 1),
+            "environment.length = 1: an episode has from 2 to 100000 steps"
+        );
+    }
+}
