@@ -15,6 +15,7 @@ from typing import Callable, Mapping
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
+import agents
 import avf
 import conv_lstm
 import dnc
@@ -500,6 +501,42 @@ def closed_forms_golden() -> Golden:
     )
 
 
+def agent_golden(seed: int, *, clip: float | None, time: int, batch: int, actions: int) -> Golden:
+    """The policy that acted differs from the one that learns so much that ratios are cut on both sides. The second action of the first environment ends an episode."""
+    random = np.random.default_rng(seed)
+    arguments = {"logits": draw(random, (time, batch, actions)), "values": draw(random, (time + 1, batch))}
+    taken = random.integers(actions, size=(time, batch))
+    acting = agents.log_softmax(arguments["logits"] + 0.6 * random.standard_normal((time, batch, actions)))
+    behaviour = as_stored(agents.chosen(acting, taken))
+    rewards = draw(random, (time, batch))
+    discounts = as_stored(np.full((time, batch), 0.9))
+    discounts[1, 0] = 0.0
+    ratios = np.exp(agents.chosen(agents.log_softmax(arguments["logits"]), taken) - behaviour)
+    if clip is None:
+        targets, advantages = agents.v_trace(ratios, arguments["values"], rewards, discounts)
+    else:
+        targets, advantages = agents.generalised(arguments["values"], rewards, discounts, 0.95)
+        advantages = agents.standardised(advantages)
+
+    def run(at: Arrays) -> Arrays:
+        return agents.loss(at["logits"], at["values"], taken, behaviour, targets, advantages, clip, 0.5, 0.01)
+
+    def cut_on_both_sides() -> list[str]:
+        edge = 0.0 if clip is None else clip
+        both = (ratios < 1.0 - edge).any() and (ratios > 1.0 + edge).any()
+        return [] if both else ["the ratios are not cut on both sides"]
+
+    given = {"actions": taken, "behaviour": behaviour, "rewards": rewards, "discounts": discounts}
+    judged = {"targets": targets, "advantages": advantages}
+
+    def objective(at: Arrays) -> np.ndarray:
+        return run(at)["loss"]
+
+    outputs = run(arguments) | {"loss": np.array([run(arguments)["loss"]])}
+    tensors = arguments | given | judged | outputs | named_gradients(objective, arguments)
+    return Golden(tensors, objective, arguments, (cut_on_both_sides,))
+
+
 def all_golden() -> dict[str, Golden]:
     return {
         "introspection": introspection_golden(
@@ -554,6 +591,8 @@ def all_golden() -> dict[str, Golden]:
         "ent_net": core_golden(88, ent_net.parameter_shapes(5, 4, cells=3), ent_net.run, inputs=5, batch=2, steps=6),
         "conv_lstm": conv_lstm_golden(89, inputs=2, channels=3, kernel=2, pixels=(4, 3), batch=2, steps=5),
         "conv_lstm_odd": conv_lstm_golden(90, inputs=1, channels=2, kernel=3, pixels=(3, 4), batch=2, steps=4),
+        "v_trace": agent_golden(121, clip=None, time=5, batch=3, actions=4),
+        "ppo": agent_golden(122, clip=0.2, time=5, batch=3, actions=4),
         "gtmm_introspection": gtmm_introspection_golden(5),
         "gtmm_vrnn": gtmm_vrnn_golden(6),
         "srnn": srnn_golden(71, observation=9, latent=3, hidden=7, units=4, batch=2, steps=5),

@@ -81,12 +81,13 @@ def main() -> int:
         import pytorch_relational
         import pytorch_scenes
         import pytorch_sequences
+        import pytorch_sv2p
         import pytorch_video
     except Exception as error:
         say({"error": describe(error)})
         return 1
     modules = [pytorch_limits, pytorch_gtmm, pytorch_lstm, pytorch_sequences, pytorch_video, pytorch_relational, pytorch_language]
-    modules += [pytorch_navigation, pytorch_scenes, pytorch_kernels]
+    modules += [pytorch_navigation, pytorch_scenes, pytorch_sv2p, pytorch_kernels]
     works = {name: work for module in modules for name, work in module.WORKS.items()}
     say({"torch": torch.__version__, "python": platform.python_version(), "works": list(works)})
     peer = Peer(works)

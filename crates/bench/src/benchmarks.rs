@@ -4,7 +4,7 @@ use crate::training::FixedBatchTraining;
 use crate::{
     benchmark::{Benchmark, Prepared},
     cost::Cost,
-    count, kernels, language, navigation, relational, scenes, sequences,
+    count, kernels, language, navigation, relational, scenes, sequences, sv2p,
 };
 use burn::tensor::{Device, Tensor, TensorData};
 use mnemora_kernels::split::split_rows;
@@ -38,6 +38,7 @@ pub fn benchmarks() -> Vec<Benchmark> {
     benchmarks.push(language::benchmark());
     benchmarks.extend(navigation::benchmarks());
     benchmarks.extend(scenes::benchmarks());
+    benchmarks.push(sv2p::benchmark());
     benchmarks.push(lstm("lstm-sequence", 512));
     benchmarks.push(lstm("lstm-sequence", 128));
     benchmarks.extend(kernels::benchmarks().into_iter().map(kernel));

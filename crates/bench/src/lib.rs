@@ -7,7 +7,7 @@
 //! | file | contents |
 //! | --- | --- |
 //! | `benchmark.rs` | a single benchmark, and how it is timed |
-//! | `benchmarks.rs` | all benchmarks; groups of them are in `kernels.rs`, `sequences.rs`, `relational.rs`, `language.rs`, `navigation.rs` and `scenes.rs` |
+//! | `benchmarks.rs` | all benchmarks; groups of them are in `kernels.rs`, `sequences.rs`, `relational.rs`, `language.rs`, `navigation.rs`, `scenes.rs` and `sv2p.rs` |
 //! | `peer.rs`, `pytorch/` | PyTorch as a child process, and its scripts |
 //! | `limits.rs`, `cost.rs`, `count.rs` | limits of the machine; lower bounds on the cost of a benchmark |
 //! | `table.rs`, `progress.rs` | printed output |
@@ -34,6 +34,7 @@ mod relational;
 mod scenes;
 mod sequences;
 mod slots;
+mod sv2p;
 mod table;
 mod training;
 

@@ -66,7 +66,7 @@ pub use replicas::{ReplicasOutcome, replica, train_replicas};
 pub use train::{resume, train, train_from};
 
 use families::{
-    copy::Copy, frames::FRAMES, navigation::Navigating, nth_farthest::NthFarthest,
+    agents::Agents, copy::Copy, frames::FRAMES, navigation::Navigating, nth_farthest::NthFarthest,
     programs::Programs, recordings::Recordings, scenes::AskedScenes, words::Words,
 };
 
@@ -80,4 +80,5 @@ pub static FAMILIES: &[&dyn Family] = &[
     &Words,
     &Navigating,
     &AskedScenes,
+    &Agents,
 ];

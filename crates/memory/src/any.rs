@@ -10,9 +10,9 @@
 use crate::{
     ConvLstm, ConvLstmConfig, CoreMemory, CoreOutput, Count, Dnc, DncConfig, EntNet, EntNetConfig,
     Hybrid, HybridConfig, Initializer, Introspection, IntrospectionConfig, Lru, LruConfig, Lstm,
-    LstmConfig, LstmMemory, LstmMemoryConfig, Memory, MemoryContext, MemoryError, Ntm, NtmConfig,
-    Place, Previous, RecurrentCore, Rmc, RmcConfig, Spatial, SpatialConfig, StackedLstm,
-    StackedLstmConfig,
+    LstmConfig, LstmMemory, LstmMemoryConfig, Memory, MemoryContext, MemoryError, Memoryless,
+    MemorylessConfig, Ntm, NtmConfig, Place, Previous, RecurrentCore, Rmc, RmcConfig, Spatial,
+    SpatialConfig, StackedLstm, StackedLstmConfig,
 };
 use burn::{
     module::Module,
@@ -31,7 +31,10 @@ macro_rules! table {
             $($(#[$core_doc:meta])* $core_text:literal $core_key:ident
                 $core:ident($core_config:ty), $of_latents:literal;)+
         }
-        unnamed { $($(#[$unnamed_doc:meta])* $unnamed:ident($unnamed_config:ty);)+ }
+        cores_of_agents {
+            $($(#[$agent_doc:meta])* $agent_text:literal $agent_key:ident
+                $agent:ident($agent_config:ty);)+
+        }
     ) => {
         /// Names of all memories and cores.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,11 +42,13 @@ macro_rules! table {
         pub enum MemoryName {
             $($(#[$memory_doc])* $memory_name,)+
             $($(#[$core_doc])* $core,)+
+            $($(#[$agent_doc])* $agent,)+
         }
 
         impl MemoryName {
             /// All names.
-            pub const ALL: &[Self] = &[$(Self::$memory_name,)+ $(Self::$core,)+];
+            pub const ALL: &[Self] =
+                &[$(Self::$memory_name,)+ $(Self::$core,)+ $(Self::$agent,)+];
 
             /// Memories that can store the latents of a generative model.
             pub const OF_LATENTS: &[Self] = &{
@@ -62,10 +67,14 @@ macro_rules! table {
             /// Recurrent cores, which can also be trained on their own.
             pub const CORES: &[Self] = &[$(Self::$core,)+];
 
+            /// Cores that an agent can have.
+            pub const OF_AGENTS: &[Self] = &[$(Self::$core,)+ $(Self::$agent,)+];
+
             const fn takes_latents(self) -> bool {
                 match self {
                     $(Self::$memory_name => true,)+
                     $(Self::$core => $of_latents,)+
+                    $(Self::$agent => false,)+
                 }
             }
 
@@ -83,6 +92,7 @@ macro_rules! table {
                 match self {
                     $(Self::$memory_name => $memory_text,)+
                     $(Self::$core => $core_text,)+
+                    $(Self::$agent => $agent_text,)+
                 }
             }
 
@@ -91,6 +101,7 @@ macro_rules! table {
                 match self {
                     $(Self::$memory_name => stringify!($memory_key),)+
                     $(Self::$core => stringify!($core_key),)+
+                    $(Self::$agent => stringify!($agent_key),)+
                 }
             }
         }
@@ -101,6 +112,7 @@ macro_rules! table {
         pub struct MemorySettings {
             $($(#[$memory_doc])* pub $memory_key: $memory_config,)+
             $($(#[$core_doc])* pub $core_key: $core_config,)+
+            $($(#[$agent_doc])* pub $agent_key: $agent_config,)+
         }
 
         impl MemorySettings {
@@ -118,6 +130,9 @@ macro_rules! table {
                 Ok(match name {
                     $(MemoryName::$core => {
                         Some(CoreConfig::$core(self.$core_key.fit(input, time)?))
+                    })+
+                    $(MemoryName::$agent => {
+                        Some(CoreConfig::$agent(self.$agent_key.fit(input, time)?))
                     })+
                     _ => None,
                 })
@@ -178,7 +193,7 @@ macro_rules! table {
         #[derive(Clone, Debug, PartialEq)]
         pub enum CoreConfig {
             $($(#[$core_doc])* $core($core_config),)+
-            $($(#[$unnamed_doc])* $unnamed($unnamed_config),)+
+            $($(#[$agent_doc])* $agent($agent_config),)+
         }
 
         impl CoreConfig {
@@ -186,14 +201,14 @@ macro_rules! table {
             pub fn init(&self, init: &mut Initializer) -> Result<AnyCore, MemoryError> {
                 Ok(match self {
                     $(Self::$core(config) => AnyCore::$core(config.init(init)?),)+
-                    $(Self::$unnamed(config) => AnyCore::$unnamed(config.init(init)?),)+
+                    $(Self::$agent(config) => AnyCore::$agent(config.init(init)?),)+
                 })
             }
         }
 
         any_core! {
             $($(#[$core_doc])* $core($core);)+
-            $($(#[$unnamed_doc])* $unnamed($unnamed);)+
+            $($(#[$agent_doc])* $agent($agent);)+
         }
     };
 }
@@ -430,8 +445,10 @@ table! {
         /// Memory of the entity network.
         "ent-net" ent_net EntNet(EntNetConfig), false;
     }
-    unnamed {
-        /// A convolutional LSTM, whose input is an image.
-        ConvLstm(ConvLstmConfig);
+    cores_of_agents {
+        /// No memory: a layer of units.
+        "none" none Memoryless(MemorylessConfig);
+        /// A convolutional LSTM, whose input is maps.
+        "conv-lstm" conv_lstm ConvLstm(ConvLstmConfig);
     }
 }

@@ -10,20 +10,37 @@ use burn::{
     tensor::{Bool, Device, Tensor},
 };
 use mnemora_kernels::{conv::conv2d, lstm::lstm_gates, split::split_rows};
+use serde::{Deserialize, Serialize};
 
-/// Sizes of a [`ConvLstm`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Sizes of a [`ConvLstm`]. The defaults are those of Santoro et al. 2018, appendix A.3.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ConvLstmConfig {
-    /// Channels of the input.
+    /// Channels of the input; the model decides.
+    #[serde(skip)]
     pub inputs: usize,
     /// Channels of the state.
     pub channels: usize,
-    /// Rows of the image.
+    /// Rows of the image; the model decides.
+    #[serde(skip)]
     pub height: usize,
-    /// Columns of the image.
+    /// Columns of the image; the model decides.
+    #[serde(skip)]
     pub width: usize,
     /// Rows and columns of a kernel.
     pub kernel: usize,
+}
+
+impl Default for ConvLstmConfig {
+    fn default() -> Self {
+        Self {
+            inputs: 1,
+            channels: 64,
+            height: 1,
+            width: 1,
+            kernel: 2,
+        }
+    }
 }
 
 /// A convolutional LSTM, gates in the order `i, f, g, o`. Convolutions keep the size of the image: it is padded
@@ -32,7 +49,7 @@ pub struct ConvLstmConfig {
 /// Shi et al. 2015, without peepholes; a baseline of Santoro et al. 2018, appendix A.3. Inputs and outputs are
 /// flattened images, `[batch, channels * height * width]`.
 ///
-/// No experiment configures this core; it is for use as a library. Values and gradients are tested against
+/// The model that owns the core says how many rows and columns its maps have. Values and gradients are tested against
 /// golden vectors of the NumPy reference `reference/conv_lstm.py`, with an even and an odd kernel
 /// (`tests/golden/cores.rs`).
 #[derive(Module, Debug)]
@@ -59,6 +76,19 @@ pub struct ConvLstmState {
 crate::bundle!(ConvLstmState { hidden, cell });
 
 impl ConvLstmConfig {
+    /// The settings for maps of one pixel with `input` channels; a model whose maps have more sets their sizes.
+    ///
+    /// # Errors
+    /// Never; the signature is that of every `fit`.
+    pub fn fit(&self, input: usize, _time: usize) -> Result<Self, MemoryError> {
+        Ok(Self {
+            inputs: input,
+            height: 1,
+            width: 1,
+            ..self.clone()
+        })
+    }
+
     /// Builds the core. A size of zero is an error.
     ///
     /// Weights are uniform within `1 / sqrt(channels * kernel^2)`. Biases are zero, and 1 for the forget gates.

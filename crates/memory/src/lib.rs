@@ -15,7 +15,7 @@
 //!   [`RecurrentCore`] (input and state in, output and state out), and through [`CoreMemory`] as the memory of a
 //!   generative model.
 //! - [`rmc`]: memories that attend to each other; also a core.
-//! - [`stacked_lstm`], [`ent_net`], [`conv_lstm`]: cores that the RMC is compared with.
+//! - [`stacked_lstm`], [`ent_net`], [`conv_lstm`], [`memoryless`]: cores that the RMC is compared with.
 //! - [`lstm_memory`]: an LSTM alone, which keeps everything it remembers in its state.
 //! - [`dnd`]: a dictionary of what was seen where. It is no [`Memory`], since its query is the state of the same step;
 //!   [`spatial`] is one that owns such a state.
@@ -42,6 +42,7 @@ pub mod introspection;
 pub mod lru;
 pub mod lstm;
 pub mod lstm_memory;
+pub mod memoryless;
 pub mod ntm;
 pub mod recurrent;
 pub mod rmc;
@@ -68,6 +69,7 @@ pub use introspection::{Introspection, IntrospectionConfig, IntrospectionState};
 pub use lru::{Lru, LruConfig, LruState};
 pub use lstm::{Lstm, LstmConfig, LstmState};
 pub use lstm_memory::{LstmMemory, LstmMemoryConfig};
+pub use memoryless::{Memoryless, MemorylessConfig, Stateless};
 pub use ntm::{Ntm, NtmConfig, NtmState};
 pub use recurrent::{CoreMemory, CoreMemoryState, CoreOutput, RecurrentCore};
 pub use rmc::{GateStyle, Rmc, RmcConfig, RmcInput, RmcMaps, RmcState, RmcStep};

@@ -20,6 +20,16 @@ pub enum ModelError {
         /// Its value.
         value: f64,
     },
+    /// A convolution whose kernel is larger than the picture.
+    #[error("model.{key} has {kernel}, but the picture has {side} rows or columns there")]
+    KernelTooLarge {
+        /// The field of the model's configuration.
+        key: &'static str,
+        /// Rows and columns of the kernel.
+        kernel: usize,
+        /// Rows or columns of the picture.
+        side: usize,
+    },
     /// A kernel without a middle.
     #[error("model.kernel is {kernel}, it must be odd")]
     EvenKernel {

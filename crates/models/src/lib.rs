@@ -11,6 +11,7 @@
 //! - [`gtm_sm`]: the temporal VAE with a spatial memory (Fraccaro et al. 2018).
 //! - [`scenes`]: the GQN and the consistent GQN (Eslami et al. 2018, Kumar et al. 2018), and the predictors of video that
 //!   they are compared with: SV2P, CDNA and the sSSM.
+//! - [`agents`]: agents that remember, and what they learn from (Santoro et al. 2018, Espeholt et al. 2018).
 //! - [`srnn`], [`vrnn`]: stochastic recurrent networks (Fraccaro et al. 2016, Chung et al. 2015).
 //! - [`svg`]: stochastic video generation (Denton and Fergus 2018).
 //! - [`any`]: the table of models of recorded sequences, chosen by name at run time.
@@ -24,6 +25,7 @@
 //! - [`distributions`]: the interface of priors, diagonal Gaussians, and likelihoods; [`mixture`]: mixtures
 //!   of Gaussians.
 
+pub mod agents;
 pub mod any;
 pub mod classifier;
 pub mod distributions;
@@ -51,6 +53,10 @@ pub mod visual;
 pub mod vrnn;
 pub mod word_loss;
 
+pub use agents::{
+    Agent, AgentConfig, AgentLoss, AgentPrepared, Costs, Judged, Objective, Observed, Taken,
+    Trajectories, Unrolled, generalised_advantages, objective, v_trace,
+};
 pub use any::{AnyNetwork, ModelName, NetworkConfig, NetworkSettings, Recorded, WithModel};
 pub use classifier::{Classified, Classifier, ClassifierConfig};
 pub use distributions::{DiagonalGaussian, Distribution, KlFrom, Likelihood, LikelihoodConfig};

@@ -87,16 +87,12 @@ impl ParameterGradients {
 }
 
 impl Adam {
-    /// The same with other learning rates for some parameters: each pair is the start of their paths, and a factor.
-    #[must_use]
-    pub fn with_factors(self, factors: &[(&str, f64)]) -> Self {
+    /// Sets other learning rates for some parameters: each pair is the start of their paths, and a factor.
+    pub fn set_factors(&mut self, factors: &[(&str, f64)]) {
         let factors = factors
             .iter()
             .map(|(start, factor)| ((*start).to_owned(), *factor));
-        Self {
-            factors: factors.collect(),
-            ..self
-        }
+        self.factors = factors.collect();
     }
 
     /// Forgets the moments of the parameters whose path starts with `start`.

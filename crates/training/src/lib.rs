@@ -9,7 +9,7 @@
 //! | [`learner`] | the interface of a trainable model |
 //! | [`updates`], [`adam`] | one update: gradients, clipping, the check that all numbers are finite |
 //! | [`train`](mod@train) | the loop from a saved state to the last update |
-//! | [`run`], [`checkpoint`], [`arrays`], [`disk`] | files on disk |
+//! | [`run`], [`checkpoint`], [`arrays`], [`carried`], [`disk`] | files on disk |
 //! | [`measures`] | measured numbers and their meaning |
 //! | [`strategy`], [`amortize`], [`particles`], [`online`] | inference of latents, for whole sequences and one observation at a time |
 //! | [`curriculum`], [`settings`] | the stages of a curriculum; the settings of a training |
@@ -19,6 +19,7 @@
 pub mod adam;
 pub mod amortize;
 pub mod arrays;
+pub mod carried;
 pub mod checkpoint;
 pub mod curriculum;
 pub mod device;

@@ -25,7 +25,7 @@ impl Experiment {
     ///
     /// # Errors
     /// If the memory is not a recurrent core, or its settings conflict.
-    pub(super) fn core_config(&self, input: usize) -> Result<CoreConfig, LabError> {
+    pub(crate) fn core_config(&self, input: usize) -> Result<CoreConfig, LabError> {
         let core = self
             .memory
             .core(self.model.memory, input, self.time())

@@ -156,6 +156,11 @@ pub trait Family: Sync {
         &[]
     }
 
+    /// The only task that reads a key of [`own_settings`](Self::own_settings); `None` if all of its tasks do.
+    fn task_of(&self, _key: &str) -> Option<&'static str> {
+        None
+    }
+
     /// The allowed values of a key of [`own_settings`](Self::own_settings), if it is a choice by name.
     fn choices(&self, _key: &str) -> Option<Vec<&'static str>> {
         None

@@ -241,6 +241,10 @@ impl Experiment {
             && let Some(family) = families().into_iter().find(owns)
         {
             let here = self.is_of(family.name());
+            if let Some(task) = family.task_of(key) {
+                let here = here && self.task.name.as_str() == task;
+                return Some((format!("the task {task}"), here));
+            }
             return Some(match family.models_of(key) {
                 [] => (format!("the family {}", family.name()), here),
                 models => {

@@ -1,5 +1,6 @@
 //! The families that come with mnemora, one folder or file each: see [`Family`](crate::experiment::family::Family).
 
+pub mod agents;
 pub mod copy;
 pub mod frames;
 pub mod navigation;

@@ -1,6 +1,7 @@
 //! A whole filtering pass compared with the NumPy implementation in `reference/`: values and gradients; and
 //! the distributions compared with closed forms.
 
+mod agents;
 #[path = "../../../memory/tests/golden/file.rs"]
 mod file;
 mod scenes;

@@ -156,9 +156,6 @@ impl Navigator {
         )?;
         let (data, size) = (Stream::new(seed, "data"), experiment.training.batch);
         let made = world.clone();
-        let factors = factors(&settings);
-        let mut updates = Updates::new(&experiment.training, device);
-        updates.adam = Adam::default().with_factors(&factors);
         Ok(Self {
             batches: Prefetch::new(
                 experiment.task.name.as_str(),
@@ -167,7 +164,7 @@ impl Navigator {
             ),
             actions: Actions::of(world.walked().actions()),
             progress: Progress::new(settings.stages.clone()),
-            updates,
+            updates: Updates::new(&experiment.training, device),
             noise: Stream::new(seed, "noise"),
             experiment: experiment.clone(),
             settings,
@@ -241,9 +238,14 @@ impl Navigator {
     }
 }
 
-/// Factors of the learning rate.
-fn factors(settings: &NavigationSettings) -> [(&'static str, f64); 1] {
-    [("transition.", settings.faster)]
+/// How much faster than the rest of the model the transition learns in update `step`. An `A` that was drawn again learns
+/// at the rate at which the first one began: late draws would otherwise hardly move before the next.
+fn faster(experiment: &Experiment, progress: &Progress, faster: f64, step: u64) -> f64 {
+    let rate = |step| experiment.training.rate(step);
+    match progress.redrawn() {
+        true => faster * rate(1) / rate(step),
+        false => faster,
+    }
 }
 
 /// The first `A` of another draw.
@@ -277,6 +279,8 @@ impl Learner for Navigator {
         let terms = Tensor::cat(terms.into_iter().map(Tensor::inner).collect(), 0);
         let gradients = ParameterGradients::of(&self.model, loss.backward());
         let names = ["bound", "KL"];
+        let factor = faster(&self.experiment, &self.progress, self.settings.faster, step);
+        self.updates.adam.set_factors(&[("transition.", factor)]);
         self.updates
             .make(&mut self.model, step, gradients, &names, terms)?;
         let transition = &self.model.transition;
@@ -339,8 +343,7 @@ impl Learner for Navigator {
         self.progress.restore(&from, path)?;
         if !from.optimiser.is_empty() {
             let device = self.device.clone().inner();
-            let adam = Adam::restore(from.optimiser, &device, path)?;
-            self.updates.adam = adam.with_factors(&factors(&self.settings));
+            self.updates.adam = Adam::restore(from.optimiser, &device, path)?;
         }
         self.model = restore(self.model.clone(), from.model, path)?;
         Ok(())

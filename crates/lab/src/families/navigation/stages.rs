@@ -118,6 +118,11 @@ impl Progress {
             .unwrap_or(0)
     }
 
+    /// Whether `A` was drawn again and is not understood yet.
+    pub fn redrawn(&self) -> bool {
+        self.stage == Stage::Actions && self.redraws > 0
+    }
+
     /// Steps of the next walks: to memorise, and to predict. `full` are those of the experiment.
     pub fn lengths(&self, full: [usize; 2]) -> [usize; 2] {
         let StageSettings {

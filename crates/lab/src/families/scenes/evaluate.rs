@@ -95,8 +95,15 @@ pub fn evaluate(
             let size = experiment.evaluation.batch;
             world.batch(Split::Test, ask, &data, index, size)
         };
-        let any = if whole { Ask::Story } else { Ask::Any };
-        scores.any(model, &batch(any), &mut noise);
+        let any = batch(if whole { Ask::Story } else { Ask::Any });
+        scores.any(model, &any, &mut noise);
+        // A world without questions of its own is asked for any views.
+        if world.hidden().is_none() && !world.scenes.ordered() {
+            let seen = context(&any, &model.device());
+            let known = model.know(seen.as_ref(), any.scenes);
+            let answers = &mut scores.answers;
+            answers.add(model, &known, &any, samples, &mut noise, |_, _| {});
+        }
         if let Some(ask) = world.hidden() {
             let batch = batch(ask);
             let can = model.takes(batch.context) && (!whole || world.begins(&batch));
@@ -407,7 +414,11 @@ impl Scores {
         }
         let measures = self
             .stories
-            .measures(measures.with("samples", settings.samples));
+            .measures(measures.with("samples", settings.samples))
+            .with_some("min_mse", self.answers.best.get())
+            .with_some("mean_mse", self.answers.mean.get())
+            .with_some("nearest_mse", self.answers.nearest.get())
+            .with_some("average_mse", self.answers.average.get());
         if self.read.completions.is_empty() {
             return measures;
         }
@@ -437,10 +448,6 @@ impl Scores {
             .with_some("read_right", self.right.get())
             .with_some("alike", self.read.alike.get())
             .with_some("valid", self.read.valid.get())
-            .with_some("min_mse", self.answers.best.get())
-            .with_some("mean_mse", self.answers.mean.get())
-            .with_some("nearest_mse", self.answers.nearest.get())
-            .with_some("average_mse", self.answers.average.get())
             .with_some("context_mse", self.context.get())
     }
 }

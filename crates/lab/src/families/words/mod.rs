@@ -18,17 +18,16 @@ use crate::{
 };
 use burn::{
     module::Module,
-    tensor::{Bool, Device, Int, Tensor, TensorData},
+    tensor::{Bool, Device, Tensor, TensorData},
 };
 use mnemora_figures::{chart::Chart, picture::Image};
-use mnemora_memory::{
-    AnyCore, AnyCoreState, Bundle, Count, Initializer, RecurrentCore, TensorMapper,
-};
+use mnemora_memory::{AnyCore, AnyCoreState, Bundle, Count, Initializer, RecurrentCore};
 use mnemora_models::{LanguageModel, WordDropout, WordSamples, Words as WordBatch};
 use mnemora_training::{
     Error, Learner, Measures, Purpose, Quantity, Row, Snapshot, StepFailure,
     adam::{Adam, ParameterGradients},
-    arrays::{Array, Arrays, collect, host, parameters_of, restore},
+    arrays::{Arrays, collect, parameters_of, restore},
+    carried,
     device::outline,
     learner::{BATCHES_AHEAD, BATCHES_AT_A_TIME},
     measures::{Better, Claim, Format},
@@ -353,95 +352,6 @@ fn dropout(experiment: &Experiment, step: u64, rows: usize, device: &Device) -> 
     }
 }
 
-/// Saves a state's tensors in visiting order, with separate numbering for floats and indices.
-#[derive(Default)]
-struct Save {
-    arrays: Arrays,
-    numbers: usize,
-    indices: usize,
-}
-
-impl Save {
-    fn insert(&mut self, name: String, shape: &[usize], values: Vec<f32>) {
-        let shape = shape.to_vec();
-        self.arrays.insert(name, Array { shape, values });
-    }
-}
-
-impl TensorMapper for Save {
-    fn float<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
-        let values = host(tensor.clone().into_data());
-        self.insert(number_name(self.numbers), &tensor.dims(), values);
-        self.numbers += 1;
-        tensor
-    }
-
-    fn int<const D: usize>(&mut self, tensor: Tensor<D, Int>) -> Tensor<D, Int> {
-        // Slot indices: far smaller than the integers that f32 represents exactly.
-        let values = host(tensor.clone().float().into_data());
-        self.insert(index_name(self.indices), &tensor.dims(), values);
-        self.indices += 1;
-        tensor
-    }
-}
-
-fn number_name(place: usize) -> String {
-    place.to_string()
-}
-
-fn index_name(place: usize) -> String {
-    format!("index.{place}")
-}
-
-/// Replaces a state's tensors by arrays. A missing array or one of another shape is a problem.
-struct Load<'a> {
-    arrays: &'a mut Arrays,
-    numbers: usize,
-    indices: usize,
-    problem: Option<String>,
-}
-
-impl<'a> Load<'a> {
-    fn new(arrays: &'a mut Arrays) -> Self {
-        Self {
-            arrays,
-            numbers: 0,
-            indices: 0,
-            problem: None,
-        }
-    }
-
-    fn take(&mut self, name: &str, shape: &[usize]) -> Option<TensorData> {
-        let found = self.arrays.remove(name);
-        let Some(array) = found.filter(|array| array.shape == shape) else {
-            self.problem
-                .get_or_insert(format!("its carried state has no '{name}' of {shape:?}"));
-            return None;
-        };
-        Some(TensorData::new(array.values, array.shape))
-    }
-}
-
-impl TensorMapper for Load<'_> {
-    fn float<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
-        let name = number_name(self.numbers);
-        self.numbers += 1;
-        match self.take(&name, &tensor.dims()) {
-            Some(data) => Tensor::from_data(data, &tensor.device()),
-            None => tensor,
-        }
-    }
-
-    fn int<const D: usize>(&mut self, tensor: Tensor<D, Int>) -> Tensor<D, Int> {
-        let name = index_name(self.indices);
-        self.indices += 1;
-        match self.take(&name, &tensor.dims()) {
-            Some(data) => Tensor::<D>::from_data(data, &tensor.device()).int(),
-            None => tensor,
-        }
-    }
-}
-
 impl Learner for LanguageLearner {
     fn sizes(&self) -> Vec<(String, usize)> {
         in_words(parts(&self.model))
@@ -507,14 +417,13 @@ impl Learner for LanguageLearner {
     }
 
     fn snapshot(&self) -> Snapshot {
-        let mut save = Save::default();
-        if let Some(carried) = &self.carried {
-            carried.clone().map_tensors(&mut save);
-        }
         Snapshot {
             model: collect(&self.model),
             optimiser: self.updates.adam.collect(),
-            carried: save.arrays,
+            carried: match &self.carried {
+                Some(state) => carried::save(state.clone(), ""),
+                None => Arrays::new(),
+            },
             vocabulary: self.vocabulary(),
             ..Snapshot::default()
         }
@@ -528,15 +437,8 @@ impl Learner for LanguageLearner {
         self.carried = None;
         // There is no state before the first window.
         if !from.carried.is_empty() {
-            let mut load = Load::new(&mut from.carried);
-            let state = self.initial_state().map_tensors(&mut load);
-            if let Some(problem) = load.problem {
-                return Err(Error::WrongWeights {
-                    path: path.to_owned(),
-                    problem,
-                });
-            }
-            self.carried = Some(state);
+            let like = self.initial_state();
+            self.carried = Some(carried::load(like, &mut from.carried, "", path)?);
         }
         let device = self.device.clone().inner();
         self.updates.adam = Adam::restore(from.optimiser, &device, path)?;

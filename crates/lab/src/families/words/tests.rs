@@ -1,6 +1,6 @@
 use super::*;
 use crate::load_experiment;
-use mnemora_memory::{LruConfig, LruState};
+
 use mnemora_training::Purpose;
 use mnemora_worlds::Frequency;
 use std::fs;
@@ -150,54 +150,6 @@ fn a_step_that_fails_leaves_parameters_and_state_of_one_step() {
         assert_eq!(later.snapshot(), before, "{memory}");
         assert!(before.carried.contains_key("0"));
     }
-}
-
-/// The state of a memory with sparse reads contains slot indices.
-#[test]
-fn indices_of_a_state_are_saved() {
-    let device = Device::default();
-    let config = LruConfig {
-        input: 3,
-        hidden: 4,
-        slots: 6,
-        width: 5,
-        reads: 2,
-        nearest: 2,
-    };
-    let stream = Stream::new(1, "parameters").at(0);
-    let core = config
-        .init(&mut Initializer::new(stream, device.clone()))
-        .unwrap();
-    let inputs = |seed| {
-        let values = Stream::new(seed, "inputs").standard_normal(0, 5 * 2 * 3);
-        Tensor::<3>::from_data(TensorData::new(values, [5, 2, 3]), &device)
-    };
-    let (_, state) = core.sequence(inputs(1), None, core.initial_state(2, &device));
-    let saved = |state: LruState| {
-        let mut save = Save::default();
-        state.map_tensors(&mut save);
-        save.arrays
-    };
-    let arrays = saved(state.clone());
-    assert!(arrays.contains_key("index.0"), "{:?}", arrays.keys());
-    let mut left = arrays.clone();
-    let mut load = Load::new(&mut left);
-    let restored = core.initial_state(2, &device).map_tensors(&mut load);
-    assert_eq!(load.problem, None);
-    assert!(left.is_empty(), "{left:?}");
-    assert_eq!(saved(restored.clone()), arrays);
-    let after = |state| {
-        let (steps, _) = core.sequence(inputs(2), None, state);
-        let outputs = steps.into_iter().map(|step| step.output).collect();
-        host(Tensor::cat(outputs, 0).into_data())
-    };
-    assert_eq!(after(restored), after(state));
-
-    let mut less = arrays;
-    less.remove("index.0");
-    let mut load = Load::new(&mut less);
-    core.initial_state(2, &device).map_tensors(&mut load);
-    assert!(load.problem.unwrap().contains("'index.0'"));
 }
 
 /// Carrying makes no difference at the first window. It does at the second, and the pass after the last window starts

@@ -1,0 +1,242 @@
+//! Pictures of agents: episodes, the attention of the memory over them, and curves.
+
+use super::{
+    actor::{Actor, Choice},
+    evaluate::held_out_seed,
+    learner::environments,
+    settings::AgentSettings,
+};
+use crate::{
+    Experiment, LabError,
+    curves::{held_out_series, training_series},
+    experiment::family::{Drawn, Shown},
+    pictures::{Figures, chart_figure, save_animation, save_figure},
+};
+use mnemora_figures::{
+    animation::gif,
+    chart::{Chart, Series},
+    picture::{Group, Image, Row, Sequence, Sheet, frame, sheet},
+};
+use mnemora_models::Agent;
+use mnemora_worlds::{Spec, Stream};
+
+/// Frames in a line.
+const WRAP: usize = 16;
+/// The most steps of an episode in a picture, unless a number is asked for.
+const STEPS: usize = 64;
+/// The most steps of an episode in a GIF.
+const FILM: usize = 300;
+/// Hundredths of a second for which a step is shown in a GIF.
+const SHOWN: u16 = 15;
+/// About the height of a frame in a GIF, in pixels.
+const TALL: usize = 190;
+
+/// An episode, or its beginning.
+struct Episode {
+    /// `[steps, frame]`
+    frames: Vec<f32>,
+    steps: usize,
+    /// The action at each step, by its number; the last step has none.
+    actions: Vec<usize>,
+    total: f64,
+    /// Whether it was played to its end.
+    ended: bool,
+}
+
+/// The first `most` steps of an episode.
+fn played(
+    experiment: &Experiment,
+    settings: &AgentSettings,
+    agent: &Agent,
+    seed: u64,
+    most: usize,
+) -> Result<(Spec, Episode), LabError> {
+    let stream = |what| Stream::new(seed, what);
+    let seed = held_out_seed(&stream("drawn episodes"));
+    let environments = environments(experiment, settings, 1, seed)?;
+    let mut actor = Actor::new(environments, agent, stream("drawn actions"));
+    let spec = *actor.spec();
+    let prepared = agent.prepare();
+    let mut episode = Episode {
+        frames: Vec::new(),
+        steps: 0,
+        actions: Vec::new(),
+        total: 0.0,
+        ended: false,
+    };
+    while episode.steps < most && !episode.ended {
+        let seen = actor.environments.observations();
+        episode.frames.extend_from_slice(seen);
+        episode.steps += 1;
+        let (actions, _) = actor.step(agent, &prepared, Choice::Drawn)?;
+        episode.actions.extend(actions);
+        episode.total += f64::from(actor.environments.rewards()[0]);
+        episode.ended = actor.environments.lasts()[0];
+    }
+    Ok((spec, episode))
+}
+
+/// Frames that can be drawn: of a picture its first three channels or its only one, of anything else a column of numbers.
+fn drawable(spec: &Spec, frames: &[f32]) -> (Vec<f32>, [usize; 3]) {
+    let frame = spec.frame;
+    let (pixels, size) = (frame.height * frame.width, frame.size());
+    if frame.height == 1 {
+        return (frames.to_vec(), [1, frame.channels, frame.width]);
+    }
+    let channels = if frame.channels >= 3 { 3 } else { 1 };
+    let shown = frames
+        .chunks(size)
+        .flat_map(|frame| &frame[..channels * pixels]);
+    let shown = shown.copied().collect();
+    (shown, [channels, frame.height, frame.width])
+}
+
+/// Episodes below each other, step by step.
+pub fn drawn(
+    experiment: &Experiment,
+    settings: &AgentSettings,
+    agent: &Agent,
+    episodes: usize,
+    seed: u64,
+    steps: Option<usize>,
+) -> Result<Drawn, LabError> {
+    let most = steps.unwrap_or(STEPS);
+    let mut shown = Vec::new();
+    let mut longest = 0;
+    for number in 0..episodes as u64 {
+        let seed = seed.wrapping_add(number);
+        let (spec, episode) = played(experiment, settings, agent, seed, most)?;
+        longest = longest.max(episode.steps);
+        let label = match episode.ended {
+            true => format!("return {:.2} in {} steps", episode.total, episode.steps),
+            false => format!(
+                "the first {} steps, {:.2} so far",
+                episode.steps, episode.total
+            ),
+        };
+        let (frames, shape) = drawable(&spec, &episode.frames);
+        shown.push((label, frames, episode.steps, shape));
+    }
+    let groups = shown.iter().map(|(label, frames, steps, shape)| Group {
+        rows: vec![Row {
+            label: label.clone(),
+            frames: Sequence {
+                frames,
+                steps: *steps,
+                channels: shape[0],
+                height: shape[1],
+                width: shape[2],
+            },
+            first_step: 0,
+        }],
+        marked: Vec::new(),
+        names: Vec::new(),
+    });
+    let height = shown.first().map_or(1, |(_, _, _, shape)| shape[1]);
+    let picture = sheet(&Sheet {
+        title: format!("{}: episodes as the agent sees them", experiment.name),
+        groups: groups.collect(),
+        mark_caption: String::new(),
+        scale: (48 / height).clamp(1, 12),
+        wrap: Some(WRAP),
+        first_number: 1,
+    })?;
+    Ok(Drawn::picture(picture, longest))
+}
+
+/// An episode as a film.
+fn film(spec: &Spec, episode: &Episode) -> Result<Vec<Image>, LabError> {
+    let (frames, [channels, height, width]) = drawable(spec, &episode.frames);
+    let scale = (TALL / height.max(1)).clamp(1, 40);
+    let images = frames
+        .chunks(channels * height * width)
+        .map(|values| frame(values, channels, height, width, scale));
+    Ok(images.collect::<Result<_, _>>()?)
+}
+
+/// Curves of the return.
+pub fn return_chart(series: Vec<Series>) -> Chart {
+    Chart {
+        title: "Return".into(),
+        x_label: "update".into(),
+        y_label: "reward per episode".into(),
+        series,
+        ..Chart::default()
+    }
+}
+
+/// Curves of what the environment counts.
+pub fn outcome_chart(series: Vec<Series>) -> Chart {
+    Chart {
+        title: "Outcome".into(),
+        y_label: String::new(),
+        ..return_chart(series)
+    }
+}
+
+/// The pictures and charts of a report.
+pub fn figures(
+    settings: &AgentSettings,
+    agent: &Agent,
+    shown: &Shown,
+) -> Result<Figures, LabError> {
+    let experiment = shown.experiment;
+    let count = experiment.evaluation.pictures;
+    let generated = drawn(experiment, settings, agent, count, 1, None)?.picture;
+    let mut pictures = vec![save_figure(
+        &generated,
+        &shown.samples.join("generated.png"),
+        "Held-out episodes as the agent sees them, actions drawn from its policy.".into(),
+    )?];
+    let (spec, episode) = played(experiment, settings, agent, 1, FILM)?;
+    if spec.frame.height > 1 {
+        let names = spec.actions.join(", ");
+        pictures.push(save_animation(
+            gif(&film(&spec, &episode)?, SHOWN)?,
+            &shown.samples.join("episode.gif"),
+            format!(
+                "The first of these episodes: {} steps, return {:.2}. Actions: {names}.",
+                episode.steps, episode.total
+            ),
+        )?);
+    }
+    let both = |key| {
+        vec![
+            training_series(shown.metrics, key),
+            held_out_series("held-out", shown.held_out, key),
+        ]
+    };
+    let line = |title: &str, unit: &str, key| Chart {
+        title: title.into(),
+        y_label: unit.into(),
+        ..return_chart(vec![training_series(shown.metrics, key)])
+    };
+    let mut charts = vec![
+        chart_figure(
+            return_chart(both("return")),
+            "Return over training: of the last hundred training episodes, and of held-out ones.",
+        )?,
+        chart_figure(
+            line("Entropy of the policy", "nats", "entropy"),
+            "How undecided the policy is.",
+        )?,
+        chart_figure(
+            line("Error of the values", "squared reward", "value_error"),
+            "Mean squared difference of the values from their targets.",
+        )?,
+    ];
+    if shown.evaluation.measures.number("outcome").is_some() {
+        let name = shown.evaluation.measures.text("outcome_name");
+        let caption = format!(
+            "What the environment counts: {}.",
+            name.unwrap_or("outcome")
+        );
+        charts.insert(1, chart_figure(outcome_chart(both("outcome")), &caption)?);
+    }
+    Ok(Figures {
+        generated,
+        pictures,
+        charts,
+        memory: Vec::new(),
+    })
+}

@@ -1,0 +1,379 @@
+//! The learner of agents: it acts for an unroll, then learns from it.
+
+use super::{
+    actor::{Actor, Unroll},
+    evaluate::evaluate,
+    figures,
+    settings::AgentSettings,
+};
+use crate::{
+    Experiment, LabError,
+    experiment::family::{Drawn, Gallery, Shown},
+    pictures::Figures,
+};
+use burn::{
+    module::Module,
+    tensor::{Device, Int, Tensor},
+};
+use mnemora_memory::{AnyCoreState, Bundle, Count, Initializer, TensorMapper};
+use mnemora_models::{Agent, ImageShape, Taken, objective};
+use mnemora_training::{
+    Error, Learner, Measures, Purpose, Row, Snapshot, StepFailure,
+    adam::{Adam, ParameterGradients},
+    arrays::{Array, collect, parameters_of, restore},
+    device::outline,
+    memory_use::{Parts, Planned, Work, in_words},
+    updates::Updates,
+};
+use mnemora_worlds::{Environment, Finished, Stream, Vectorised};
+use std::{collections::VecDeque, path::Path};
+
+/// An agent that learns.
+///
+/// Update s acts if a new unroll is due, and then learns from it. So the agent acts and learns in turn, and a run that
+/// was killed goes on bit for bit: a checkpoint holds the environments, the agent's state in them, and the unroll.
+pub struct AgentLearner {
+    experiment: Experiment,
+    settings: AgentSettings,
+    /// On an autodiff device for training.
+    model: Agent,
+    updates: Updates,
+    actor: Actor,
+    unroll: Option<Unroll>,
+    /// The last episodes that ended.
+    recent: VecDeque<Recent>,
+    /// Updates made since the agent acted.
+    lag: u64,
+    device: Device,
+}
+
+/// An episode that ended.
+#[derive(Clone, Copy, Debug)]
+struct Recent {
+    total: f64,
+    length: f64,
+    /// `None` if the environment counts nothing.
+    outcome: Option<f64>,
+}
+
+/// Episodes whose mean is measured in training.
+const RECENT: usize = 100;
+
+impl Recent {
+    fn of(episode: &Finished) -> Self {
+        Self {
+            total: episode.total,
+            length: episode.length as f64,
+            outcome: episode.score.map(|(_, score)| score),
+        }
+        .rounded()
+    }
+
+    /// As a checkpoint holds it.
+    fn numbers(&self) -> [f32; 4] {
+        let counted = f32::from(u8::from(self.outcome.is_some()));
+        let outcome = self.outcome.unwrap_or_default() as f32;
+        [self.total as f32, self.length as f32, counted, outcome]
+    }
+
+    fn restored(numbers: &[f32]) -> Self {
+        Self {
+            total: f64::from(numbers[0]),
+            length: f64::from(numbers[1]),
+            outcome: (numbers[2] > 0.5).then_some(f64::from(numbers[3])),
+        }
+    }
+
+    /// Rounded to what a checkpoint holds, so that a resumed run measures the same.
+    fn rounded(self) -> Self {
+        Self::restored(&self.numbers())
+    }
+}
+
+/// The agent of an experiment, for an environment.
+fn model_of(
+    experiment: &Experiment,
+    settings: &AgentSettings,
+    environment: &dyn Environment,
+    init: &mut Initializer,
+) -> Result<Agent, LabError> {
+    let spec = environment.spec();
+    let sees = ImageShape {
+        channels: spec.frame.channels,
+        height: spec.frame.height,
+        width: spec.frame.width,
+    };
+    let core = |input| experiment.core_config(input);
+    let model = settings.model.init(sees, spec.actions.len(), core, init);
+    // The keys of the agent are those of its table.
+    model.map_err(|error| {
+        let text = error.to_string();
+        LabError::Configuration(text.replace("model.", "agents.model."))
+    })
+}
+
+/// One environment of an experiment.
+pub(super) fn environment(
+    experiment: &Experiment,
+    settings: &AgentSettings,
+) -> Result<Box<dyn Environment>, LabError> {
+    let environment = settings.environment(experiment.task.name.as_str());
+    environment.map_err(LabError::Configuration)
+}
+
+/// A number of environments of an experiment.
+pub(super) fn environments(
+    experiment: &Experiment,
+    settings: &AgentSettings,
+    count: usize,
+    seed: u64,
+) -> Result<Vectorised<Box<dyn Environment>>, LabError> {
+    let all = (0..count).map(|_| environment(experiment, settings));
+    Ok(Vectorised::new(all.collect::<Result<_, _>>()?, seed)?)
+}
+
+/// Trainable numbers, starting with the whole model.
+fn parts(model: &Agent) -> Parts {
+    vec![
+        ("model".into(), parameters_of(model)),
+        ("torso".into(), parameters_of(&model.torso)),
+        ("memory".into(), parameters_of(&model.core)),
+        ("policy".into(), parameters_of(&model.policy)),
+        ("value".into(), parameters_of(&model.value)),
+    ]
+}
+
+/// The parts of the model, and how much memory its training takes.
+pub(super) fn planned(experiment: &Experiment) -> Result<Planned, LabError> {
+    let settings: AgentSettings = experiment.own_settings()?;
+    let environment = environment(experiment, &settings)?;
+    let model = model_of(experiment, &settings, &*environment, &mut outline()?)?;
+    let frame = environment.spec().frame.size();
+    let (training, evaluation) = (&experiment.training, &experiment.evaluation);
+    let steps = Count::product(&[settings.unroll + 1, training.batch]);
+    let work = Work {
+        learning: (model.kept() + 2 * frame) * steps,
+        looking: (model.kept() + 2 * frame) * evaluation.batch,
+        batches: steps * Count::from(2 * frame + 8),
+        ..Work::default()
+    };
+    Ok(Planned::new(parts(&model), work))
+}
+
+/// Puts a state onto the autodiff device, without a gradient.
+struct Lift;
+
+impl TensorMapper for Lift {
+    fn float<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
+        Tensor::from_inner(tensor)
+    }
+
+    fn int<const D: usize>(&mut self, tensor: Tensor<D, Int>) -> Tensor<D, Int> {
+        Tensor::from_inner(tensor)
+    }
+}
+
+/// Checkpoint counters and arrays.
+const STEPS: &str = "steps of each environment";
+const LAG: &str = "updates since the agent acted";
+const RECENT_EPISODES: &str = "recent episodes";
+
+impl AgentLearner {
+    /// A fresh learner with its model on `device`, initialised from the experiment's seed.
+    pub fn new(experiment: &Experiment, device: &Device) -> Result<Self, LabError> {
+        let settings: AgentSettings = experiment.own_settings()?;
+        let seed = experiment.seed;
+        let parameters = Stream::new(seed, "parameters").at(0);
+        let mut init = Initializer::new(parameters, device.clone());
+        let one = environment(experiment, &settings)?;
+        let model = model_of(experiment, &settings, &*one, &mut init)?;
+        let count = experiment.training.batch;
+        let environments = environments(experiment, &settings, count, seed)?;
+        let draws = Stream::new(seed, "actions");
+        Ok(Self {
+            actor: Actor::new(environments, &model.valid(), draws),
+            updates: Updates::new(&experiment.training, device),
+            unroll: None,
+            recent: VecDeque::with_capacity(RECENT),
+            lag: 0,
+            experiment: experiment.clone(),
+            settings,
+            model,
+            device: device.clone(),
+        })
+    }
+
+    /// The agent as it acts.
+    fn acting(&self) -> Agent {
+        self.model.valid()
+    }
+
+    /// Acts, if a new unroll is due in update `step`.
+    fn act(&mut self, step: u64) -> Result<(), StepFailure> {
+        let due = (step - 1).is_multiple_of(self.settings.passes);
+        if !due && self.unroll.is_some() {
+            self.lag += 1;
+            return Ok(());
+        }
+        self.lag = 0;
+        let agent = self.acting();
+        self.unroll = Some(self.actor.unroll(&agent, self.settings.unroll)?);
+        for episode in self.actor.finished() {
+            if self.recent.len() == RECENT {
+                self.recent.pop_front();
+            }
+            self.recent.push_back(Recent::of(&episode));
+        }
+        Ok(())
+    }
+
+    /// The mean of a number of the last episodes that have it.
+    fn mean(&self, number: impl Fn(&Recent) -> Option<f64>) -> Option<f64> {
+        let values: Vec<f64> = self.recent.iter().filter_map(number).collect();
+        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    }
+
+    /// The state of the core in a fresh episode, off the autodiff device.
+    fn fresh(&self) -> AnyCoreState {
+        self.acting().initial_state(self.experiment.training.batch)
+    }
+}
+
+impl Learner for AgentLearner {
+    fn sizes(&self) -> Vec<(String, usize)> {
+        in_words(parts(&self.model))
+    }
+
+    fn update(&mut self, step: u64) -> Result<(), StepFailure> {
+        self.act(step)?;
+        let Some(unroll) = &self.unroll else {
+            unreachable!("the agent has acted");
+        };
+        let spec = self.actor.spec();
+        let device = &self.device;
+        let observed = unroll.observed(spec, device);
+        let start = unroll.start.clone().map_tensors(&mut Lift);
+        let answers = self.model.unroll(observed, &unroll.resets(device), start);
+        let steps = unroll.actions.len();
+        let discounts = unroll.discounts(self.settings.discount);
+        let taken = Taken {
+            batch: unroll.batch,
+            actions: &unroll.actions,
+            log_probabilities: &unroll.log_probabilities,
+            rewards: &unroll.rewards,
+            discounts: &discounts,
+        };
+        let logits = answers.logits.narrow(0, 0, steps);
+        let (kind, costs) = (self.settings.objective(), self.settings.costs);
+        let found = objective(kind, costs, logits, answers.values, &taken);
+        let gradients = ParameterGradients::of(&self.model, found.loss.backward());
+        let names = ["policy's term", "error of the values", "entropy"];
+        self.updates
+            .make(&mut self.model, step, gradients, &names, found.terms)
+    }
+
+    fn deferred(&self) -> bool {
+        self.updates.deferred()
+    }
+
+    fn measured(&mut self) -> Result<Option<Row>, StepFailure> {
+        let [total, outcome, length] = [
+            self.mean(|episode| Some(episode.total)),
+            self.mean(|episode| episode.outcome),
+            self.mean(|episode| Some(episode.length)),
+        ];
+        let (lag, frames) = (
+            self.lag,
+            self.actor.steps * self.experiment.training.batch as u64,
+        );
+        self.updates.measured(|terms| {
+            Measures::new()
+                .with_some("return", total)
+                .with_some("outcome", outcome)
+                .with_some("length", length)
+                .with("entropy", terms[2])
+                .with("value_error", terms[1])
+                .with("lag", lag)
+                .with("frames", frames)
+        })
+    }
+
+    fn evaluate(&self, purpose: Purpose, step: u64) -> Result<Row, Error> {
+        let measures = evaluate(&self.experiment, &self.settings, &self.acting(), purpose)?;
+        Ok(Row { step, measures })
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let mut carried = self.actor.save();
+        if let Some(unroll) = &self.unroll {
+            carried.extend(unroll.save());
+        }
+        let recent: Vec<f32> = self.recent.iter().flat_map(Recent::numbers).collect();
+        carried.insert(
+            RECENT_EPISODES.into(),
+            Array {
+                shape: vec![self.recent.len(), 4],
+                values: recent,
+            },
+        );
+        let counters = [(STEPS, self.actor.steps), (LAG, self.lag)];
+        Snapshot {
+            model: collect(&self.model),
+            optimiser: self.updates.adam.collect(),
+            carried,
+            counters: counters
+                .map(|(name, count)| (name.to_owned(), count as f64))
+                .into(),
+            ..Snapshot::default()
+        }
+    }
+
+    fn restore(&mut self, mut from: Snapshot, path: &Path) -> Result<(), Error> {
+        if from.optimiser.is_empty() && from.carried.is_empty() {
+            self.model = restore(self.model.clone(), from.model, path)?;
+            return Ok(());
+        }
+        let count = |name: &str| Ok::<_, Error>(from.counter(name, path)? as u64);
+        let (steps, lag) = (count(STEPS)?, count(LAG)?);
+        self.model = restore(self.model.clone(), from.model, path)?;
+        if !from.optimiser.is_empty() {
+            let device = self.device.clone().inner();
+            self.updates.adam = Adam::restore(from.optimiser, &device, path)?;
+        }
+        let carried = &mut from.carried;
+        self.actor.restore(carried, steps, path)?;
+        let size = [
+            self.settings.unroll,
+            self.experiment.training.batch,
+            self.actor.spec().frame.size(),
+        ];
+        self.unroll = Unroll::load(carried, size, self.fresh(), path)?;
+        self.lag = lag;
+        let recent = carried.remove(RECENT_EPISODES);
+        let recent = recent.map_or(Vec::new(), |array| array.values);
+        self.recent = recent.chunks_exact(4).map(Recent::restored).collect();
+        Ok(())
+    }
+}
+
+impl Gallery for AgentLearner {
+    fn planned(&self, experiment: &Experiment) -> Result<Planned, LabError> {
+        planned(experiment)
+    }
+
+    fn draw_batch(&self, step: u64) -> Result<(), LabError> {
+        let count = self.experiment.training.batch;
+        let mut all = environments(&self.experiment, &self.settings, count, step)?;
+        Ok(all.step(&vec![0; count])?)
+    }
+
+    /// With `steps`, an episode shows so many steps at most.
+    fn draw(&self, sequences: usize, seed: u64, steps: Option<usize>) -> Result<Drawn, LabError> {
+        let (experiment, settings) = (&self.experiment, &self.settings);
+        figures::drawn(experiment, settings, &self.acting(), sequences, seed, steps)
+    }
+
+    fn figures(&self, shown: &Shown) -> Result<Figures, LabError> {
+        figures::figures(&self.settings, &self.acting(), shown)
+    }
+}

@@ -1,0 +1,179 @@
+//! Agents: a torso, a memory and two heads learn to act in environments (Santoro et al. 2018, rmc, section 4.2).
+//!
+//! | file | contents |
+//! | --- | --- |
+//! | `settings.rs` | the table `[agents]` of an experiment |
+//! | `actor.rs` | many environments, one policy, and what happened |
+//! | `learner.rs` | the learner |
+//! | `evaluate.rs`, `quantities.rs` | what is measured |
+//! | `figures.rs` | the pictures of a run |
+
+mod actor;
+mod evaluate;
+mod figures;
+mod learner;
+mod quantities;
+mod settings;
+
+pub use settings::{AgentSettings, ObjectiveName};
+
+use crate::{
+    Experiment, LabError, MemoryName,
+    curves::Curves,
+    experiment::{
+        family::{Drawn, Family, Found, Gallery, TaskEntry},
+        shipped::{Shipped, presets},
+    },
+};
+use burn::tensor::Device;
+use learner::AgentLearner;
+use mnemora_figures::chart::Chart;
+use mnemora_training::{Quantity, memory_use::Planned};
+use mnemora_worlds::ENVIRONMENTS;
+use quantities::QUANTITIES;
+use std::{path::Path, sync::LazyLock};
+use toml::Table;
+
+/// The family.
+pub struct Agents;
+
+impl Agents {
+    fn settings(experiment: &Experiment) -> AgentSettings {
+        experiment.own_settings().unwrap_or_default()
+    }
+}
+
+impl Family for Agents {
+    fn name(&self) -> &'static str {
+        "agents"
+    }
+
+    fn tasks(&self) -> Vec<TaskEntry> {
+        let kinds = ENVIRONMENTS.iter();
+        kinds
+            .map(|kind| TaskEntry::new(kind.name, kind.about))
+            .collect()
+    }
+
+    fn presets(&self) -> &'static [Shipped] {
+        presets![
+            "t-maze-small",
+            "repeat-previous-small",
+            "boxworld-small",
+            "boxworld-viewport",
+            "mini-pacman-small",
+            "mini-pacman-full-small",
+            "mini-pacman-viewport",
+            "mini-pacman"
+        ]
+    }
+
+    fn quantities(&self) -> &'static [Quantity] {
+        &QUANTITIES
+    }
+
+    fn extras(&self) -> &'static [(&'static str, &'static str)] {
+        &[("outcome_name", "what the environment counts")]
+    }
+
+    fn memories(&self) -> &'static [MemoryName] {
+        MemoryName::OF_AGENTS
+    }
+
+    fn own_settings(&self) -> Option<(&'static str, Table)> {
+        // It is asked for with each key of an experiment.
+        static TABLE: LazyLock<Option<Table>> =
+            LazyLock::new(|| Table::try_from(AgentSettings::default()).ok());
+        Some(("agents", TABLE.clone()?))
+    }
+
+    /// `agents.environment.NAME.` is read by the task NAME alone.
+    fn task_of(&self, key: &str) -> Option<&'static str> {
+        let rest = key.strip_prefix("agents.environment.")?;
+        let names = ENVIRONMENTS.iter().map(|kind| kind.name);
+        { names }.find(|name| rest.starts_with(&format!("{name}.")))
+    }
+
+    fn check(&self, experiment: &Experiment) -> Result<(), String> {
+        let settings: AgentSettings = experiment
+            .own_settings()
+            .map_err(|error| error.to_string())?;
+        for (key, value) in [
+            ("evaluation.particles", experiment.evaluation.particles),
+            ("training.segment", experiment.training.segment),
+        ] {
+            if value > 0 {
+                return Err(format!("{key} is {value}, it must be 0 for agents"));
+            }
+        }
+        settings.check(experiment.task.name.as_str())
+    }
+
+    fn time(&self, experiment: &Experiment) -> usize {
+        Self::settings(experiment).unroll + 1
+    }
+
+    fn time_words(&self, experiment: &Experiment) -> String {
+        let unroll = Self::settings(experiment).unroll;
+        format!("agents.unroll {unroll}, and the observation after it")
+    }
+
+    fn words(&self, experiment: &Experiment) -> String {
+        let unroll = Self::settings(experiment).unroll;
+        format!(
+            "{}, unrolls of {unroll} steps in {} environments",
+            experiment.task.name.as_str(),
+            experiment.training.batch
+        )
+    }
+
+    fn numbers(&self, experiment: &Experiment) -> usize {
+        let settings = Self::settings(experiment);
+        let environment = settings.environment(experiment.task.name.as_str());
+        environment.map_or(1, |environment| environment.spec().frame.size())
+    }
+
+    fn find(
+        &'static self,
+        _: &mut Experiment,
+        _: Option<&Path>,
+    ) -> Result<Box<dyn Found>, LabError> {
+        Ok(Box::new(Generated))
+    }
+
+    fn compared(&self, _: &Experiment, curves: &Curves) -> Vec<Chart> {
+        let charts = vec![
+            figures::return_chart(curves.held_out("return")),
+            figures::outcome_chart(curves.held_out("outcome")),
+        ];
+        let drawn = |chart: &Chart| chart.series.iter().any(|series| !series.points.is_empty());
+        charts.into_iter().filter(drawn).collect()
+    }
+}
+
+struct Generated;
+
+impl Found for Generated {
+    fn words(&self) -> String {
+        "episodes made on the fly".into()
+    }
+
+    fn planned(&self, experiment: &Experiment) -> Result<Planned, LabError> {
+        learner::planned(experiment)
+    }
+
+    /// Episodes of an agent that has learned nothing.
+    fn training_picture(&self, experiment: &Experiment) -> Result<Drawn, LabError> {
+        let device = mnemora_training::device::light_device()?;
+        let learner = AgentLearner::new(experiment, &device)?;
+        learner.draw(experiment.evaluation.pictures, experiment.seed, None)
+    }
+
+    fn learner(
+        self: Box<Self>,
+        experiment: &Experiment,
+        device: &Device,
+    ) -> Result<Box<dyn Gallery>, LabError> {
+        Ok(Box::new(AgentLearner::new(experiment, device)?))
+    }
+}

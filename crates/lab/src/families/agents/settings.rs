@@ -1,0 +1,123 @@
+//! The table `[agents]` of an experiment.
+
+use mnemora_models::{AgentConfig, Costs, Objective};
+use mnemora_worlds::{ENVIRONMENTS, Environment, EnvironmentKind};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use toml::Table;
+
+/// What the policy learns from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ObjectiveName {
+    /// The policy gradient with V-trace.
+    VTrace,
+    /// PPO's clipped objective with generalised advantages.
+    Ppo,
+}
+
+/// How an agent acts and learns, its sizes, and the settings of its environment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AgentSettings {
+    /// Steps of an unroll: `training.batch` environments make so many steps, then the agent learns from them.
+    pub unroll: usize,
+    /// Updates from each unroll.
+    pub passes: u64,
+    /// What the policy learns from.
+    pub objective: ObjectiveName,
+    /// How far PPO's ratio of policies may be from 1.
+    pub clip: f64,
+    /// Of PPO's generalised advantages.
+    pub lambda: f64,
+    /// The discount of a step.
+    pub discount: f64,
+    /// Weights of the values and of the entropy.
+    pub costs: Costs,
+    /// Torso and heads.
+    pub model: AgentConfig,
+    /// The settings of each environment; `task.name` chooses one.
+    pub environment: BTreeMap<String, Table>,
+}
+
+impl Default for AgentSettings {
+    fn default() -> Self {
+        let tables = ENVIRONMENTS.iter().filter_map(|kind| {
+            let table = Table::try_from((kind.defaults)()).ok()?;
+            Some((kind.name.to_owned(), table))
+        });
+        Self {
+            unroll: 40,
+            passes: 1,
+            objective: ObjectiveName::VTrace,
+            clip: 0.2,
+            lambda: 0.95,
+            discount: 0.99,
+            costs: Costs::default(),
+            model: AgentConfig::default(),
+            environment: tables.collect(),
+        }
+    }
+}
+
+/// The most steps of an unroll, and updates from it.
+const MOST: usize = 10_000;
+
+impl AgentSettings {
+    /// Checks ranges, and that the environment can be built. The error names the key.
+    pub fn check(&self, task: &str) -> Result<(), String> {
+        for (key, value) in [("unroll", self.unroll as u64), ("passes", self.passes)] {
+            if !(1..=MOST as u64).contains(&value) {
+                return Err(format!(
+                    "agents.{key} is {value}, it must be from 1 to {MOST}"
+                ));
+            }
+        }
+        for (key, value, open) in [
+            ("clip", self.clip, true),
+            ("lambda", self.lambda, false),
+            ("discount", self.discount, false),
+        ] {
+            let inside = value > 0.0 && (value < 1.0 || value == 1.0 && !open);
+            if !inside {
+                return Err(format!(
+                    "agents.{key} is {value}, it must be between 0 and 1"
+                ));
+            }
+        }
+        for (key, value) in [("value", self.costs.value), ("entropy", self.costs.entropy)] {
+            if !(value.is_finite() && value >= 0.0) {
+                return Err(format!(
+                    "agents.costs.{key} is {value}, it must be a number of at least 0"
+                ));
+            }
+        }
+        self.environment(task).map(|_| ())
+    }
+
+    /// What the policy learns from, with its numbers.
+    pub fn objective(&self) -> Objective {
+        match self.objective {
+            ObjectiveName::VTrace => Objective::VTrace,
+            ObjectiveName::Ppo => Objective::Ppo {
+                clip: self.clip,
+                lambda: self.lambda,
+            },
+        }
+    }
+
+    /// An environment of a task.
+    ///
+    /// # Errors
+    /// A setting does not fit. The text names the key.
+    pub fn environment(&self, task: &str) -> Result<Box<dyn Environment>, String> {
+        let kind = EnvironmentKind::named(task)
+            .ok_or_else(|| format!("there is no environment {task}"))?;
+        let settings = self.environment.get(task).cloned().unwrap_or_default();
+        let settings = serde_json::to_value(settings).map_err(|error| error.to_string())?;
+        (kind.build)(&settings).map_err(|error| {
+            let key = format!("agents.environment.{task}.");
+            error.to_string().replace("environment.", &key)
+        })
+    }
+}

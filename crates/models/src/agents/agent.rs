@@ -1,0 +1,225 @@
+//! The model of an agent.
+
+use super::torso::{Torso, TorsoConfig};
+use crate::{
+    ImageShape, ModelError,
+    mlp::{Activation, Head},
+};
+use burn::{
+    module::Module,
+    tensor::{Bool, Device, Tensor},
+};
+use mnemora_memory::{
+    AnyCore, AnyCorePrepared, AnyCoreState, Attention, CoreConfig, CoreOutput, Count, Initializer,
+    RecurrentCore,
+};
+use serde::{Deserialize, Serialize};
+
+/// Sizes of an [`Agent`] without its core.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AgentConfig {
+    /// From what it sees to the core.
+    pub torso: TorsoConfig,
+    /// Hidden units of each head; 0 for linear heads.
+    pub head: usize,
+    /// Whether it is told its last action and the reward of it.
+    pub last_action: bool,
+}
+
+impl Default for AgentConfig {
+    fn default() -> Self {
+        Self {
+            torso: TorsoConfig::default(),
+            head: 256,
+            last_action: true,
+        }
+    }
+}
+
+/// What an agent observes at a number of steps.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// `[rows, channels, height, width]`
+    pub frames: Tensor<4>,
+    /// The last action, one-hot, `[rows, actions]`; zeros at the first step of an episode.
+    pub actions: Tensor<2>,
+    /// The reward of the last action, `[rows, 1]`; 0 at the first step of an episode.
+    pub rewards: Tensor<2>,
+}
+
+/// A torso, a recurrent core, and heads for the policy and the value (Santoro et al. 2018, appendix A.3):
+///
+/// ```text
+/// x_t = torso(frame_t)                      two convolutions with ReLUs, and where a pixel is
+/// h_t = core([x_t; last action; last reward], h_{t-1})
+/// logits of the policy, value = heads(h_t)   one hidden layer each
+/// ```
+///
+/// A convolutional LSTM gets the last action and reward as planes.
+#[derive(Module, Debug)]
+pub struct Agent {
+    /// From what it sees to the core.
+    pub torso: Torso,
+    /// What it remembers.
+    pub core: AnyCore,
+    /// To the logits of the actions.
+    pub policy: Head,
+    /// To the value.
+    pub value: Head,
+    last_action: bool,
+}
+
+/// The core's parameters, prepared for the steps of one sequence.
+pub type AgentPrepared = AnyCorePrepared;
+
+/// An agent's answers to a sequence of observations.
+#[derive(Clone, Debug)]
+pub struct Unrolled {
+    /// `[time * batch, actions]`
+    pub logits: Tensor<2>,
+    /// `[time * batch]`
+    pub values: Tensor<1>,
+    /// Attention of each step.
+    pub attention: Vec<Vec<Attention>>,
+    /// After the last step.
+    pub state: AnyCoreState,
+}
+
+impl AgentConfig {
+    /// Channels, rows and columns of the core's input: those of the torso's maps, and a channel for each action and one
+    /// for the reward.
+    fn input(&self, torso: &Torso, actions: usize) -> [usize; 3] {
+        let [channels, height, width] = torso.maps();
+        let last = if self.last_action { actions + 1 } else { 0 };
+        [channels + last, height, width]
+    }
+
+    /// Builds the agent for what it sees, its number of actions, and the settings of its core, which `core` gives for an
+    /// input of a width.
+    ///
+    /// # Errors
+    /// If a size is zero, a picture is smaller than a kernel, or the core does not fit.
+    pub fn init<E: From<ModelError>>(
+        &self,
+        sees: ImageShape,
+        actions: usize,
+        core: impl FnOnce(usize) -> Result<CoreConfig, E>,
+        init: &mut Initializer,
+    ) -> Result<Agent, E> {
+        ModelError::require_positive(&[("actions", actions)])?;
+        let torso = self.torso.init(sees, init)?;
+        let [channels, height, width] = self.input(&torso, actions);
+        let last = channels - torso.maps()[0];
+        let core = match core(torso.maps().iter().product::<usize>() + last)? {
+            CoreConfig::ConvLstm(config) => CoreConfig::ConvLstm(mnemora_memory::ConvLstmConfig {
+                inputs: channels,
+                height,
+                width,
+                ..config
+            }),
+            core => core,
+        };
+        let core = core.init(init).map_err(ModelError::from)?;
+        let layers = usize::from(self.head > 0);
+        let output = core.output_size();
+        let mut head =
+            |outputs| Head::new([output, outputs], layers, self.head, Activation::Relu, init);
+        Ok(Agent {
+            torso,
+            policy: head(actions),
+            value: head(1),
+            core,
+            last_action: self.last_action,
+        })
+    }
+}
+
+impl Agent {
+    /// The device it is on.
+    pub fn device(&self) -> Device {
+        self.policy.output.weight.device()
+    }
+
+    /// The number of actions.
+    pub fn actions(&self) -> usize {
+        self.policy.output.weight.shape()[1]
+    }
+
+    /// The state before the first step.
+    pub fn initial_state(&self, batch: usize) -> AnyCoreState {
+        self.core.initial_state(batch, &self.device())
+    }
+
+    /// Numbers kept for a step of one environment.
+    pub fn kept(&self) -> Count {
+        self.torso.kept()
+            + self.core.kept()
+            + self.policy.kept()
+            + self.value.kept()
+            + 2 * (self.core.input_size() + self.core.output_size())
+            + 8 * self.actions()
+    }
+
+    /// `[rows, core's input]`
+    fn see(&self, observed: Observed) -> Tensor<2> {
+        let maps = self.torso.forward(observed.frames);
+        let [rows, _, height, width] = maps.dims();
+        if !self.last_action {
+            return maps.flatten(1, 3);
+        }
+        let last = Tensor::cat(vec![observed.actions, observed.rewards], 1);
+        let channels = last.dims()[1];
+        match &self.core {
+            AnyCore::ConvLstm(_) => {
+                let planes = last.reshape([rows, channels, 1, 1]);
+                let planes = planes.expand([rows, channels, height, width]);
+                Tensor::cat(vec![maps, planes], 1).flatten(1, 3)
+            }
+            _ => Tensor::cat(vec![maps.flatten(1, 3), last], 1),
+        }
+    }
+
+    /// Prepares the core for the steps of one sequence.
+    pub fn prepare(&self) -> AgentPrepared {
+        self.core.prepare()
+    }
+
+    /// One step: the logits of the actions, `[batch, actions]`, and the state after it.
+    pub fn act(
+        &self,
+        prepared: &AgentPrepared,
+        observed: Observed,
+        state: AnyCoreState,
+    ) -> (Tensor<2>, AnyCoreState) {
+        let (CoreOutput { output, .. }, state) =
+            self.core.step(prepared, self.see(observed), state);
+        (self.policy.forward(output), state)
+    }
+
+    /// Answers to a sequence of `[time * batch, ..]` observations, from a state before the first. Where `resets`,
+    /// `[time, batch]`, is true, an episode begins.
+    pub fn unroll(
+        &self,
+        observed: Observed,
+        resets: &Tensor<2, Bool>,
+        state: AnyCoreState,
+    ) -> Unrolled {
+        let [time, batch] = resets.dims();
+        let inputs = self.see(observed);
+        let width = inputs.dims()[1];
+        let inputs = inputs.reshape([time, batch, width]);
+        let (steps, state) = self.core.sequence(inputs, Some(resets), state);
+        let (outputs, attention): (Vec<_>, Vec<_>) = steps
+            .into_iter()
+            .map(|CoreOutput { output, attention }| (output, attention))
+            .unzip();
+        let outputs = Tensor::cat(outputs, 0);
+        Unrolled {
+            logits: self.policy.forward(outputs.clone()),
+            values: self.value.forward(outputs).squeeze_dim(1),
+            attention,
+            state,
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! From what an agent sees to the input of its core.
+
+use crate::{
+    ImageShape, ModelError,
+    mlp::{Activation, apply},
+};
+use burn::{
+    module::{Module, Param},
+    nn::Linear,
+    tensor::{Device, Tensor, TensorData, activation::relu},
+};
+use mnemora_kernels::conv::conv2d;
+use mnemora_memory::{Count, Initializer};
+use serde::{Deserialize, Serialize};
+
+/// Sizes of a [`Torso`]. The defaults are those of Santoro et al. 2018, appendix A.3.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TorsoConfig {
+    /// Channels of the two convolutions, for pictures.
+    pub channels: [usize; 2],
+    /// Rows and columns of their kernels.
+    pub kernels: [usize; 2],
+    /// Their strides. With 1 the size of the picture is kept.
+    pub strides: [usize; 2],
+    /// Units of the layer that takes their place where what is seen has a single row.
+    pub units: usize,
+}
+
+impl Default for TorsoConfig {
+    fn default() -> Self {
+        Self {
+            channels: [12, 24],
+            kernels: [2, 2],
+            strides: [1, 1],
+            units: 64,
+        }
+    }
+}
+
+/// A convolution, followed by a ReLU. With a stride of 1 the picture keeps its size: it is padded with zeros, and for an
+/// even kernel with one more row at the bottom and one more column at the right.
+#[derive(Module, Debug)]
+pub struct TorsoLayer {
+    /// `[outputs, inputs, kernel, kernel]`
+    pub weight: Param<Tensor<4>>,
+    /// `[outputs]`
+    pub bias: Param<Tensor<1>>,
+    stride: usize,
+}
+
+impl TorsoLayer {
+    /// Uniform within `1 / sqrt(inputs * kernel^2)`.
+    fn new(
+        [inputs, outputs]: [usize; 2],
+        kernel: usize,
+        stride: usize,
+        init: &mut Initializer,
+    ) -> Self {
+        let bound = 1.0 / ((inputs * kernel * kernel) as f64).sqrt();
+        Self {
+            weight: init.uniform([outputs, inputs, kernel, kernel], bound),
+            bias: init.parameter([outputs], |_| vec![0.0; outputs]),
+            stride,
+        }
+    }
+
+    fn forward(&self, pictures: Tensor<4>) -> Tensor<4> {
+        let [_, _, height, width] = pictures.dims();
+        let (weight, bias) = (self.weight.val(), self.bias.val());
+        let kernel = weight.dims()[2];
+        let maps = match self.stride {
+            1 => conv2d(pictures, weight, bias, 1, kernel / 2),
+            stride => conv2d(pictures, weight, bias, stride, 0),
+        };
+        relu(match self.stride == 1 && kernel.is_multiple_of(2) {
+            true => maps.narrow(2, 1, height).narrow(3, 1, width),
+            false => maps,
+        })
+    }
+}
+
+/// The side of the maps that a convolution makes of a picture's; `None` if the picture is too small.
+fn side(of: usize, kernel: usize, stride: usize) -> Option<usize> {
+    match stride {
+        1 => Some(of),
+        stride => Some(of.checked_sub(kernel)? / stride + 1),
+    }
+}
+
+/// Two convolutions with ReLUs, and two planes that tell where a pixel is; or, for what has a single row, one layer of
+/// units with a ReLU.
+#[derive(Module, Debug)]
+pub struct Torso {
+    /// The convolutions; none for what has a single row.
+    pub convolutions: Vec<TorsoLayer>,
+    /// The layer; none for pictures.
+    pub layer: Option<Linear>,
+    /// Channels, rows and columns of the maps.
+    maps: [usize; 3],
+}
+
+impl TorsoConfig {
+    fn maps(&self, sees: ImageShape) -> Result<[usize; 3], ModelError> {
+        let [first, last] = self.channels;
+        ModelError::require_positive(&[
+            ("torso.channels", first.min(last)),
+            ("torso.kernels", self.kernels[0].min(self.kernels[1])),
+            ("torso.strides", self.strides[0].min(self.strides[1])),
+            ("torso.units", self.units),
+        ])?;
+        if sees.height == 1 {
+            return Ok([self.units, 1, 1]);
+        }
+        let mut sides = [sees.height, sees.width];
+        for (kernel, stride) in self.kernels.into_iter().zip(self.strides) {
+            for of in &mut sides {
+                *of = side(*of, kernel, stride).ok_or(ModelError::KernelTooLarge {
+                    key: "torso.kernels",
+                    kernel,
+                    side: *of,
+                })?;
+            }
+        }
+        // Two planes for rows and columns.
+        Ok([last + 2, sides[0], sides[1]])
+    }
+
+    /// Builds the torso for what has this shape.
+    ///
+    /// # Errors
+    /// If a size is zero, or a picture is smaller than a kernel.
+    pub fn init(&self, sees: ImageShape, init: &mut Initializer) -> Result<Torso, ModelError> {
+        let maps = self.maps(sees)?;
+        let [first, last] = self.channels;
+        let pictures = sees.height > 1;
+        let widths = [[sees.channels, first], [first, last]];
+        let sizes = self.kernels.into_iter().zip(self.strides);
+        let layers = widths.into_iter().zip(sizes);
+        Ok(Torso {
+            convolutions: match pictures {
+                true => layers
+                    .map(|(widths, (kernel, stride))| TorsoLayer::new(widths, kernel, stride, init))
+                    .collect(),
+                false => Vec::new(),
+            },
+            layer: (!pictures).then(|| init.xavier(sees.size(), self.units, 1)),
+            maps,
+        })
+    }
+}
+
+impl Torso {
+    /// Channels, rows and columns of the maps.
+    pub fn maps(&self) -> [usize; 3] {
+        self.maps
+    }
+
+    /// Numbers kept for a frame.
+    pub fn kept(&self) -> Count {
+        let [channels, height, width] = self.maps;
+        let all = match self.convolutions.as_slice() {
+            [first, ..] => {
+                let outputs = first.bias.shape()[0];
+                // Before the second stride there may be more pixels.
+                let more = self.convolutions[1].stride.pow(2);
+                2 * (channels + outputs * more) * height * width
+            }
+            [] => 2 * channels,
+        };
+        Count::from(all)
+    }
+
+    /// `[rows, channels, height, width]` to maps `[rows, ..]`.
+    pub fn forward(&self, frames: Tensor<4>) -> Tensor<4> {
+        let rows = frames.dims()[0];
+        if let Some(layer) = &self.layer {
+            let units = apply(layer, frames.flatten(1, 3), Activation::Relu);
+            let [channels, height, width] = self.maps;
+            return units.reshape([rows, channels, height, width]);
+        }
+        let layers = self.convolutions.iter();
+        let maps = layers.fold(frames, |maps, layer| layer.forward(maps));
+        let [_, height, width] = self.maps;
+        let planes = planes(height, width, &maps.device());
+        Tensor::cat(vec![maps, planes.expand([rows, 2, height, width])], 1)
+    }
+}
+
+/// Rows, then columns, from -1 to 1: `[1, 2, height, width]`.
+fn planes(height: usize, width: usize, device: &Device) -> Tensor<4> {
+    let place = |at: usize, of: usize| match of {
+        1 => 0.0,
+        _ => 2.0 * at as f32 / (of - 1) as f32 - 1.0,
+    };
+    let pixels = || (0..height).flat_map(|y| (0..width).map(move |x| (y, x)));
+    let rows = pixels().map(|(y, _)| place(y, height));
+    let columns = pixels().map(|(_, x)| place(x, width));
+    let values: Vec<f32> = rows.chain(columns).collect();
+    Tensor::from_data(TensorData::new(values, [1, 2, height, width]), device)
+}
