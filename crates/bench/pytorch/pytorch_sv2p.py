@@ -9,14 +9,14 @@
     q(z) = N(tower(x_1 .. x_n)), log-variance relu(conv) - 5
     loss = mean squared error of x_{m+1} .. x_n + weight KL(q(z) || N(0, I))
 
-A training step is forward, backward, global-norm clip and Adam, with given noise, in the last stage of training: the frames after the context are the model's
-own predictions, and the KL has its whole weight. Optimisations: layer by layer, all frames of the context go through in one call, except for what an LSTM does
-with its state; of the context, only the last frame is followed by a prediction in the loss, and the others are not drawn; nothing is convolved with a state that
-is zero, at the first step; three gates take one sigmoid; a norm is one call of `group_norm` with one group; one convolution makes masks and generated frame,
-another one mean and log-variance; masks and kernels first make one kernel for each pixel, so that no moved frame is made (a grouped convolution of the frame, or
-a product of kernels and unfolded frame, took up to 2 % longer). Both layouts of images are measured, each with two convolutions in an LSTM, of its input and
-its state, and with one of both together after the context. Adam is fused, and clipping uses foreach. Under `torch.compile`, `advance` is compiled: once for the
-context, once for a single frame.
+A training step is forward, backward, global-norm clip and Adam, with given noise, in the last stage of training: the frames after the context are the
+model's own predictions, and the KL has its whole weight. Optimisations: layer by layer, all frames of the context go through in one call, except for what an
+LSTM does with its state; of the context, only the last frame is followed by a prediction in the loss, and the others are not drawn; nothing is convolved
+with a state that is zero, at the first step; three gates take one sigmoid; a norm is one call of `group_norm` with one group; one convolution makes masks
+and generated frame, another one mean and log-variance; masks and kernels first make one kernel for each pixel, so that no moved frame is made (in the
+fastest form a grouped convolution of the frame, or a product of kernels and unfolded frame, was no faster). Both layouts of images are measured, each with
+two convolutions in an LSTM, of its input and its state, and with one of both together after the context. Adam is fused, and clipping uses foreach. Under
+`torch.compile`, `advance` is compiled: once for the context, once for a single frame.
 """
 
 from collections.abc import Callable

@@ -15,7 +15,7 @@ use std::{
 use tempfile::TempDir;
 
 /// Names and contents of its files.
-const SOURCES: [(&str, &str); 12] = [
+const SOURCES: [(&str, &str); 13] = [
     ("peer.py", include_str!("../pytorch/peer.py")),
     ("work.py", include_str!("../pytorch/work.py")),
     (
@@ -53,6 +53,10 @@ const SOURCES: [(&str, &str); 12] = [
     (
         "pytorch_scenes.py",
         include_str!("../pytorch/pytorch_scenes.py"),
+    ),
+    (
+        "pytorch_sv2p.py",
+        include_str!("../pytorch/pytorch_sv2p.py"),
     ),
     (
         "pytorch_limits.py",

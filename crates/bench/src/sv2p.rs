@@ -22,7 +22,7 @@ const FRAME: ImageShape = ImageShape {
 const CONTEXT: usize = 6;
 const TARGETS: usize = 14;
 const MOMENTS: usize = CONTEXT + TARGETS;
-/// Stories in a batch. The paper has 16, with which a step in PyTorch takes more than 20 s on one core.
+/// Stories in a batch. The paper has 16, with which a step takes PyTorch more than 30 s on one core.
 const BATCH: usize = 4;
 
 pub(super) fn benchmark() -> Benchmark {

@@ -5,13 +5,14 @@ use mnemora_lab::families::frames::digit_classifier::DigitClassifier;
 use mnemora_memory::{
     ControllerKind, ConvLstmConfig, CoreConfig, DncConfig, EntNetConfig, GateStyle, HybridConfig,
     Initializer, IntrospectionConfig, LruConfig, LstmConfig, LstmMemoryConfig, MemoryConfig,
-    NtmConfig, RmcConfig, SpatialConfig, StackedLstmConfig,
+    MemorylessConfig, NtmConfig, RmcConfig, SpatialConfig, StackedLstmConfig,
 };
 use mnemora_models::{
-    CdnaConfig, ClassifierConfig, EncoderDecoderConfig, GqnConfig, GtmSmConfig, GtmSmVisual,
-    GtmmConfig, ImageShape, IterativeConfig, LanguageConfig, LikelihoodConfig, NetworkName,
-    PriorKind, SequenceConfig, SrnnConfig, SssmConfig, Sv2pConfig, SvgConfig, SvgNetwork, SvgPrior,
-    SvgSkips, TransitionConfig, TransitionKind, VisualConfig, VrnnConfig, WalkedWorld,
+    AgentConfig, CdnaConfig, CgqnConfig, ClassifierConfig, EncoderDecoderConfig, GqnConfig,
+    GtmSmConfig, GtmSmVisual, GtmmConfig, ImageShape, IterativeConfig, LanguageConfig, Latents,
+    LikelihoodConfig, ModelError, NetworkName, PriorKind, SequenceConfig, SrnnConfig, SssmConfig,
+    Sv2pConfig, SvgConfig, SvgNetwork, SvgPrior, SvgSkips, TorsoConfig, TransitionConfig,
+    TransitionKind, VisualConfig, VrnnConfig, WalkedWorld,
 };
 use mnemora_training::arrays::{Array, Arrays, collect};
 use mnemora_worlds::Stream;
@@ -286,6 +287,99 @@ fn output_size(config: &CoreConfig) -> usize {
     config.init(&mut initializer()).unwrap().output_size()
 }
 
+/// The consistent GQN and its relatives, with each choice of its networks.
+fn check_cgqn(checker: &mut Checker) {
+    let frame = ImageShape {
+        channels: 3,
+        height: 16,
+        width: 16,
+    };
+    for (latents, all) in [
+        (Latents::Consistent, false),
+        (Latents::Factored, true),
+        (Latents::None, true),
+    ] {
+        let config = CgqnConfig {
+            steps: 2,
+            latent: 3,
+            representation: [5, 7, 11, 13],
+            hidden: 17,
+            encoded: 19,
+            canvas: 23,
+            decoded: 29,
+            kernel: 3,
+            stride: 2,
+            shared: !all,
+            posterior_sees_prior: all,
+            renderer_sees_context: all,
+            all_latents: all,
+            query_units: if all { 31 } else { 0 },
+            modulated: all,
+            ..CgqnConfig::default()
+        };
+        let sizes = [
+            ("channels", 3),
+            ("view", 37),
+            ("query", if all { 31 } else { 37 }),
+            ("r_0", 5),
+            ("r_1", 7),
+            ("r_2", 11),
+            ("r_3", 13),
+            ("latent", 3),
+            ("steps", 2),
+            ("hidden", 17),
+            ("encoded", 19),
+            ("canvas", 23),
+            ("decoded", 29),
+            ("kernel", 3),
+            ("stride", 2),
+            ("from_prior", if all { 17 } else { 0 }),
+            ("context", if all { 19 } else { 0 }),
+            ("seen", if all { 6 } else { 3 }),
+        ];
+        let model = config.init(latents, frame, 37, &mut initializer()).unwrap();
+        checker.check_module(&[("CGQN", "")], &model, &sizes);
+    }
+}
+
+/// Agents that see pictures, and numbers.
+fn check_agents(checker: &mut Checker) {
+    let config = AgentConfig {
+        torso: TorsoConfig {
+            channels: [5, 7],
+            kernels: [2, 2],
+            strides: [1, 1],
+            units: 11,
+        },
+        head: 13,
+        last_action: true,
+    };
+    for (height, seen) in [(3, 9 * 3 * 4), (1, 11)] {
+        let sees = ImageShape {
+            channels: 3,
+            height,
+            width: 4,
+        };
+        let core = |input| Ok::<_, ModelError>(CoreConfig::Lstm(LstmConfig { input, hidden: 17 }));
+        let model = config.init(sees, 19, core, &mut initializer()).unwrap();
+        let sizes = [
+            ("channels", 3),
+            ("frame", 12),
+            ("c_0", 5),
+            ("c_1", 7),
+            ("kernel", 2),
+            ("units", 11),
+            ("input", seen + 19 + 1),
+            ("hidden", 17),
+            ("output", 17),
+            ("head", 13),
+            ("actions", 19),
+        ];
+        let sections = [("lstm", "core."), ("Agent", "")];
+        checker.check_module(&sections, &model, &sizes);
+    }
+}
+
 /// The GQN in its original form, with each of its representation networks.
 fn check_original_gqn(checker: &mut Checker) {
     for network in NetworkName::OF_GQN {
@@ -450,6 +544,14 @@ fn every_array_of_every_model_is_in_the_tables() {
     let sizes = [("inputs", 2), ("channels", 5), ("kernel", 3)];
     let conv_lstm = conv_lstm.init(&mut initializer()).unwrap();
     checker.check_module(&[("conv-lstm", "")], &conv_lstm, &sizes);
+
+    let none = MemorylessConfig {
+        input: 7,
+        hidden: 11,
+    };
+    let sizes = [("input", 7), ("hidden", 11)];
+    let none = none.init(&mut initializer()).unwrap();
+    checker.check_module(&[("none", "")], &none, &sizes);
 
     // Temporal VAEs around every memory, with each kind of network.
     let (latent, condition, hidden, reads, slots, attention) = (41, 2, 11, 3, 13, 7);
@@ -772,6 +874,8 @@ fn every_array_of_every_model_is_in_the_tables() {
         }
     }
 
+    check_cgqn(&mut checker);
+    check_agents(&mut checker);
     check_original_gqn(&mut checker);
     check_stories(&mut checker);
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::game::{Game, Rules};
 use super::random::Random;
-use crate::settings::{LONGEST, check};
+use crate::settings::{LONGEST, check, check_fraction};
 use crate::{Error, FrameShape, Spec};
 
 const ACTIONS: [&str; 3] = ["forward", "left", "right"];
@@ -16,8 +16,12 @@ const RIGHT: usize = 2;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TMazeConfig {
-    /// Steps from the start to the junction.
+    /// Steps from the start to the junction, at most.
     pub corridor: usize,
+    /// Steps from the start to the junction, at least; 0 for always as many as `corridor`.
+    pub corridor_least: usize,
+    /// What a step in the corridor costs that does not lead forward.
+    pub penalty: f32,
     /// Most steps of an episode.
     pub length: usize,
 }
@@ -26,6 +30,8 @@ impl Default for TMazeConfig {
     fn default() -> TMazeConfig {
         TMazeConfig {
             corridor: 10,
+            corridor_least: 0,
+            penalty: 0.0,
             length: 100,
         }
     }
@@ -43,7 +49,20 @@ impl TMazeConfig {
         let longest = self.length - 1;
         check("environment.corridor", self.corridor, 1..=longest, || {
             format!("the corridor must have from 1 to environment.length - 1 = {longest} steps")
-        })
+        })?;
+        let most = self.corridor;
+        check(
+            "environment.corridor_least",
+            self.corridor_least,
+            0..=most,
+            || format!("it must be from 0 to environment.corridor = {most}"),
+        )?;
+        check_fraction(
+            "environment.penalty",
+            self.penalty,
+            0.0..=1.0,
+            "a penalty must be from 0 to 1",
+        )
     }
 }
 
@@ -53,7 +72,7 @@ impl TMazeConfig {
 /// shows the cue and nothing else; no later one does. All cells of the corridor look alike.
 ///
 /// Going forward leads along the corridor to the junction and does nothing there. Going left or right does nothing in
-/// the corridor. At the junction it ends the episode, with reward 1 if it is the side of the cue, otherwise -1.
+/// the corridor, except that it costs `penalty` (as in the mazes of Ni et al. 2023, where it shortens the search). At the junction it ends the episode, with reward 1 if it is the side of the cue, otherwise -1.
 ///
 /// An agent without memory takes the same decision at every junction, and the cue is left or right with probability 1/2.
 /// So it is right half of the time at best.
@@ -61,7 +80,7 @@ impl TMazeConfig {
 /// ```
 /// use mnemora_worlds::{Environment, TMaze, TMazeConfig};
 ///
-/// let mut maze = TMaze::new(TMazeConfig { corridor: 3, length: 20 })?;
+/// let mut maze = TMaze::new(TMazeConfig { corridor: 3, ..TMazeConfig::default() })?;
 /// let mut observation = vec![0.0; maze.spec().frame.size()];
 /// maze.reset(7, &mut observation)?;
 /// let side = if observation[0] == 1.0 { 1 } else { 2 };
@@ -95,6 +114,8 @@ pub struct TMazeRules {
 pub struct Episode {
     /// Whether the reward is at the right.
     cue_right: bool,
+    /// Steps from the start to the junction.
+    corridor: usize,
     /// Steps walked along the corridor.
     place: usize,
     steps: usize,
@@ -123,8 +144,15 @@ impl Rules for TMazeRules {
     }
 
     fn begin(&self, seed: u64) -> Result<Episode, Error> {
+        let mut random = Random::of_episode(seed, "t-maze episode");
+        let cue_right = random.random();
+        let most = self.config.corridor;
         Ok(Episode {
-            cue_right: Random::of_episode(seed, "t-maze episode").random(),
+            cue_right,
+            corridor: match self.config.corridor_least {
+                0 => most,
+                least => random.random_range(least..=most),
+            },
             place: 0,
             steps: 0,
             decided: None,
@@ -133,10 +161,11 @@ impl Rules for TMazeRules {
 
     fn act(&self, episode: &mut Episode, action: usize) -> f32 {
         episode.steps += 1;
-        let at_junction = episode.place == self.config.corridor;
+        let at_junction = episode.place == episode.corridor;
         match (action, at_junction) {
             (FORWARD, false) => episode.place += 1,
-            (FORWARD, true) | (_, false) => (),
+            (FORWARD, true) => (),
+            (_, false) => return -self.config.penalty,
             (side, true) => {
                 let right = (side == RIGHT) == episode.cue_right;
                 episode.decided = Some(right);
@@ -154,7 +183,7 @@ impl Rules for TMazeRules {
         observation.fill(0.0);
         let shown = if episode.steps == 0 {
             usize::from(episode.cue_right)
-        } else if episode.place < self.config.corridor {
+        } else if episode.place < episode.corridor {
             2
         } else {
             3
@@ -167,10 +196,11 @@ impl Rules for TMazeRules {
     }
 
     fn is_sound(&self, episode: &Episode) -> bool {
-        episode.place <= self.config.corridor
+        episode.place <= episode.corridor
+            && (1..=self.config.corridor).contains(&episode.corridor)
             && episode.place <= episode.steps
             && episode.steps <= self.config.length
-            && (episode.decided.is_none() || episode.place == self.config.corridor)
+            && (episode.decided.is_none() || episode.place == episode.corridor)
     }
 }
 
@@ -181,7 +211,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn maze(corridor: usize, length: usize) -> TMaze {
-        TMaze::new(TMazeConfig { corridor, length }).expect("in range")
+        let config = TMazeConfig {
+            corridor,
+            length,
+            ..TMazeConfig::default()
+        };
+        TMaze::new(config).expect("in range")
     }
 
     /// Seeds of both cues.
@@ -271,9 +306,39 @@ mod tests {
     }
 
     #[test]
+    fn corridors_have_all_lengths_and_standing_still_costs() {
+        let config = TMazeConfig {
+            corridor: 4,
+            corridor_least: 2,
+            penalty: 0.25,
+            length: 20,
+        };
+        let mut maze = TMaze::new(config).expect("in range");
+        let mut seen = [0.0; 4];
+        let mut lengths = [0; 5];
+        for seed in 0..200 {
+            maze.reset(seed, &mut seen).expect("a buffer of four");
+            let still = maze.step(RIGHT, &mut seen).expect("runs");
+            assert_eq!((still.reward, still.last), (-0.25, false));
+            let mut length = 0;
+            while seen[3] == 0.0 {
+                assert_eq!(maze.step(FORWARD, &mut seen).expect("runs").reward, 0.0);
+                length += 1;
+            }
+            lengths[length] += 1;
+        }
+        assert_eq!(lengths[..2], [0, 0]);
+        assert!(lengths[2..].iter().all(|count| *count > 40), "{lengths:?}");
+    }
+
+    #[test]
     fn settings_out_of_range_are_refused() {
         let message = |corridor, length| {
-            let config = TMazeConfig { corridor, length };
+            let config = TMazeConfig {
+                corridor,
+                length,
+                ..TMazeConfig::default()
+            };
             TMaze::new(config).expect_err("out of range").to_string()
         };
         assert_eq!(
