@@ -224,11 +224,11 @@ mod tests {
             let mut shown = vec![symbol(&seen)];
             let worth = 1.0 / (length - back) as f32;
             let mut right = 0;
-            for number in 0..length {
+            for (number, answer) in answers.into_iter().enumerate().take(length) {
                 let wanted = number.checked_sub(back).map(|place| shown[place]);
-                let action = (wanted.unwrap_or(0) + answers[number]) % symbols;
+                let action = (wanted.unwrap_or(0) + answer) % symbols;
                 let step = game.step(action, &mut seen).expect("runs");
-                let expected = match (wanted, answers[number]) {
+                let expected = match (wanted, answer) {
                     (None, _) => 0.0,
                     (Some(_), 0) => worth,
                     (Some(_), _) => -worth,

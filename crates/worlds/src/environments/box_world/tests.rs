@@ -97,11 +97,12 @@ proptest! {
         let places = (0..SIDE * SIDE).filter(|cell| episode.cells[cell / SIDE][cell % SIDE] >= DISTRACTORS);
         let mut count = 0;
         for place in places {
-            // Only this distractor: the others look like it and would end the search.
+            // Only this distractor: the others would end the search, too.
             let mut alone = episode.clone();
-            for (number, cell) in alone.cells.iter_mut().flatten().enumerate() {
-                if *cell >= DISTRACTORS && number != place {
-                    *cell = BORDER;
+            for other in (0..SIDE * SIDE).filter(|other| *other != place) {
+                let (row, column) = (other / SIDE, other % SIDE);
+                if episode.cells[row][column] >= DISTRACTORS {
+                    alone.cells[row][column - 1..=column].fill(BORDER);
                 }
             }
             let way = search(&alone, End::Distractor, false);
@@ -170,8 +171,12 @@ proptest! {
                 continue;
             }
             prop_assert!((2..=11).contains(&row) && (2..=9).contains(&column));
-            for (y, x) in (row - 1..=row + 1).flat_map(|y| (column - 1..=column + 2).map(move |x| (y, x))) {
-                let own = y == row && (x == column || x == column + 1);
+            // A loose key has nothing on its right.
+            let locked = code(row, column + 1) >= LOCKS;
+            let right = column + usize::from(locked);
+            let around = (row - 1..=row + 1).flat_map(|y| (column - 1..=right + 1).map(move |x| (y, x)));
+            for (y, x) in around {
+                let own = y == row && (column..=right).contains(&x);
                 prop_assert!(own || code(y, x) == BACKGROUND);
             }
         }
@@ -191,11 +196,11 @@ proptest! {
             let [part, whole] = &seen;
             let episode = worlds[0].episode.as_ref().expect("has begun");
             let [top, left] = episode.agent.map(|middle| usize::from(middle) as isize - 2);
-            for cell in 0..75 {
+            for (cell, value) in part[..75].iter().enumerate() {
                 let (channel, y, x) = (cell / 25, top + (cell / 5 % 5) as isize, left + (cell % 5) as isize);
                 let inside = (0..14).contains(&y) && (0..14).contains(&x);
                 let expected = if inside { whole[channel * 196 + y as usize * 14 + x as usize] } else { 0.0 };
-                prop_assert_eq!(part[cell], expected);
+                prop_assert_eq!(*value, expected);
             }
             for channel in 0..3 {
                 prop_assert_eq!(part[channel * 25 + 12], 0.5);
