@@ -1,7 +1,7 @@
 //! Environments for reinforcement learning, by name.
 //!
-//! A new environment takes two edits: its file with [`Rules`](game::Rules) or an own implementation of
-//! [`Environment`], and its row in [`ENVIRONMENTS`].
+//! A new environment takes two edits: its file, which implements [`Rules`](game::Rules) or [`Environment`], and its row in
+//! [`ENVIRONMENTS`].
 
 mod box_world;
 mod concentration;

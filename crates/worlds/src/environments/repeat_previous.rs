@@ -59,8 +59,8 @@ impl RepeatPreviousConfig {
 /// Repeat previous.
 ///
 /// Observations are `[symbols, 1, 1]`, one-hot. Actions name a symbol. Step `t` (from 0) asks for the symbol of
-/// observation `t - back`; the first `back` steps count nothing. A right answer is worth 1 over the number of steps that
-/// count, a wrong one as much less. So returns are between -1 and 1.
+/// observation `t - back`; the first `back` steps do not count. A right answer is worth 1 over the number of steps that
+/// count, a wrong one minus that. So returns are between -1 and 1.
 ///
 /// Rewards are those of POPGym. One thing differs: POPGym deals the suits of shuffled decks, so that an agent which
 /// counts cards knows which are left. Here all symbols are independent and uniform, and the expected share of right

@@ -26,7 +26,7 @@ fn random() -> Random {
     Random::of_episode(1, "test")
 }
 
-/// An episode in the upper left corner, in whose row of three cells nothing else is. The only ghost is far away.
+/// Pacman is in the upper left corner, in a row of three empty cells. The only ghost is far away.
 fn corner(mode: PacmanMode) -> (MiniPacman, Vec<f32>) {
     let config = MiniPacmanConfig {
         mode,

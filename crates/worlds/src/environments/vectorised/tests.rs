@@ -218,7 +218,7 @@ fn nothing_is_lost_until_it_is_taken() {
     assert_eq!(mazes.running[0].episode, 4);
 }
 
-/// Panics when it has done this action as often.
+/// Panics when `harm` was done `limit` times.
 struct Fragile {
     limit: usize,
     done: usize,
