@@ -2,6 +2,8 @@ use std::collections::HashSet;
 
 use proptest::prelude::*;
 
+use super::ghost::{STOCHASTICITY, turn};
+use super::maze::{DIRECTIONS, MAZE};
 use super::*;
 use crate::{Environment, Step};
 

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::environments::game::DAMAGED;
 use crate::environments::{ENVIRONMENTS, TMaze, TMazeConfig};
 use crate::{EnvironmentKind, FrameShape};
 
