@@ -13,7 +13,9 @@ use mnemora_memory::{Initializer, Lstm, RecurrentCore};
 use mnemora_models::{ImageShape, visual::InceptionEncoder};
 use mnemora_worlds::labyrinth::{ACTIONS, Labyrinth, LabyrinthConfig};
 use mnemora_worlds::scenes::{Dice, Scenes};
-use mnemora_worlds::{Environment, Mnist, Split, Stream};
+use mnemora_worlds::{
+    BoxWorld, BoxWorldConfig, Environment, MiniPacman, MiniPacmanConfig, Mnist, Split, Stream,
+};
 
 /// The benchmarks for which the project promises a ratio to PyTorch.
 pub const MUST_SHOW: [&str; 6] = [
@@ -43,6 +45,7 @@ pub fn benchmarks() -> Vec<Benchmark> {
     benchmarks.push(lstm("lstm-sequence", 128));
     benchmarks.extend(kernels::benchmarks().into_iter().map(kernel));
     benchmarks.push(labyrinth());
+    benchmarks.extend(environments());
     benchmarks.push(dice());
     benchmarks
 }
@@ -118,6 +121,52 @@ fn training_step(memory: &'static str) -> Benchmark {
             let cost = count::training_step(&sizes, training.frames());
             Ok(Prepared::of_model(cost, sizes.model, move || {
                 Ok(training.update()?)
+            }))
+        }),
+    }
+}
+
+/// One step of an agent that acts at random, with its observation, on one core.
+fn environments() -> [Benchmark; 3] {
+    let pacman = |viewport| {
+        MiniPacman::new(MiniPacmanConfig {
+            viewport,
+            ..MiniPacmanConfig::default()
+        })
+        .expect("the default settings are in their ranges")
+    };
+    let boxes = BoxWorld::new(BoxWorldConfig::default());
+    let boxes = boxes.expect("the default settings are in their ranges");
+    [
+        environment("mini-pacman/5x5", pacman(5)),
+        environment("mini-pacman/15x19", pacman(0)),
+        environment("box-world/5x5", boxes),
+    ]
+}
+
+fn environment(name: &str, environment: impl Environment + Clone + 'static) -> Benchmark {
+    Benchmark {
+        name: name.into(),
+        prepare: Box::new(move |_| {
+            let mut environment = environment.clone();
+            let spec = environment.spec();
+            let mut observation = vec![0.0; spec.frame.size()];
+            let cost = Cost::array(observation.len());
+            let draws = Stream::new(1, "benchmark").uniform_values(0, 4096);
+            let actions = draws
+                .iter()
+                .map(|draw| (draw * spec.actions.len() as f64) as usize);
+            let actions: Vec<usize> = actions.collect();
+            let mut steps = 0;
+            let mut last = true;
+            Ok(Prepared::new(cost, move || {
+                let step = if last {
+                    environment.reset(steps as u64, &mut observation)
+                } else {
+                    environment.step(actions[steps % actions.len()], &mut observation)
+                };
+                last = step.expect("an episode runs, and the buffer fits").last;
+                steps += 1;
             }))
         }),
     }

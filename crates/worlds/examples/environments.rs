@@ -9,7 +9,7 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use mnemora_worlds::{ENVIRONMENTS, EnvironmentKind, Stream, Vectorised};
+use mnemora_worlds::{ENVIRONMENTS, EnvironmentKind, Finished, Stream, Vectorised};
 use rand::RngExt;
 
 fn main() -> ExitCode {
@@ -51,17 +51,16 @@ fn run(arguments: &[String]) -> Result<(), Box<dyn Error>> {
         frame.channels, frame.height, frame.width
     );
     println!("{} episodes ended", finished.len());
-    let mean =
-        |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / finished.len().max(1) as f64;
-    let length = mean(&mut finished.iter().map(|episode| episode.length as f64));
-    let total = mean(&mut finished.iter().map(|episode| episode.total));
-    println!("mean length {length:.1}, mean return {total:.4}");
-    if let Some((score, _)) = finished.first().and_then(|episode| episode.score) {
-        let values = finished.iter().filter_map(|episode| episode.score);
-        println!(
-            "mean of {score}: {:.4}",
-            mean(&mut values.map(|(_, value)| value))
-        );
+    if !finished.is_empty() {
+        let mean = |value: fn(&Finished) -> f64| {
+            finished.iter().map(value).sum::<f64>() / finished.len() as f64
+        };
+        println!("mean length {:.1}", mean(|episode| episode.length as f64));
+        println!("mean return {:.4}", mean(|episode| episode.total));
+        if let Some((score, _)) = finished[0].score {
+            let value = mean(|episode| episode.score.map_or(0.0, |(_, value)| value));
+            println!("mean of {score} {value:.4}");
+        }
     }
     println!("{:.0} steps per second", steps as f64 / seconds);
     Ok(())

@@ -1,7 +1,7 @@
 //! Environments for reinforcement learning, by name.
 //!
-//! A new environment takes two edits: its file with [`Rules`](game::Rules) or an own implementation of
-//! [`Environment`], and its row in [`ENVIRONMENTS`].
+//! A new environment takes two edits: its file, which implements [`Rules`](game::Rules) or [`Environment`], and its row in
+//! [`ENVIRONMENTS`].
 
 mod box_world;
 mod concentration;
@@ -109,8 +109,14 @@ fn defaults<C: Default + Serialize>() -> Value {
 }
 
 fn read<C: DeserializeOwned>(settings: &Value) -> Result<C, Error> {
+    // An array would be read as the values in their order.
+    if !settings.is_object() {
+        return Err(Error::EnvironmentSettings {
+            problem: format!("environment: settings are an object, not {settings}"),
+        });
+    }
     C::deserialize(settings).map_err(|error| Error::EnvironmentSettings {
-        problem: error.to_string(),
+        problem: format!("environment: {error}"),
     })
 }
 
@@ -143,6 +149,11 @@ fn numbers(count: usize) -> &'static [&'static str] {
         LazyLock::new(|| TEXTS.iter().map(String::as_str).collect());
     &NAMES[..count]
 }
+
+/// The code of the manual is tested, too.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/environments.md")]
+struct Manual;
 
 #[cfg(test)]
 mod tests;

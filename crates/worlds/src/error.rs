@@ -394,7 +394,7 @@ pub enum Error {
     NoEpisode,
 
     /// Settings of an environment that it does not have, or of another type than it expects.
-    #[error("environment: {problem}")]
+    #[error("{problem}")]
     EnvironmentSettings {
         /// What is wrong with them.
         problem: String,

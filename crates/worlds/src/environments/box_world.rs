@@ -31,7 +31,7 @@ const AGENT: Colour = [0.5; 3];
 const ACTIONS: [&str; 4] = ["up", "down", "left", "right"];
 const MOVES: [[i8; 2]; 4] = [[-1, 0], [1, 0], [0, -1], [0, 1]];
 
-/// Failed placements after which a level is begun anew, and levels after which the generator gives up.
+/// Failed placements after which the level is restarted, and levels after which the generator gives up.
 const TRIES: usize = 200;
 
 /// Settings of [`BoxWorld`].

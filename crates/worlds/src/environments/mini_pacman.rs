@@ -4,88 +4,33 @@
 //! The rules are those of the code that an author of that paper published (S. Racanière, `PillEater`), where the text
 //! and the code differ.
 
+mod ghost;
+mod maze;
+
 use rand::RngExt;
 use serde::{Deserialize, Serialize};
 
+use self::ghost::Ghost;
+use self::maze::{
+    FLOOR, FOOD, FREE, FREE_PLACES, FULL, HEIGHT, WALL, WIDTH, free_place, is_free, neighbour,
+};
 use super::game::{Game, Rules};
 use super::random::Random;
 use super::window::{Colour, Place, Window, check_viewport};
 use crate::settings::{LONGEST, check};
 use crate::{Error, Spec};
 
-const HEIGHT: usize = 15;
-const WIDTH: usize = 19;
-const MAZE: [&[u8; WIDTH]; HEIGHT] = [
-    b"1111111111111111111",
-    b"1000100000000010001",
-    b"1010101111111010101",
-    b"1000000000000000001",
-    b"1010101111111010101",
-    b"1010000000000000101",
-    b"1011110111110111101",
-    b"1000000111110000001",
-    b"1011110111110111101",
-    b"1010000000000000101",
-    b"1010101111111010101",
-    b"1000000000000000001",
-    b"1010101111111010101",
-    b"1000100000000010001",
-    b"1111111111111111111",
-];
-
-/// Cells without a wall.
-const FREE: usize = 138;
-
-/// Places without a wall, row by row.
-const FREE_PLACES: [Place; FREE] = {
-    let mut places = [[0; 2]; FREE];
-    let (mut count, mut cell) = (0, 0);
-    while cell < HEIGHT * WIDTH {
-        let (row, column) = (cell / WIDTH, cell % WIDTH);
-        if MAZE[row][column] == b'0' {
-            places[count] = [row as u8, column as u8];
-            count += 1;
-        }
-        cell += 1;
-    }
-    assert!(count == FREE);
-    places
-};
-
-const FLOOR: u8 = 0;
-const WALL: u8 = 1;
-const FOOD: u8 = 2;
 const PALETTE: [Colour; 3] = [[0.0; 3], [1.0; 3], [0.0, 0.0, 1.0]];
 const PACMAN: Colour = [0.0, 1.0, 0.0];
 const PILL: Colour = [0.0, 1.0, 1.0];
 
-/// A maze full of food.
-const FULL: [[u8; WIDTH]; HEIGHT] = {
-    let mut ground = [[WALL; WIDTH]; HEIGHT];
-    let mut number = 0;
-    while number < FREE {
-        let [row, column] = FREE_PLACES[number];
-        ground[row as usize][column as usize] = FOOD;
-        number += 1;
-    }
-    ground
-};
-
 const PILLS: usize = 2;
 /// Steps in which ghosts can be eaten, from that of the pill on.
 const POWER: u8 = 20;
-/// A ghost begins outside the square that reaches this far from Pacman.
-const SAFE_DISTANCE: u8 = 5;
-/// How often a ghost goes astray at a crossing.
-const STOCHASTICITY: f64 = 0.05;
 /// Steps of a level in [`PacmanMode::Avoid`].
 const AVOID_STEPS: u32 = 128;
 
 const ACTIONS: [&str; 5] = ["stay", "right", "up", "left", "down"];
-
-/// Rows and columns of the directions right, up, left and down. Direction `d` is action `d + 1`, and its reverse is
-/// direction `(d + 2) % 4`.
-const DIRECTIONS: [[i8; 2]; 4] = [[0, 1], [-1, 0], [0, -1], [1, 0]];
 
 /// What is rewarded, and what ends a level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -219,13 +164,6 @@ pub struct PacmanRules {
     config: MiniPacmanConfig,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Ghost {
-    place: Place,
-    /// An index into [`DIRECTIONS`].
-    heading: usize,
-}
-
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Episode {
@@ -249,93 +187,6 @@ fn ghosts_of(level: u32) -> usize {
 
 fn speed_of(level: u32) -> f64 {
     0.5 + 0.1 * f64::from(level - 1)
-}
-
-fn free_place(random: &mut Random) -> Place {
-    FREE_PLACES[random.random_range(0..FREE as u32) as usize]
-}
-
-fn is_free([row, column]: Place) -> bool {
-    let cell = FULL
-        .get(usize::from(row))
-        .and_then(|cells| cells.get(usize::from(column)));
-    cell == Some(&FOOD)
-}
-
-/// The place next to a free one. Walls surround the maze, so it is inside the map.
-fn neighbour(place: Place, direction: usize) -> Place {
-    let [rows, columns] = DIRECTIONS[direction];
-    [
-        place[0].wrapping_add_signed(rows),
-        place[1].wrapping_add_signed(columns),
-    ]
-}
-
-/// Where a ghost turns to.
-///
-/// `open` says which directions have no wall, `offset` is the way to Pacman in rows and columns. With one open
-/// direction it takes that one. With two it keeps its heading, or turns the corner. At a crossing it never turns back:
-/// it takes the direction with the largest dot product with the way to Pacman, or the smallest while it can be eaten;
-/// the first of equals. A ghost that cannot be eaten takes a random one with probability 0.05.
-fn turn(
-    open: [bool; 4],
-    heading: usize,
-    offset: [i32; 2],
-    edible: bool,
-    random: &mut Random,
-) -> usize {
-    let reverse = (heading + 2) % 4;
-    let count = open.iter().filter(|open| **open).count();
-    let first = |wanted: &dyn Fn(usize) -> bool| {
-        (0..4).find(|direction| open[*direction] && wanted(*direction))
-    };
-    match count {
-        0 => heading,
-        1 => first(&|_| true).unwrap_or(heading),
-        2 if open[heading] => heading,
-        2 => first(&|direction| direction != reverse).unwrap_or(heading),
-        _ => {
-            let mut directions = [0; 4];
-            let mut count = 0;
-            for direction in (0..4).filter(|direction| open[*direction] && *direction != reverse) {
-                directions[count] = direction;
-                count += 1;
-            }
-            if !edible && random.random_bool(STOCHASTICITY) {
-                return directions[random.random_range(0..count as u32) as usize];
-            }
-            let sign = if edible { 1 } else { -1 };
-            let product = |direction: &usize| {
-                let [rows, columns] = DIRECTIONS[*direction].map(i32::from);
-                sign * (rows * offset[0] + columns * offset[1])
-            };
-            let best = directions[..count].iter().min_by_key(|way| product(way));
-            *best.expect("a crossing has at least two directions besides the reverse")
-        }
-    }
-}
-
-impl Ghost {
-    /// A ghost in a random place that is not near Pacman, with a random heading.
-    fn away_from(pacman: Place, random: &mut Random) -> Ghost {
-        loop {
-            let place = free_place(random);
-            let near = |axis: usize| place[axis].abs_diff(pacman[axis]) <= SAFE_DISTANCE;
-            if !(near(0) && near(1)) {
-                let heading = random.random_range(0..4u32) as usize;
-                return Ghost { place, heading };
-            }
-        }
-    }
-
-    fn step(&mut self, pacman: Place, edible: bool, random: &mut Random) {
-        let open = std::array::from_fn(|direction| is_free(neighbour(self.place, direction)));
-        let offset = [0, 1].map(|axis| i32::from(pacman[axis]) - i32::from(self.place[axis]));
-        self.heading = turn(open, self.heading, offset, edible, random);
-        if open[self.heading] {
-            self.place = neighbour(self.place, self.heading);
-        }
-    }
 }
 
 impl Episode {

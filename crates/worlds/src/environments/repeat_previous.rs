@@ -59,8 +59,8 @@ impl RepeatPreviousConfig {
 /// Repeat previous.
 ///
 /// Observations are `[symbols, 1, 1]`, one-hot. Actions name a symbol. Step `t` (from 0) asks for the symbol of
-/// observation `t - back`; the first `back` steps count nothing. A right answer is worth 1 over the number of steps that
-/// count, a wrong one as much less. So returns are between -1 and 1.
+/// observation `t - back`; the first `back` steps do not count. A right answer is worth 1 over the number of steps that
+/// count, a wrong one minus that. So returns are between -1 and 1.
 ///
 /// Rewards are those of POPGym. One thing differs: POPGym deals the suits of shuffled decks, so that an agent which
 /// counts cards knows which are left. Here all symbols are independent and uniform, and the expected share of right
@@ -224,11 +224,11 @@ mod tests {
             let mut shown = vec![symbol(&seen)];
             let worth = 1.0 / (length - back) as f32;
             let mut right = 0;
-            for number in 0..length {
+            for (number, answer) in answers.into_iter().enumerate().take(length) {
                 let wanted = number.checked_sub(back).map(|place| shown[place]);
-                let action = (wanted.unwrap_or(0) + answers[number]) % symbols;
+                let action = (wanted.unwrap_or(0) + answer) % symbols;
                 let step = game.step(action, &mut seen).expect("runs");
-                let expected = match (wanted, answers[number]) {
+                let expected = match (wanted, answer) {
                     (None, _) => 0.0,
                     (Some(_), 0) => worth,
                     (Some(_), _) => -worth,
