@@ -42,7 +42,7 @@ macro_rules! table {
         pub enum MemoryName {
             $($(#[$memory_doc])* $memory_name,)+
             $($(#[$core_doc])* $core,)+
-            $($(#[$agent_doc])* $agent,)+
+            $($(#[$agent_doc])* #[serde(rename = $agent_text)] $agent,)+
         }
 
         impl MemoryName {

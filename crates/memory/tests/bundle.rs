@@ -264,6 +264,7 @@ fn controller_gradient(memory: &AnyMemory, gradients: &Gradients) -> Option<Tens
             AnyCore::StackedLstm(core) => &core.layers[1],
             AnyCore::Rmc(core) => return core.blocks[0].qkv.weight.val().grad(gradients),
             AnyCore::EntNet(core) => return core.from_cell.val().grad(gradients),
+            AnyCore::Memoryless(_) => panic!("no state and no gradient through one"),
             AnyCore::ConvLstm(core) => {
                 let gradient = core.weight_hidden.val().grad(gradients);
                 return gradient.map(|gradient| gradient.flatten(1, 3));
