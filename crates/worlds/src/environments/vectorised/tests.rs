@@ -18,6 +18,7 @@ fn mazes(corridor: usize, count: usize) -> Vectorised<TMaze> {
     let config = TMazeConfig {
         corridor,
         length: 5,
+        ..TMazeConfig::default()
     };
     let mazes = (0..count).map(|_| TMaze::new(config.clone()).expect("in range"));
     Vectorised::new(mazes.collect(), 7).expect("can begin")
