@@ -115,6 +115,8 @@ pub enum Command {
     /// Walk on in the world that a model remembers, from the keyboard or by a script: what it imagines beside
     /// what is there
     Walk(Walk),
+    /// Play an environment, or watch the agent of a run play
+    Play(Play),
     /// Ask a model of scenes what a held-out scene looks like at other times or from other views: context, truth and
     /// samples as a picture
     Query(Query),
@@ -237,6 +239,39 @@ pub struct Walk {
     pub on: On,
 }
 
+/// Play an environment, or watch an agent.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "In a terminal: keys; an agent goes on by itself, and q leaves. Otherwise an agent plays one episode, and a person's\n\
+    actions come from standard input: lines of letters, one line of output a step. `mnemora list` names the\n\
+    environments.\n\n\
+    Examples: mnemora play mini-pacman\n\
+    mnemora play box-world --set viewport=0 --seed 3\n\
+    mnemora play runs/maze --out episode.gif"
+)]
+pub struct Play {
+    /// Name of an environment, or directory of an agent's run
+    #[arg(value_name = "ENVIRONMENT|RUN")]
+    pub what: String,
+    /// Change a setting of the environment: --set viewport=0 (repeatable)
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// File with a letter for each step, instead of the keyboard
+    #[arg(long, value_name = "FILE")]
+    pub script: Option<PathBuf>,
+    /// GIF of the episode to write
+    #[arg(long, value_name = "GIF")]
+    pub out: Option<PathBuf>,
+    /// Seed of the episodes, and of an agent's actions
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Checkpoint to use: last, best (by return) or a number of updates
+    #[arg(long, default_value = "last", value_name = "WHICH")]
+    pub checkpoint: Which,
+    #[command(flatten)]
+    pub on: On,
+}
+
 /// Ask what a scene looks like.
 #[derive(Debug, Args)]
 #[command(
@@ -247,7 +282,7 @@ pub struct Walk {
     one scene, however often and from wherever it is asked for.\n\n\
     Examples: mnemora query runs/reaction --context 1-6 --at all --samples 5\n\
     mnemora query runs/reaction --context 1,12 --at 2-11\n\
-    mnemora query runs/prism --context 1,20,40 --at around --out prism.gif"
+    mnemora query runs/prism --context 1,5,9 --at around --out prism.gif"
 )]
 pub struct Query {
     /// Directory of the run

@@ -8,6 +8,7 @@ mod commands;
 mod error;
 mod filter;
 mod output;
+mod play;
 mod query;
 mod screen;
 mod signals;

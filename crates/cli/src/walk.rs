@@ -13,6 +13,7 @@ use mnemora_lab::{
 use std::{
     io::{BufRead, Write},
     path::Path,
+    time::{Duration, Instant},
 };
 
 /// Hundredths of a second for which a step is shown in a GIF.
@@ -35,10 +36,7 @@ pub fn run(arguments: &Walk) -> Result<u8, LabError> {
     let data = arguments.data.data.as_deref();
     let trained = open(&arguments.run, arguments.checkpoint, &[], data, &device)?;
     let mut walker = trained.walker(arguments.seed, arguments.image.as_deref())?;
-    let mut film = Film {
-        pictures: Vec::new(),
-        wanted: arguments.out.is_some(),
-    };
+    let mut film = Film::new(arguments.out.is_some());
     film.take(walker.as_ref())?;
     match script {
         Some((file, text)) => {
@@ -60,20 +58,27 @@ pub fn run(arguments: &Walk) -> Result<u8, LabError> {
 }
 
 /// The pictures of a walk, if a GIF is wanted.
-struct Film {
+pub(crate) struct Film {
     pictures: Vec<Image>,
     wanted: bool,
 }
 
 impl Film {
-    fn take(&mut self, walker: &dyn Walker) -> Result<(), LabError> {
+    pub(crate) fn new(wanted: bool) -> Self {
+        Self {
+            pictures: Vec::new(),
+            wanted,
+        }
+    }
+
+    pub(crate) fn take(&mut self, walker: &dyn Walker) -> Result<(), LabError> {
         if self.wanted {
             self.pictures.push(walker.picture(ZOOM)?);
         }
         Ok(())
     }
 
-    fn write(&self, out: &Path) -> Result<(), LabError> {
+    pub(crate) fn write(&self, out: &Path) -> Result<(), LabError> {
         write_gif(out, &gif(&self.pictures, SHOWN)?)
     }
 }
@@ -82,7 +87,7 @@ impl Film {
 const ZOOM: usize = 8;
 
 /// The actions of a script: one letter each; white space and lines that begin with `#` are passed over.
-fn parsed(walker: &dyn Walker, text: &str, file: &str) -> Result<Vec<usize>, LabError> {
+pub(crate) fn parsed(walker: &dyn Walker, text: &str, file: &str) -> Result<Vec<usize>, LabError> {
     let keys = walker.keys();
     let mut actions = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -130,20 +135,36 @@ fn action_of(walker: &dyn Walker, key: Key) -> Option<usize> {
     }
 }
 
-/// Walks by keys, with pictures.
-fn on_screen(walker: &mut dyn Walker, film: &mut Film) -> Result<(), LabError> {
+/// Between two steps of what goes on by itself.
+const PACE: Duration = Duration::from_millis(150);
+/// The least height of a picture on a screen, in pixels, of which two share a cell.
+const TALL: usize = 40;
+
+/// A picture that is not too small for a screen.
+fn large(walker: &dyn Walker) -> Result<Image, LabError> {
+    let picture = walker.picture(1)?;
+    match TALL / picture.height().max(1) {
+        0 | 1 => Ok(picture),
+        zoom => walker.picture(zoom),
+    }
+}
+
+/// Goes on by keys, with pictures.
+pub(crate) fn on_screen(walker: &mut dyn Walker, film: &mut Film) -> Result<(), LabError> {
     let signal = StopSignal::listen()?;
     let mut screen = Screen::open()?;
     let help = format!("{}; arrows, too; q leaves", words(walker));
     loop {
-        let lines = [
-            "left: imagined from memory; right: the world; below: what was stored where".to_owned(),
-            walker.words(),
-            help.clone(),
-        ];
-        screen.show(&walker.picture(1)?, &lines)?;
-        let key = screen.key(|| signal.received().is_some())?;
+        let lines = [walker.caption().to_owned(), walker.words(), help.clone()];
+        screen.show(&large(walker)?, &lines)?;
+        let due = walker.moves_by_itself().then(|| Instant::now() + PACE);
+        let is_due = || due.is_some_and(|due| Instant::now() >= due);
+        let key = screen.key(|| signal.received().is_some() || is_due())?;
         match key {
+            None if signal.received().is_none() => {
+                walker.step(0)?;
+                film.take(walker)?;
+            }
             None | Some(Key::Leave | Key::Character('q')) => return Ok(()),
             Some(key) => {
                 if let Some(action) = action_of(walker, key) {
@@ -156,7 +177,7 @@ fn on_screen(walker: &mut dyn Walker, film: &mut Film) -> Result<(), LabError> {
 }
 
 /// Walks by lines of letters, and prints a line for each step.
-fn by_lines(walker: &mut dyn Walker, film: &mut Film) -> Result<(), LabError> {
+pub(crate) fn by_lines(walker: &mut dyn Walker, film: &mut Film) -> Result<(), LabError> {
     note(format_args!(
         "mnemora: a line of letters walks on: {}",
         words(walker)

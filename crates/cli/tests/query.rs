@@ -73,11 +73,14 @@ fn drawn(run: &Path, at: &str) -> Vec<Vec<u8>> {
     film(&out)
 }
 
+/// More views than a model learns from.
+const MANY_VIEWS: &str = "scenes.views=144";
+
 /// A sample of a consistent model is one scene, whatever else is asked for; one of a GQN is a new draw for each query.
 #[test]
 fn a_sample_is_one_scene() {
     let folder = tempdir().expect("a temporary folder is made");
-    let one = trained(folder.path(), "prism", &[]);
+    let one = trained(folder.path(), "prism", &[MANY_VIEWS]);
     let [there, back] = ["1,50,90", "90,1"].map(|at| drawn(&one, at));
     assert_eq!((there.len(), back.len()), (3, 2));
     assert_ne!(there[0], there[1]);
@@ -86,7 +89,7 @@ fn a_sample_is_one_scene() {
 
     let other = folder.path().join("gqn");
     fs::create_dir(&other).unwrap();
-    let other = trained(&other, "prism", &["model.name=gqn"]);
+    let other = trained(&other, "prism", &["model.name=gqn", MANY_VIEWS]);
     let [there, back] = ["1,50,90", "90,1"].map(|at| drawn(&other, at));
     assert!(there[0] != back[1] && there[2] != back[0]);
 
@@ -226,7 +229,7 @@ fn predictors_continue_stories() {
 #[test]
 fn too_many_answers_are_refused() {
     let folder = tempdir().expect("a temporary folder is made");
-    let run = trained(folder.path(), "prism", &[]);
+    let run = trained(folder.path(), "prism", &[MANY_VIEWS]);
     let words = ["--context", "1", "--at", "all", "--samples", "1000"];
     assert_says(
         &refuse(query(&run, &words)),

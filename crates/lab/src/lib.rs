@@ -45,6 +45,7 @@ pub use experiment::{
     shipped::Shipped,
 };
 pub use export::export;
+pub use families::agents::Game;
 pub use mnemora_figures::{animation::gif, picture::Image};
 pub use mnemora_kernels::KERNELS_VARIABLE;
 pub use mnemora_memory::{CHECKS_VARIABLE, MemoryName, MemorySettings, set_range_checks};

@@ -55,7 +55,7 @@ pub mod word_loss;
 
 pub use agents::{
     Agent, AgentConfig, AgentLoss, AgentPrepared, Costs, Judged, Objective, Observed, Taken,
-    Trajectories, Unrolled, generalised_advantages, objective, v_trace,
+    TorsoConfig, Trajectories, Unrolled, generalised_advantages, objective, v_trace,
 };
 pub use any::{AnyNetwork, ModelName, NetworkConfig, NetworkSettings, Recorded, WithModel};
 pub use classifier::{Classified, Classifier, ClassifierConfig};

@@ -313,7 +313,7 @@ pub trait Gallery: Learner {
     }
 }
 
-/// A walk in a world that a model remembers.
+/// What goes on step by step and is seen as a picture: a walk in a world that a model remembers, or an episode.
 pub trait Walker: Send {
     /// A letter for each action, and its name.
     fn keys(&self) -> Vec<(char, &'static str)>;
@@ -324,8 +324,24 @@ pub trait Walker: Send {
     /// The last step in words, one line.
     fn words(&self) -> String;
 
-    /// What the model imagines beside what is there, and a map below; a pixel of a frame is at least `zoom` pixels wide.
+    /// What is seen; of a walk what the model imagines beside what is there, and a map below. A pixel of a frame is at
+    /// least `zoom` pixels wide.
     fn picture(&self, zoom: usize) -> Result<Image, LabError>;
+
+    /// What the picture shows, one line.
+    fn caption(&self) -> &'static str {
+        "left: imagined from memory; right: the world; below: what was stored where"
+    }
+
+    /// Whether an episode has just ended.
+    fn over(&self) -> bool {
+        false
+    }
+
+    /// Whether each step is decided by the model, so that it goes on without a key.
+    fn moves_by_itself(&self) -> bool {
+        false
+    }
 }
 
 /// A question about a scene: what does it look like from views that were not seen?

@@ -28,6 +28,9 @@ const STEPS: usize = 64;
 const FILM: usize = 300;
 /// Hundredths of a second for which a step is shown in a GIF.
 const SHOWN: u16 = 15;
+/// The grey of a 0 and of a 1 in a column of numbers.
+const LIGHT: f32 = 0.9;
+const DARK: f32 = 0.15;
 /// About the height of a frame in a GIF, in pixels.
 const TALL: usize = 190;
 
@@ -76,12 +79,17 @@ fn played(
     Ok((spec, episode))
 }
 
-/// Frames that can be drawn: of a picture its first three channels or its only one, of anything else a column of numbers.
-fn drawable(spec: &Spec, frames: &[f32]) -> (Vec<f32>, [usize; 3]) {
+/// Frames that can be drawn: of a picture its first three channels or its only one, of anything else a column of numbers,
+/// dark where they are large, since the ground is white.
+pub fn drawable(spec: &Spec, frames: &[f32]) -> (Vec<f32>, [usize; 3]) {
     let frame = spec.frame;
     let (pixels, size) = (frame.height * frame.width, frame.size());
     if frame.height == 1 {
-        return (frames.to_vec(), [1, frame.channels, frame.width]);
+        let dark = |number: &f32| LIGHT - (LIGHT - DARK) * number;
+        return (
+            frames.iter().map(dark).collect(),
+            [1, frame.channels, frame.width],
+        );
     }
     let channels = if frame.channels >= 3 { 3 } else { 1 };
     let shown = frames

@@ -4,11 +4,12 @@ use super::{
     actor::{Actor, Unroll},
     evaluate::evaluate,
     figures,
+    play::Watched,
     settings::AgentSettings,
 };
 use crate::{
     Experiment, LabError,
-    experiment::family::{Drawn, Gallery, Shown},
+    experiment::family::{Drawn, Gallery, Shown, Walker},
     pictures::Figures,
 };
 use burn::{
@@ -371,6 +372,22 @@ impl Gallery for AgentLearner {
     fn draw(&self, sequences: usize, seed: u64, steps: Option<usize>) -> Result<Drawn, LabError> {
         let (experiment, settings) = (&self.experiment, &self.settings);
         figures::drawn(experiment, settings, &self.acting(), sequences, seed, steps)
+    }
+
+    /// The agent plays, and a person watches.
+    fn walker(
+        &self,
+        seed: u64,
+        picture: Option<&Path>,
+    ) -> Option<Result<Box<dyn Walker>, LabError>> {
+        if let Some(file) = picture {
+            return Some(Err(LabError::Configuration(format!(
+                "--image {}: an agent acts in its environment, not in a picture",
+                file.display()
+            ))));
+        }
+        let watched = Watched::new(&self.experiment, &self.settings, self.acting(), seed);
+        Some(watched.map(|watched| Box::new(watched) as Box<dyn Walker>))
     }
 
     fn figures(&self, shown: &Shown) -> Result<Figures, LabError> {

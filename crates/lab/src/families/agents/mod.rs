@@ -7,14 +7,17 @@
 //! | `learner.rs` | the learner |
 //! | `evaluate.rs`, `quantities.rs` | what is measured |
 //! | `figures.rs` | the pictures of a run |
+//! | `play.rs` | episodes step by step, by a person or by an agent |
 
 mod actor;
 mod evaluate;
 mod figures;
 mod learner;
+mod play;
 mod quantities;
 mod settings;
 
+pub use play::Game;
 pub use settings::{AgentSettings, ObjectiveName};
 
 use crate::{

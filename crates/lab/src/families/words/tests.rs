@@ -1,7 +1,7 @@
 use super::*;
 use crate::load_experiment;
 
-use mnemora_training::Purpose;
+use mnemora_training::{Purpose, arrays::host};
 use mnemora_worlds::Frequency;
 use std::fs;
 use tempfile::TempDir;

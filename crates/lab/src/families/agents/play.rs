@@ -1,0 +1,285 @@
+//! Episodes played step by step: by a person, or by an agent while a person watches.
+
+use super::{
+    actor::{Actor, Choice},
+    evaluate::held_out_seed,
+    figures::drawable,
+    learner::environments,
+    settings::AgentSettings,
+};
+use crate::{Experiment, LabError, experiment::family::Walker};
+use mnemora_figures::picture::{Image, frame};
+use mnemora_models::{Agent, AgentPrepared};
+use mnemora_worlds::{ENVIRONMENTS, Environment, Spec, Stream, Vectorised};
+
+/// What came of the steps of an episode.
+#[derive(Clone, Debug, Default)]
+struct Account {
+    /// The last action; none before the first.
+    action: Option<usize>,
+    reward: f32,
+    total: f64,
+    steps: u64,
+    /// What the environment counts, once the episode is over.
+    outcome: Option<(&'static str, f64)>,
+    over: bool,
+}
+
+impl Account {
+    fn words(&self, spec: &Spec) -> String {
+        let Some(action) = self.action else {
+            return format!("a new episode; {} actions", spec.actions.len());
+        };
+        let mut words = format!(
+            "step {}: {}, reward {:.2}, {:.2} in all",
+            self.steps, spec.actions[action], self.reward, self.total
+        );
+        if self.over {
+            words.push_str("; the episode is over");
+            if let Some((name, value)) = self.outcome {
+                words.push_str(&format!(", {name} {value:.2}"));
+            }
+        }
+        words
+    }
+
+    /// Takes in what the only one of `environments` did.
+    fn add(&mut self, environments: &mut Vectorised<Box<dyn Environment>>, action: usize) {
+        self.action = Some(action);
+        self.steps += 1;
+        self.reward = environments.rewards()[0];
+        self.total += f64::from(self.reward);
+        self.over = environments.lasts()[0];
+        let finished = environments.take_finished();
+        self.outcome = finished.first().and_then(|episode| episode.score);
+    }
+}
+
+/// What is seen, at least `zoom` pixels for each pixel of a frame.
+fn seen(spec: &Spec, observation: &[f32], zoom: usize) -> Result<Image, LabError> {
+    let (values, [channels, height, width]) = drawable(spec, observation);
+    Ok(frame(&values, channels, height, width, zoom)?)
+}
+
+/// A letter for each action: the first free one of its name, otherwise the first free one of all.
+fn letters(spec: &Spec) -> Vec<(char, &'static str)> {
+    const ALL: &str = "abcdefghijklmnoprstuvwxyz0123456789ABCDEFGHIJKLMNOPRSTUVWXYZ";
+    let mut keys: Vec<(char, &'static str)> = Vec::new();
+    for name in spec.actions {
+        // `q` leaves.
+        let usable = |letter: &char| letter.is_ascii_alphanumeric() && *letter != 'q';
+        let free = |letter: &char| usable(letter) && keys.iter().all(|(key, _)| key != letter);
+        let letter = name.chars().find(free).or_else(|| ALL.chars().find(free));
+        // An action without a letter can be reached by none.
+        keys.push((letter.unwrap_or('\0'), name));
+    }
+    keys
+}
+
+/// An environment that a person plays.
+pub struct Game {
+    environments: Vectorised<Box<dyn Environment>>,
+    spec: Spec,
+    account: Account,
+}
+
+/// The settings of an environment as an experiment's: `viewport=0` is `agents.environment.NAME.viewport=0`.
+fn experiment_of(name: &str, settings: &[String]) -> Result<Experiment, LabError> {
+    let known = ENVIRONMENTS.iter().map(|kind| kind.name);
+    if !known.clone().any(|known| known == name) {
+        let known: Vec<&str> = known.collect();
+        return Err(LabError::Configuration(format!(
+            "'{name}' is neither the directory of a run nor an environment; the environments are {}",
+            known.join(", ")
+        )));
+    }
+    let prefix = format!("agents.environment.{name}.");
+    let settings = settings
+        .iter()
+        .map(|text| match text.starts_with("agents.") {
+            true => text.clone(),
+            false => format!("{prefix}{text}"),
+        });
+    let first = [format!("task.name={name}"), "model.memory=none".to_owned()];
+    let all: Vec<String> = first.into_iter().chain(settings).collect();
+    let experiment = Experiment::parse("", name, &all)?;
+    experiment.refuse_unread(&all)?;
+    Ok(experiment)
+}
+
+impl Game {
+    /// The environment of this name, with settings of its own such as `viewport=0`, at the beginning of an episode.
+    ///
+    /// # Errors
+    /// There is no such environment, or a setting does not fit.
+    pub fn new(name: &str, settings: &[String], seed: u64) -> Result<Self, LabError> {
+        let experiment = experiment_of(name, settings)?;
+        let settings: AgentSettings = experiment.own_settings()?;
+        let environments = environments(&experiment, &settings, 1, seed)?;
+        Ok(Self {
+            spec: environments.spec(),
+            environments,
+            account: Account::default(),
+        })
+    }
+}
+
+impl Walker for Game {
+    fn keys(&self) -> Vec<(char, &'static str)> {
+        letters(&self.spec)
+    }
+
+    /// After the end of an episode the next one has begun.
+    fn step(&mut self, action: usize) -> Result<(), LabError> {
+        if self.account.over {
+            self.account = Account::default();
+        }
+        self.environments.step(&[action])?;
+        self.account.add(&mut self.environments, action);
+        Ok(())
+    }
+
+    fn words(&self) -> String {
+        self.account.words(&self.spec)
+    }
+
+    fn picture(&self, zoom: usize) -> Result<Image, LabError> {
+        seen(&self.spec, self.environments.observations(), zoom)
+    }
+
+    fn caption(&self) -> &'static str {
+        "what an agent would see"
+    }
+
+    fn over(&self) -> bool {
+        self.account.over
+    }
+}
+
+/// An agent that plays while a person watches.
+pub struct Watched {
+    actor: Actor,
+    agent: Agent,
+    prepared: AgentPrepared,
+    account: Account,
+}
+
+impl Watched {
+    /// An agent at the beginning of a held-out episode.
+    pub fn new(
+        experiment: &Experiment,
+        settings: &AgentSettings,
+        agent: Agent,
+        seed: u64,
+    ) -> Result<Self, LabError> {
+        let stream = |what| Stream::new(seed, what);
+        let seed = held_out_seed(&stream("watched episodes"));
+        let environments = environments(experiment, settings, 1, seed)?;
+        Ok(Self {
+            actor: Actor::new(environments, &agent, stream("watched actions")),
+            prepared: agent.prepare(),
+            agent,
+            account: Account::default(),
+        })
+    }
+}
+
+impl Walker for Watched {
+    fn keys(&self) -> Vec<(char, &'static str)> {
+        vec![('n', "next")]
+    }
+
+    /// The agent decides what it does.
+    fn step(&mut self, _: usize) -> Result<(), LabError> {
+        if self.account.over {
+            self.account = Account::default();
+        }
+        let (actions, _) = self
+            .actor
+            .step(&self.agent, &self.prepared, Choice::Drawn)?;
+        self.account.add(&mut self.actor.environments, actions[0]);
+        Ok(())
+    }
+
+    fn words(&self) -> String {
+        self.account.words(self.actor.spec())
+    }
+
+    fn picture(&self, zoom: usize) -> Result<Image, LabError> {
+        seen(
+            self.actor.spec(),
+            self.actor.environments.observations(),
+            zoom,
+        )
+    }
+
+    fn caption(&self) -> &'static str {
+        "what the agent sees"
+    }
+
+    fn over(&self) -> bool {
+        self.account.over
+    }
+
+    fn moves_by_itself(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_action_of_every_environment_has_a_letter_of_its_own() {
+        for kind in ENVIRONMENTS {
+            let game = Game::new(kind.name, &[], 1).unwrap();
+            let mut keys: Vec<char> = game.keys().iter().map(|(key, _)| *key).collect();
+            assert!(keys.iter().all(|key| *key != 'q' && *key != '\0'));
+            let count = keys.len();
+            keys.sort_unstable();
+            keys.dedup();
+            assert_eq!(keys.len(), count, "{}", kind.name);
+        }
+    }
+
+    #[test]
+    fn a_game_tells_what_happens_and_goes_on_after_an_episode() {
+        let mut game = Game::new("t-maze", &["corridor=1".to_owned()], 1).unwrap();
+        assert!(game.words().starts_with("a new episode"));
+        game.step(0).unwrap();
+        assert!(!game.over());
+        game.step(1).unwrap();
+        assert!(game.over());
+        let words = game.words();
+        assert!(words.contains("the episode is over, right"), "{words}");
+        game.step(0).unwrap();
+        assert!(
+            game.words().starts_with("step 1: forward"),
+            "{}",
+            game.words()
+        );
+        assert!(game.picture(4).unwrap().height() >= 16);
+    }
+
+    #[test]
+    fn what_is_no_environment_is_one_line() {
+        let error = |name: &str, settings: &[&str]| {
+            let settings: Vec<String> = settings.iter().map(|s| (*s).to_owned()).collect();
+            let error = Game::new(name, &settings, 1).map(|_| ()).unwrap_err();
+            error.to_string()
+        };
+        let message = error("pacman", &[]);
+        assert!(
+            message.contains("mini-pacman, box-world, t-maze"),
+            "{message}"
+        );
+        let message = error("mini-pacman", &["viewport=4"]);
+        assert!(
+            message.contains("agents.environment.mini-pacman.viewport"),
+            "{message}"
+        );
+        let message = error("mini-pacman", &["corridor=4"]);
+        assert!(message.contains("unknown key"), "{message}");
+    }
+}
