@@ -152,7 +152,7 @@ fn numbers(count: usize) -> &'static [&'static str] {
 
 /// The code of the manual is tested, too.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/environments.md")]
+#[doc = include_str!("../environments.md")]
 struct Manual;
 
 #[cfg(test)]
