@@ -12,7 +12,8 @@ use std::{
 };
 
 /// Files with results of trainings; `speed.jsonl` holds times, which belong to no data.
-const FILES: [&str; 5] = [
+const FILES: [&str; 6] = [
+    "agents.jsonl",
     "avf.jsonl",
     "cgqn.jsonl",
     "gtm-sm.jsonl",

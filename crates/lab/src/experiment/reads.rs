@@ -432,6 +432,7 @@ mod tests {
             ("classes", _) => text(&experiment.classifier_config(7, 3).unwrap()),
             ("programs", _) => text(&experiment.encoder_decoder_config(11).unwrap()),
             ("texts", _) => text(&experiment.language_config(100).unwrap()),
+            ("agents", _) => text(&experiment.core_config(7).unwrap()),
             (_, ModelName::Gtmm) => text(&(
                 experiment.model_config(frame, likelihood),
                 experiment.memory_config(&experiment.place(2)).unwrap(),

@@ -268,7 +268,7 @@ impl Learner for AgentLearner {
         let (kind, costs) = (self.settings.objective(), self.settings.costs);
         let found = objective(kind, costs, logits, answers.values, &taken);
         let gradients = ParameterGradients::of(&self.model, found.loss.backward());
-        let names = ["policy's term", "error of the values", "entropy"];
+        let names = ["policy term", "error of the values", "entropy"];
         self.updates
             .make(&mut self.model, step, gradients, &names, found.terms)
     }
