@@ -134,16 +134,17 @@ impl Unroll {
     /// What [`save`](Self::save) gave, taken out of `arrays`; `None` if there was no unroll.
     pub fn load(
         arrays: &mut Arrays,
-        [time, batch, frame]: [usize; 3],
+        [time, batch]: [usize; 2],
+        spec: &Spec,
         like: AnyCoreState,
         path: &Path,
     ) -> Result<Option<Self>, Error> {
         if !arrays.contains_key("unroll.frames") {
             return Ok(None);
         }
-        let mut part = |name: &str, size| take(arrays, &format!("unroll.{name}"), size, path);
+        let mut part = |name: &str, size| take(arrays, &format!("unroll.{name}"), Some(size), path);
         let (steps, observations) = (time * batch, (time + 1) * batch);
-        let frames = part("frames", observations * frame)?;
+        let frames = part("frames", observations * spec.frame.size())?;
         let last_actions = part("last_actions", observations)?;
         let last_rewards = part("last_rewards", observations)?;
         let firsts = part("firsts", observations)?;
@@ -151,6 +152,7 @@ impl Unroll {
         let log_probabilities = part("log_probabilities", steps)?;
         let rewards = part("rewards", steps)?;
         let lasts = part("lasts", steps)?;
+        check_actions(spec, actions.iter().chain(&last_actions), path)?;
         Ok(Some(Self {
             batch,
             frames,
@@ -174,14 +176,38 @@ fn row(values: Vec<f32>) -> Array {
     }
 }
 
-/// Takes an array of a size out of a checkpoint's.
-fn take(arrays: &mut Arrays, name: &str, size: usize, path: &Path) -> Result<Vec<f32>, Error> {
+/// Takes an array out of a checkpoint's; it must have `size` numbers, if that is known.
+fn take(
+    arrays: &mut Arrays,
+    name: &str,
+    size: Option<usize>,
+    path: &Path,
+) -> Result<Vec<f32>, Error> {
     let found = arrays.remove(name).map(|array| array.values);
-    let found = found.filter(|values| size == usize::MAX || values.len() == size);
+    let found = found.filter(|values| size.is_none_or(|size| values.len() == size));
     found.ok_or_else(|| Error::WrongWeights {
         path: path.to_owned(),
-        problem: format!("its carried state has no '{name}' of {size} numbers"),
+        problem: match size {
+            Some(size) => format!("its carried state has no '{name}' of {size} numbers"),
+            None => format!("its carried state has no '{name}'"),
+        },
     })
+}
+
+/// Every action of a checkpoint must be one of the environment's, or -1 for none.
+fn check_actions<'a>(
+    spec: &Spec,
+    mut actions: impl Iterator<Item = &'a f32>,
+    path: &Path,
+) -> Result<(), Error> {
+    let count = spec.actions.len();
+    match actions.find(|action| !(-1.0..count as f32).contains(*action)) {
+        None => Ok(()),
+        Some(action) => Err(Error::WrongWeights {
+            path: path.to_owned(),
+            problem: format!("its carried state has the action {action} of {count}"),
+        }),
+    }
 }
 
 /// An action: drawn by `uniform`, a number from 0 to 1, or the most probable one.
@@ -366,11 +392,12 @@ impl Actor {
             problem,
         };
         let count = self.environments.count();
-        let bytes = take(arrays, "actor.environments", usize::MAX, path)?;
+        let bytes = take(arrays, "actor.environments", None, path)?;
         let bytes: Vec<u8> = bytes.into_iter().map(|byte| byte as u8).collect();
         let restored = self.environments.restore(&bytes);
         restored.map_err(|error| wrong(error.to_string()))?;
-        let last = take(arrays, "actor.last_actions", count, path)?;
+        let last = take(arrays, "actor.last_actions", Some(count), path)?;
+        check_actions(&self.spec, last.iter(), path)?;
         self.last_actions = last
             .into_iter()
             .map(|action| (action >= 0.0).then_some(action as usize))

@@ -343,12 +343,8 @@ impl Learner for AgentLearner {
         }
         let carried = &mut from.carried;
         self.actor.restore(carried, steps, path)?;
-        let size = [
-            self.settings.unroll,
-            self.experiment.training.batch,
-            self.actor.spec().frame.size(),
-        ];
-        self.unroll = Unroll::load(carried, size, self.fresh(), path)?;
+        let size = [self.settings.unroll, self.experiment.training.batch];
+        self.unroll = Unroll::load(carried, size, self.actor.spec(), self.fresh(), path)?;
         self.lag = lag;
         let recent = carried.remove(RECENT_EPISODES);
         let recent = recent.map_or(Vec::new(), |array| array.values);
