@@ -72,6 +72,7 @@ def main() -> int:
     try:
         import torch
 
+        import pytorch_agents
         import pytorch_gtmm
         import pytorch_kernels
         import pytorch_language
@@ -87,7 +88,7 @@ def main() -> int:
         say({"error": describe(error)})
         return 1
     modules = [pytorch_limits, pytorch_gtmm, pytorch_lstm, pytorch_sequences, pytorch_video, pytorch_relational, pytorch_language]
-    modules += [pytorch_navigation, pytorch_scenes, pytorch_sv2p, pytorch_kernels]
+    modules += [pytorch_navigation, pytorch_scenes, pytorch_sv2p, pytorch_agents, pytorch_kernels]
     works = {name: work for module in modules for name, work in module.WORKS.items()}
     say({"torch": torch.__version__, "python": platform.python_version(), "works": list(works)})
     peer = Peer(works)

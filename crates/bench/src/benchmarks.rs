@@ -2,6 +2,7 @@
 
 use crate::training::FixedBatchTraining;
 use crate::{
+    agents,
     benchmark::{Benchmark, Prepared},
     cost::Cost,
     count, kernels, language, navigation, relational, scenes, sequences, sv2p,
@@ -41,6 +42,7 @@ pub fn benchmarks() -> Vec<Benchmark> {
     benchmarks.extend(navigation::benchmarks());
     benchmarks.extend(scenes::benchmarks());
     benchmarks.push(sv2p::benchmark());
+    benchmarks.extend(agents::benchmarks());
     benchmarks.push(lstm("lstm-sequence", 512));
     benchmarks.push(lstm("lstm-sequence", 128));
     benchmarks.extend(kernels::benchmarks().into_iter().map(kernel));

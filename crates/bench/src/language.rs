@@ -8,7 +8,7 @@ use crate::{
 use mnemora_memory::{CoreConfig, Initializer, LstmConfig, RecurrentCore};
 use mnemora_models::{LanguageConfig, WordDropout, Words};
 use mnemora_training::{
-    adam::{Adam, ParameterGradients, take},
+    optimiser::{Optimiser, ParameterGradients, take},
     arrays::parameter_count,
 };
 use mnemora_worlds::Stream;
@@ -42,7 +42,7 @@ pub(super) fn benchmark() -> Benchmark {
             let (inputs, targets) = words.split_at(BATCH * WINDOW);
             let words = Words::new(inputs, targets, BATCH, &device.clone().inner());
             let mut carried = model.core.initial_state(BATCH, device);
-            let mut adam = Adam::default();
+            let mut adam = Optimiser::default();
             let mut updates = 0;
             Ok(Prepared::of_model(
                 cost(parameters),

@@ -16,6 +16,7 @@
 //! | `batches.rs` | batches of every task compared with the updates that use them |
 //! | `training.rs` | trainings whose parts are timed |
 
+mod agents;
 mod batches;
 mod benchmark;
 mod benchmarks;

@@ -15,7 +15,7 @@ use std::{
 use tempfile::TempDir;
 
 /// Names and contents of its files.
-const SOURCES: [(&str, &str); 13] = [
+const SOURCES: [(&str, &str); 14] = [
     ("peer.py", include_str!("../pytorch/peer.py")),
     ("work.py", include_str!("../pytorch/work.py")),
     (
@@ -57,6 +57,10 @@ const SOURCES: [(&str, &str); 13] = [
     (
         "pytorch_sv2p.py",
         include_str!("../pytorch/pytorch_sv2p.py"),
+    ),
+    (
+        "pytorch_agents.py",
+        include_str!("../pytorch/pytorch_agents.py"),
     ),
     (
         "pytorch_limits.py",

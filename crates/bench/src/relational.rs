@@ -10,7 +10,7 @@ use burn::tensor::{Device, Tensor};
 use mnemora_memory::{CoreConfig, Initializer, RmcConfig};
 use mnemora_models::ClassifierConfig;
 use mnemora_training::{
-    adam::{Adam, ParameterGradients, take},
+    optimiser::{Optimiser, ParameterGradients, take},
     arrays::parameter_count,
 };
 use mnemora_worlds::Stream;
@@ -59,7 +59,7 @@ fn prepare(
     let targets = Tensor::<1, burn::tensor::Int>::from_ints(classes.as_slice(), device)
         .one_hot::<2>(VECTORS)
         .float();
-    let mut adam = Adam::default();
+    let mut adam = Optimiser::default();
     let mut updates = 0;
     Ok(Prepared::of_model(
         cost(batch, parameters),
@@ -76,17 +76,22 @@ fn prepare(
     ))
 }
 
-/// The products of a step: projections of all rows, scores and reads of the memory's rows, two layers of the
-/// MLP, and gates. Inputs are data.
+/// The products of a training step. Inputs are data.
 fn cost(batch: usize, parameters: usize) -> Cost {
     let rows = VECTORS * batch;
     let inputs = Cost::product(rows, INPUTS, WIDTH).with_backward_to_weights();
-    let products = Cost::product(rows * (SLOTS + 1), WIDTH, 3 * WIDTH)
-        + Cost::product(rows * SLOTS, SLOTS + 1, 2 * WIDTH)
-        + Cost::product(rows * SLOTS, WIDTH, 2 * WIDTH)
-        + Cost::product(rows * (SLOTS + 1), WIDTH, 2 * WIDTH);
     let head = Cost::product(batch, SLOTS * WIDTH, HEAD_HIDDEN)
         + Cost::product(batch, (HEAD_LAYERS - 1) * HEAD_HIDDEN, HEAD_HIDDEN)
         + Cost::product(batch, HEAD_HIDDEN, VECTORS);
-    inputs + (products + head).with_backward() + Cost::array(6 * parameters + rows * INPUTS)
+    let steps = step_products(rows, SLOTS, WIDTH);
+    inputs + (steps + head).with_backward() + Cost::array(6 * parameters + rows * INPUTS)
+}
+
+/// The products of `steps` steps of an RMC after the projection of the input: projections of all rows, scores and reads
+/// of the memory's rows, two layers of the MLP, and gates.
+pub(super) fn step_products(steps: usize, slots: usize, width: usize) -> Cost {
+    Cost::product(steps * (slots + 1), width, 3 * width)
+        + Cost::product(steps * slots, slots + 1, 2 * width)
+        + Cost::product(steps * slots, width, 2 * width)
+        + Cost::product(steps * (slots + 1), width, 2 * width)
 }

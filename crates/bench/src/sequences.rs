@@ -16,7 +16,7 @@ use mnemora_models::{
     SrnnConfig, Svg, SvgConfig, SvgNetwork, VrnnConfig, filter, filter_given, infer,
 };
 use mnemora_training::{
-    adam::{Adam, ParameterGradients, take},
+    optimiser::{Optimiser, ParameterGradients, take},
     amortize::Amortizer,
     arrays::parameter_count,
 };
@@ -250,7 +250,7 @@ fn direct<M: FilteringModel + Module + 'static>(
 /// A model and its optimiser.
 struct Learned<M> {
     model: M,
-    adam: Adam,
+    optimiser: Optimiser,
     updates: u64,
 }
 
@@ -258,7 +258,7 @@ impl<M: Module> Learned<M> {
     fn new(model: M) -> Self {
         Self {
             model,
-            adam: Adam::default(),
+            optimiser: Optimiser::default(),
             updates: 0,
         }
     }
@@ -268,7 +268,7 @@ impl<M: Module> Learned<M> {
         self.updates += 1;
         let before = take(&mut self.model);
         self.model = self
-            .adam
+            .optimiser
             .step(before, gradients, 1.0, LEARNING_RATE, self.updates);
     }
 }

@@ -179,7 +179,7 @@ pub(crate) fn on_screen(walker: &mut dyn Walker, film: &mut Film) -> Result<(), 
 /// Walks by lines of letters, and prints a line for each step.
 pub(crate) fn by_lines(walker: &mut dyn Walker, film: &mut Film) -> Result<(), LabError> {
     note(format_args!(
-        "mnemora: a line of letters walks on: {}",
+        "mnemora: each letter of a line is a step: {}",
         words(walker)
     ));
     say(walker.words())?;

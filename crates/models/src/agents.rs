@@ -13,7 +13,7 @@ mod objective;
 mod returns;
 mod torso;
 
-pub use agent::{Agent, AgentConfig, AgentPrepared, Observed, Unrolled};
+pub use agent::{Acted, Agent, AgentConfig, AgentPrepared, Observed, Unrolled};
 pub use objective::{AgentLoss, Costs, Objective, Taken, objective};
 pub use returns::{Judged, Trajectories, generalised_advantages, v_trace};
 pub use torso::{Torso, TorsoConfig};

@@ -54,7 +54,7 @@ pub mod vrnn;
 pub mod word_loss;
 
 pub use agents::{
-    Agent, AgentConfig, AgentLoss, AgentPrepared, Costs, Judged, Objective, Observed, Taken,
+    Acted, Agent, AgentConfig, AgentLoss, AgentPrepared, Costs, Judged, Objective, Observed, Taken,
     TorsoConfig, Trajectories, Unrolled, generalised_advantages, objective, v_trace,
 };
 pub use any::{AnyNetwork, ModelName, NetworkConfig, NetworkSettings, Recorded, WithModel};

@@ -1,6 +1,6 @@
 //! Training an inference network while it is in use (Marino et al. 2018, avf).
 
-use crate::adam::{Adam, ParameterGradients, take};
+use crate::optimiser::{Optimiser, ParameterGradients, take};
 use burn::{module::Module, tensor::Tensor};
 use mnemora_memory::Bundle;
 use mnemora_models::{Improver, IterativeNet, inference::Belief};
@@ -13,10 +13,10 @@ pub struct Amortizer {
     /// On an autodiff device, with tracked parameters.
     pub net: IterativeNet,
     /// Its optimiser.
-    pub adam: Adam,
+    pub optimiser: Optimiser,
     /// Updates made so far.
     pub updates: u64,
-    /// Adam's learning rate.
+    /// The learning rate of Adam.
     pub learning_rate: f64,
     /// Calls of the network per time step.
     pub iterations: usize,
@@ -41,7 +41,7 @@ impl Amortizer {
     pub fn new(net: IterativeNet, iterations: usize, learning_rate: f64) -> Self {
         Self {
             net,
-            adam: Adam::default(),
+            optimiser: Optimiser::default(),
             updates: 0,
             learning_rate,
             iterations,
@@ -88,7 +88,7 @@ impl Amortizer {
         let scale = 1.0 / x.dims()[0] as f64;
         let before = take(&mut self.net);
         self.net = self
-            .adam
+            .optimiser
             .step(before, gradients, scale, self.learning_rate, self.updates);
     }
 }

@@ -7,7 +7,7 @@
 //! | module | contents |
 //! | --- | --- |
 //! | [`learner`] | the interface of a trainable model |
-//! | [`updates`], [`adam`] | one update: gradients, clipping, the check that all numbers are finite |
+//! | [`updates`], [`optimiser`] | one update: gradients, clipping, the check that all numbers are finite |
 //! | [`train`](mod@train) | the loop from a saved state to the last update |
 //! | [`run`], [`checkpoint`], [`arrays`], [`carried`], [`disk`] | files on disk |
 //! | [`measures`] | measured numbers and their meaning |
@@ -16,7 +16,7 @@
 //! | [`device`], [`threads`], [`machine`], [`memory_use`] | devices, threads and memory |
 //! | [`progress`], [`say`], [`shell`], [`tensorboard`] | output for people and for TensorBoard |
 
-pub mod adam;
+pub mod optimiser;
 pub mod amortize;
 pub mod arrays;
 pub mod carried;

@@ -16,6 +16,38 @@ pub enum Schedule {
     Exponential,
 }
 
+/// How parameters follow their gradients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OptimiserName {
+    /// Adam, with 0.9, 0.999 and 1e-8.
+    Adam,
+    /// RMSProp, with the numbers of `training.rmsprop`.
+    Rmsprop,
+}
+
+/// The numbers of RMSProp. The defaults are those of IMPALA's published code.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RmsProp {
+    /// Of the mean of squared gradients.
+    pub decay: f64,
+    /// Added to that mean, before its root is taken.
+    pub epsilon: f64,
+    /// The part of the last change that is made again.
+    pub momentum: f64,
+}
+
+impl Default for RmsProp {
+    fn default() -> Self {
+        Self {
+            decay: 0.99,
+            epsilon: 0.1,
+            momentum: 0.0,
+        }
+    }
+}
+
 /// Settings of the training.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -24,7 +56,11 @@ pub struct TrainingSettings {
     pub steps: u64,
     /// Sequences in a batch.
     pub batch: usize,
-    /// Adam's learning rate at the first step.
+    /// The optimiser: `adam` or `rmsprop`.
+    pub optimiser: OptimiserName,
+    /// The numbers of RMSProp; `adam` does not use them.
+    pub rmsprop: RmsProp,
+    /// The learning rate at the first step.
     pub learning_rate: f64,
     /// How the learning rate changes.
     pub schedule: Schedule,
@@ -69,7 +105,7 @@ pub struct EvaluationSettings {
 }
 
 impl TrainingSettings {
-    /// Adam's learning rate in update `step` (from 1).
+    /// The learning rate in update `step` (from 1).
     pub fn rate(&self, step: u64) -> f64 {
         let (first, last) = (self.learning_rate, self.final_learning_rate);
         let done = (step - 1) as f64 / (self.steps.max(2) - 1) as f64;
@@ -97,6 +133,8 @@ impl Default for TrainingSettings {
         Self {
             steps: 10_000,
             batch: 16,
+            optimiser: OptimiserName::Adam,
+            rmsprop: RmsProp::default(),
             learning_rate: 1e-3,
             schedule: Schedule::Constant,
             final_learning_rate: 1e-4,

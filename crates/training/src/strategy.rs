@@ -3,7 +3,6 @@
 
 use crate::{
     Error, Snapshot, StepFailure,
-    adam::Adam,
     amortize::Amortizer,
     arrays::{Array, Arrays, collect, parameters_of, restore},
     device::outline,
@@ -87,7 +86,7 @@ impl Strategy {
             return;
         };
         snapshot.model.extend(prefixed(collect(&amortizer.net)));
-        let moments = prefixed(amortizer.adam.collect());
+        let moments = prefixed(amortizer.optimiser.collect());
         snapshot.optimiser.extend(moments);
         let updates = amortizer.updates as f64;
         snapshot.counters.insert(UPDATES.into(), updates);
@@ -103,7 +102,7 @@ impl Strategy {
             amortizer.updates = from.counter(UPDATES, path)? as u64;
             let device = self.device.clone().inner();
             let moments = take_prefixed(&mut from.optimiser);
-            amortizer.adam = Adam::restore(moments, &device, path)?;
+            amortizer.optimiser.restore(moments, &device, path)?;
         }
         Ok(())
     }
@@ -140,8 +139,8 @@ impl Strategy {
             Some(amortizer) => {
                 // A network that learns once per batch changes only after its gradient was found to be finite.
                 let before = self.settings.online.then(|| {
-                    let (net, adam) = (amortizer.net.clone(), amortizer.adam.clone());
-                    (net, adam, amortizer.updates)
+                    let (net, moments) = (amortizer.net.clone(), amortizer.optimiser.clone());
+                    (net, moments, amortizer.updates)
                 });
                 amortizer.learning_rate = training.rate(step);
                 let inferred = infer(
@@ -157,7 +156,7 @@ impl Strategy {
                 if let Some(name) = amortizer.failure() {
                     let what = format!("the gradient of '{PREFIX}{name}'");
                     if let Some(before) = before {
-                        (amortizer.net, amortizer.adam, amortizer.updates) = before;
+                        (amortizer.net, amortizer.optimiser, amortizer.updates) = before;
                     }
                     return Err(StepFailure::NonFinite { step, what });
                 }

@@ -1,17 +1,18 @@
-//! The update of all learners: gradients, clipping by their global norm, Adam, and the check that all numbers are
+//! The update of all learners: gradients, clipping by their global norm, an optimiser's step, and the check that all numbers are
 //! finite.
 
 use crate::{
-    Measures, Row, StepFailure,
-    adam::{Adam, ParameterGradients, take},
-    arrays::host,
+    Error, Measures, Row, StepFailure,
+    arrays::{Arrays, host},
     device::is_processor,
+    optimiser::{Optimiser, ParameterGradients, take},
     settings::TrainingSettings,
 };
 use burn::{
     module::Module,
     tensor::{Bool, Device, Tensor},
 };
+use std::path::Path;
 
 /// The numbers of an update.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,20 +23,22 @@ pub struct Update {
     pub terms: Vec<f32>,
     /// Euclidean norm of the gradient before clipping.
     pub gradient_norm: f32,
-    /// Adam's learning rate.
+    /// The learning rate.
     pub learning_rate: f64,
 }
 
-/// The updates of a model: the gradient of a loss, clipped by its global norm, and Adam. A step whose terms or gradient
+/// The updates of a model: the gradient of a loss, clipped by its global norm, and an optimiser. A step whose terms or gradient
 /// are not finite changes nothing, and training ends there.
 ///
 /// On the processor each step is checked before its update. On any other device a check would wait for all queued work,
 /// so the device itself decides: it applies an update only if this and all earlier steps were finite, and the numbers
 /// are read when they are asked for. The parameters are then those before the first step that was not finite.
 pub struct Updates {
-    /// Adam's moments.
-    pub adam: Adam,
+    /// The optimiser and its moments.
+    pub optimiser: Optimiser,
     settings: TrainingSettings,
+    /// Without gradients.
+    device: Device,
     /// Whether steps are checked later.
     deferred: bool,
     /// Whether all steps so far were finite, `[1]` on the device.
@@ -63,13 +66,25 @@ impl Updates {
     /// The updates of a model on `device`.
     pub fn new(settings: &TrainingSettings, device: &Device) -> Self {
         Self {
-            adam: Adam::default(),
+            optimiser: Optimiser::new(settings),
             settings: settings.clone(),
+            device: device.clone().inner(),
             deferred: !is_processor(device),
             finite: None,
             pending: Vec::new(),
             last: None,
         }
+    }
+
+    /// Puts back the optimiser's moments from a checkpoint. Without arrays they stay as they are.
+    ///
+    /// # Errors
+    /// If a moment is missing. `path` is the file that they come from.
+    pub fn restore(&mut self, moments: Arrays, path: &Path) -> Result<(), Error> {
+        if moments.is_empty() {
+            return Ok(());
+        }
+        self.optimiser.restore(moments, &self.device, path)
     }
 
     /// Whether [`last`](Self::last) waits for the device.
@@ -110,7 +125,7 @@ impl Updates {
                     false => 1.0,
                 };
                 self.last = Some(update);
-                self.adam.step(take(model), gradients, scale, rate, step)
+                self.optimiser.step(take(model), gradients, scale, rate, step)
             }
             true => {
                 let pending = Pending {
@@ -125,7 +140,7 @@ impl Updates {
                     true => norm.recip().mul_scalar(clip).clamp_max(1.0),
                     false => norm.ones_like(),
                 };
-                self.adam
+                self.optimiser
                     .step_if(finite, take(model), gradients, scale, rate, step)
             }
         };
@@ -302,7 +317,7 @@ mod tests {
         }
 
         fn state(&self) -> String {
-            let (weights, moments) = (collect(&self.model), self.updates.adam.collect());
+            let (weights, moments) = (collect(&self.model), self.updates.optimiser.collect());
             format!("{weights:?} {moments:?}")
         }
     }

@@ -225,7 +225,7 @@ fn its_gradient_is_that_of_the_mean_free_energy() {
     amortizer.online = false;
     pass(&model, &mut amortizer, x.clone(), BATCH, noise.to_vec(), 4);
     amortizer.finish();
-    let moments = amortizer.adam.collect();
+    let moments = amortizer.optimiser.collect();
     let energy = |net: IterativeNet| {
         let mut amortized = Amortized {
             net: &net.freeze(),

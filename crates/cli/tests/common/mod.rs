@@ -12,6 +12,8 @@ use std::{
     io::Write,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
+    thread,
+    time::Duration,
 };
 
 /// Settings with which a training of `perfect-recall-small` takes a fraction of a second.
@@ -352,4 +354,48 @@ pub fn write_digits(folder: &Path, seed: u32) {
             &labels,
         );
     }
+}
+
+/// Runs a command in a terminal of its own of 40 lines, with a key every 0.7 seconds, of which the last must end it.
+/// Returns what it showed, after the terminal was put back; `None`, with a line, where no terminal can be made.
+pub fn in_terminal(command: &Command, keys: &[&str]) -> Option<String> {
+    let found = Command::new("script").arg("--version").output();
+    let usable = found.is_ok_and(|found| {
+        let text = String::from_utf8_lossy(&found.stdout).into_owned();
+        text.contains("util-linux")
+    });
+    if !usable {
+        eprintln!("skipped: there is no program `script` of util-linux, which makes a terminal");
+        return None;
+    }
+    let words: Vec<String> = [command.get_program()]
+        .into_iter()
+        .chain(command.get_args())
+        .map(|word| format!("'{}'", word.to_string_lossy()))
+        .collect();
+    let line = format!("stty rows 40 cols 100; {}", words.join(" "));
+    let mut child = Command::new("script")
+        .args(["-qec", &line, "/dev/null"])
+        .env("TERM", "xterm-256color")
+        .env_remove("MNEMORA_DATA")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("a terminal is made");
+    let mut typed = child.stdin.take().expect("it is piped");
+    for key in keys {
+        thread::sleep(Duration::from_millis(700));
+        typed.write_all(key.as_bytes()).expect("it reads keys");
+        typed.flush().expect("they arrive");
+    }
+    let ended = child.wait_with_output().expect("it ends");
+    let shown = String::from_utf8_lossy(&ended.stdout).into_owned();
+    assert_eq!(ended.status.code(), Some(0), "{shown}");
+    let [entered, left] = ["\x1b[?1049h", "\x1b[?1049l"].map(|sequence| shown.find(sequence));
+    assert!(
+        entered.is_some() && left > entered,
+        "the terminal is put back"
+    );
+    Some(shown)
 }

@@ -9,7 +9,7 @@ use mnemora_lab::{
     families::frames::digit_classifier::{DigitClassifier, box_blur},
 };
 use mnemora_memory::{Draws, Initializer};
-use mnemora_training::adam::{Adam, ParameterGradients};
+use mnemora_training::optimiser::{Optimiser, ParameterGradients};
 use mnemora_worlds::{Images, Mnist, Stream};
 use std::f64::consts::PI;
 
@@ -80,7 +80,7 @@ pub fn train(
     let variation = Stream::new(seed, "digit variation");
 
     let mut classifier = DigitClassifier::new(&mut Initializer::new(parameters, recording.clone()));
-    let mut adam = Adam::default();
+    let mut adam = Optimiser::default();
     let mut indices = (0..).flat_map(|epoch| shuffled(&order, epoch, digits.len()));
     for update in 1..=updates {
         let mut draws = Draws::new(variation.at(update));

@@ -8,7 +8,7 @@ use super::{
 use crate::LabError;
 use mnemora_memory::MemoryName;
 use mnemora_models::ModelName;
-use mnemora_training::settings::{Schedule, StrategyName};
+use mnemora_training::settings::{OptimiserName, Schedule, StrategyName};
 
 /// A reader of some keys.
 struct Reader {
@@ -31,6 +31,7 @@ const READERS: &[Reader] = &[
             "model.name",
             "training.steps",
             "training.batch",
+            "training.optimiser",
             "training.learning_rate",
             "training.schedule",
             "training.clip",
@@ -135,6 +136,11 @@ const READERS: &[Reader] = &[
         keys: &["training.final_learning_rate"],
         by: "training.schedule=linear, cosine and exponential",
         is_here: |e| e.training.schedule != Schedule::Constant,
+    },
+    Reader {
+        keys: &["training.rmsprop."],
+        by: "training.optimiser=rmsprop",
+        is_here: |e| e.training.optimiser == OptimiserName::Rmsprop,
     },
     Reader {
         keys: &["training.segment"],

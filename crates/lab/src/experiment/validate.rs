@@ -80,9 +80,18 @@ impl Experiment {
             ("training.final_learning_rate", training.final_learning_rate),
             ("model.likelihood_std", self.model.likelihood_std),
             ("filtering.rate", self.filtering.rate),
+            ("training.rmsprop.epsilon", training.rmsprop.epsilon),
         ] {
             if !(value.is_finite() && value > 0.0) {
                 return Err(format!("{key} is {value}, it must be a positive number"));
+            }
+        }
+        for (key, value) in [
+            ("training.rmsprop.decay", training.rmsprop.decay),
+            ("training.rmsprop.momentum", training.rmsprop.momentum),
+        ] {
+            if !(0.0..1.0).contains(&value) {
+                return Err(format!("{key} is {value}, it must be from 0 to below 1"));
             }
         }
         let admit_at = self.task.admit_at;

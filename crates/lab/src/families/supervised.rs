@@ -12,7 +12,7 @@ use burn::{
 use mnemora_memory::Initializer;
 use mnemora_training::{
     Error, Learner, Measures, Purpose, Row, Snapshot, StepFailure,
-    adam::{Adam, ParameterGradients},
+    optimiser::ParameterGradients,
     arrays::{collect, restore},
     curriculum::Stages,
     learner::BATCHES_AHEAD,
@@ -192,7 +192,7 @@ impl<T: SupervisedTask> Learner for Supervised<T> {
     fn snapshot(&self) -> Snapshot {
         let mut snapshot = Snapshot {
             model: collect(&self.model),
-            optimiser: self.updates.adam.collect(),
+            optimiser: self.updates.optimiser.collect(),
             ..Snapshot::default()
         };
         if let Some(stages) = &self.stages {
@@ -206,8 +206,7 @@ impl<T: SupervisedTask> Learner for Supervised<T> {
             if let Some(stages) = &mut self.stages {
                 stages.restore(&from, path)?;
             }
-            let device = self.device.clone().inner();
-            self.updates.adam = Adam::restore(from.optimiser, &device, path)?;
+            self.updates.restore(from.optimiser, path)?;
         }
         self.model = restore(self.model.clone(), from.model, path)?;
         Ok(())

@@ -73,6 +73,17 @@ pub struct Agent {
 /// The core's parameters, prepared for the steps of one sequence.
 pub type AgentPrepared = AnyCorePrepared;
 
+/// An agent's answer to one step of several environments.
+#[derive(Clone, Debug)]
+pub struct Acted {
+    /// Of the actions, `[batch, actions]`.
+    pub logits: Tensor<2>,
+    /// The weights of the core's heads.
+    pub attention: Vec<Attention>,
+    /// After the step.
+    pub state: AnyCoreState,
+}
+
 /// An agent's answers to a sequence of observations.
 #[derive(Clone, Debug)]
 pub struct Unrolled {
@@ -185,16 +196,20 @@ impl Agent {
         self.core.prepare()
     }
 
-    /// One step: the logits of the actions, `[batch, actions]`, and the state after it.
+    /// One step on `[batch, ..]` observations.
     pub fn act(
         &self,
         prepared: &AgentPrepared,
         observed: Observed,
         state: AnyCoreState,
-    ) -> (Tensor<2>, AnyCoreState) {
-        let (CoreOutput { output, .. }, state) =
+    ) -> Acted {
+        let (CoreOutput { output, attention }, state) =
             self.core.step(prepared, self.see(observed), state);
-        (self.policy.forward(output), state)
+        Acted {
+            logits: self.policy.forward(output),
+            attention,
+            state,
+        }
     }
 
     /// Answers to a sequence of `[time * batch, ..]` observations, from a state before the first. Where `resets`,

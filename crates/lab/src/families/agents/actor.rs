@@ -1,7 +1,7 @@
 //! Acting: many environments, one policy, and what happened.
 
 use burn::tensor::{Bool, Device, Tensor, TensorData, activation::log_softmax};
-use mnemora_memory::{AnyCoreState, Bundle};
+use mnemora_memory::{AnyCoreState, Attention, Bundle};
 use mnemora_models::{Agent, AgentPrepared, Observed};
 use mnemora_training::{
     Error,
@@ -32,6 +32,16 @@ pub struct Actor {
     /// Steps made in each environment.
     pub steps: u64,
     device: Device,
+}
+
+/// What an agent did in one step of all environments.
+pub struct Acts {
+    /// By number.
+    pub actions: Vec<usize>,
+    /// Of these actions.
+    pub log_probabilities: Vec<f32>,
+    /// The weights of the core's heads.
+    pub attention: Vec<Attention>,
 }
 
 /// What happened in an unroll, `[time, batch]`; observations have one step more.
@@ -275,13 +285,13 @@ impl Actor {
             .collect()
     }
 
-    /// One step in all environments. Returns the actions and their log probabilities.
+    /// One step in all environments.
     pub fn step(
         &mut self,
         agent: &Agent,
         prepared: &AgentPrepared,
         choice: Choice,
-    ) -> Result<(Vec<usize>, Vec<f32>), mnemora_worlds::Error> {
+    ) -> Result<Acts, mnemora_worlds::Error> {
         let count = self.environments.count();
         let frames = self.environments.observations().to_vec();
         let seen = observed(
@@ -297,9 +307,9 @@ impl Actor {
             let initial = agent.initial_state(count);
             self.state = self.state.clone().replace(&rows, initial);
         }
-        let (logits, state) = agent.act(prepared, seen, self.state.clone());
-        self.state = state;
-        let all = host(log_softmax(logits, 1).into_data());
+        let acted = agent.act(prepared, seen, self.state.clone());
+        self.state = acted.state;
+        let all = host(log_softmax(acted.logits, 1).into_data());
         let uniform = match choice {
             Choice::Drawn => self.draws.uniform_values(self.steps, count),
             Choice::Greedy => vec![0.0; count],
@@ -321,7 +331,11 @@ impl Actor {
         {
             *last = (!first).then_some(*action);
         }
-        Ok((actions, logs))
+        Ok(Acts {
+            actions,
+            log_probabilities: logs,
+            attention: acted.attention,
+        })
     }
 
     fn firsts(&self) -> Vec<f32> {
@@ -355,9 +369,9 @@ impl Actor {
             if t == time {
                 break;
             }
-            let (actions, logs) = self.step(agent, &prepared, Choice::Drawn)?;
-            unroll.actions.extend(actions);
-            unroll.log_probabilities.extend(logs);
+            let acts = self.step(agent, &prepared, Choice::Drawn)?;
+            unroll.actions.extend(acts.actions);
+            unroll.log_probabilities.extend(acts.log_probabilities);
             unroll.rewards.extend(self.environments.rewards());
             let lasts = self.environments.lasts().iter();
             unroll

@@ -10,14 +10,16 @@ use crate::{
     Experiment, LabError,
     curves::{held_out_series, training_series},
     experiment::family::{Drawn, Shown},
-    pictures::{Figures, chart_figure, save_animation, save_figure},
+    pictures::{Figures, attention_maps, chart_figure, save_animation, save_figure},
 };
 use mnemora_figures::{
     animation::gif,
     chart::{Chart, Series},
     picture::{Group, Image, Row, Sequence, Sheet, frame, sheet},
 };
+use mnemora_memory::{Attention, RecurrentCore};
 use mnemora_models::Agent;
+use mnemora_training::arrays::host;
 use mnemora_worlds::{Spec, Stream};
 
 /// Frames in a line.
@@ -39,8 +41,8 @@ struct Episode {
     /// `[steps, frame]`
     frames: Vec<f32>,
     steps: usize,
-    /// The action at each step, by its number; the last step has none.
-    actions: Vec<usize>,
+    /// Of the memory's heads at each step.
+    attention: Vec<Vec<Attention>>,
     total: f64,
     /// Whether it was played to its end.
     ended: bool,
@@ -63,7 +65,7 @@ fn played(
     let mut episode = Episode {
         frames: Vec::new(),
         steps: 0,
-        actions: Vec::new(),
+        attention: Vec::new(),
         total: 0.0,
         ended: false,
     };
@@ -71,8 +73,8 @@ fn played(
         let seen = actor.environments.observations();
         episode.frames.extend_from_slice(seen);
         episode.steps += 1;
-        let (actions, _) = actor.step(agent, &prepared, Choice::Drawn)?;
-        episode.actions.extend(actions);
+        let acts = actor.step(agent, &prepared, Choice::Drawn)?;
+        episode.attention.push(acts.attention);
         episode.total += f64::from(actor.environments.rewards()[0]);
         episode.ended = actor.environments.lasts()[0];
     }
@@ -152,6 +154,71 @@ pub fn drawn(
     Ok(Drawn::picture(picture, longest))
 }
 
+/// Weights of a memory's heads at each step as small pictures, `[time, 1, heads, slots]`, black for 1, each weight of
+/// `size` pixels on a side; `None` if no head has weights at every step, or they would be wider than `widest`.
+fn weights_of(
+    attention: &[Vec<Attention>],
+    size: usize,
+    widest: usize,
+) -> Option<(Vec<f32>, [usize; 2])> {
+    let mut all = Vec::new();
+    let mut shape = None;
+    for step in attention {
+        let weights = step.first()?.weights();
+        let [_, heads, slots] = weights.dims();
+        let here = [heads * size, slots * size];
+        if here[1] > widest || *shape.get_or_insert(here) != here {
+            return None;
+        }
+        let weights = host(weights.into_data());
+        for row in weights.chunks(slots) {
+            let wide = row.iter().flat_map(|weight| std::iter::repeat_n(1.0 - weight, size));
+            let wide: Vec<f32> = wide.collect();
+            all.extend(std::iter::repeat_n(wide, size).flatten());
+        }
+    }
+    Some((all, shape?))
+}
+
+/// An episode with the attention of the memory below each frame; `None` for a core without heads, or with more slots than
+/// fit there.
+fn attended(experiment: &Experiment, spec: &Spec, episode: &Episode) -> Result<Option<Image>, LabError> {
+    let (frames, [channels, height, width]) = drawable(spec, &episode.frames);
+    let steps = episode.steps.min(STEPS);
+    let size = (height / 4).max(1);
+    let widest = 4 * width.max(height);
+    let Some((weights, [rows, columns])) = weights_of(&episode.attention[..steps], size, widest) else {
+        return Ok(None);
+    };
+    let row = |label: &str, frames, channels, height, width| Row {
+        label: label.into(),
+        frames: Sequence {
+            frames,
+            steps,
+            channels,
+            height,
+            width,
+        },
+        first_step: 0,
+    };
+    let picture = sheet(&Sheet {
+        title: format!("{}: what it sees, and where its memory looks", experiment.name),
+        groups: vec![Group {
+            rows: vec![
+                row("sees", &frames[..steps * channels * height * width], channels, height, width),
+                row("attention", &weights, 1, rows, columns),
+            ],
+            marked: Vec::new(),
+            names: Vec::new(),
+        }],
+        mark_caption: String::new(),
+        scale: (48 / height).clamp(1, 12),
+        wrap: Some(WRAP),
+        first_number: 1,
+    })?;
+    Ok(Some(picture))
+}
+
 /// An episode as a film.
 fn film(spec: &Spec, episode: &Episode) -> Result<Vec<Image>, LabError> {
     let (frames, [channels, height, width]) = drawable(spec, &episode.frames);
@@ -208,6 +275,24 @@ pub fn figures(
             ),
         )?);
     }
+    let mut memory = Vec::new();
+    if let Some(picture) = attended(experiment, &spec, &episode)? {
+        memory.push(save_figure(
+            &picture,
+            &shown.samples.join("attended.png"),
+            "The first steps of that episode, and below each what the memory attends to: a row for each head, a column \
+             for each slot, dark where the weight is large. In an RMC the last column is what it sees."
+                .into(),
+        )?);
+    }
+    let steps = episode.attention.into_iter().take(STEPS).collect();
+    if let Some(picture) = attention_maps(steps, &[])? {
+        memory.push(save_figure(
+            &picture,
+            &shown.samples.join("attention.png"),
+            agent.core.attention_words().into(),
+        )?);
+    }
     let both = |key| {
         vec![
             training_series(shown.metrics, key),
@@ -245,6 +330,6 @@ pub fn figures(
         generated,
         pictures,
         charts,
-        memory: Vec::new(),
+        memory,
     })
 }

@@ -2,10 +2,11 @@
 
 use super::{
     actor::{Actor, Unroll},
-    evaluate::evaluate,
+    evaluate::{evaluate, held_out_seed},
     figures,
+    fleet::Fleet,
     play::Watched,
-    settings::AgentSettings,
+    settings::{AgentSettings, Mode},
 };
 use crate::{
     Experiment, LabError,
@@ -20,32 +21,44 @@ use mnemora_memory::{AnyCoreState, Bundle, Count, Initializer, TensorMapper};
 use mnemora_models::{Agent, ImageShape, Taken, objective};
 use mnemora_training::{
     Error, Learner, Measures, Purpose, Row, Snapshot, StepFailure,
-    adam::{Adam, ParameterGradients},
-    arrays::{Array, collect, parameters_of, restore},
+    optimiser::ParameterGradients,
+    arrays::{Array, Arrays, collect, parameters_of, restore},
     device::outline,
     memory_use::{Parts, Planned, Work, in_words},
     updates::Updates,
 };
-use mnemora_worlds::{Environment, Finished, Stream, Vectorised};
+use mnemora_worlds::{Environment, Finished, Spec, Stream, Vectorised};
 use std::{collections::VecDeque, path::Path};
 
 /// An agent that learns.
 ///
-/// Update s acts if a new unroll is due, and then learns from it. So the agent acts and learns in turn, and a run that
-/// was killed goes on bit for bit: a checkpoint holds the environments, the agent's state in them, and the unroll.
+/// Update s takes a new unroll if one is due, and then learns from it. In the synchronous mode the agent acts and learns
+/// in turn, and a run that was killed goes on bit for bit: a checkpoint holds the environments, the agent's state in
+/// them, and the unroll. In the asynchronous mode a checkpoint holds none of that, and new episodes begin.
 pub struct AgentLearner {
     experiment: Experiment,
     settings: AgentSettings,
+    spec: Spec,
     /// On an autodiff device for training.
     model: Agent,
     updates: Updates,
-    actor: Actor,
+    acting: Acting,
     unroll: Option<Unroll>,
+    /// Steps in each environment that were learned from.
+    steps: u64,
     /// The last episodes that ended.
     recent: VecDeque<Recent>,
     /// Updates made since the agent acted.
     lag: u64,
     device: Device,
+}
+
+/// Who acts.
+enum Acting {
+    /// The learner itself, in turn with learning.
+    InTurn(Box<Actor>),
+    /// Actors on threads, from the first update on.
+    Apart(Option<Fleet>),
 }
 
 /// An episode that ended.
@@ -133,6 +146,18 @@ pub(super) fn environments(
     Ok(Vectorised::new(all.collect::<Result<_, _>>()?, seed)?)
 }
 
+/// The actor of a training that acts and learns in turn, in the first episodes.
+fn first_actor(
+    experiment: &Experiment,
+    settings: &AgentSettings,
+    policy: &Agent,
+) -> Result<Actor, LabError> {
+    let (seed, count) = (experiment.seed, experiment.training.batch);
+    let environments = environments(experiment, settings, count, seed)?;
+    let draws = Stream::new(seed, "actions");
+    Ok(Actor::new(environments, policy, draws))
+}
+
 /// Trainable numbers, starting with the whole model.
 fn parts(model: &Agent) -> Parts {
     vec![
@@ -155,7 +180,7 @@ pub(super) fn planned(experiment: &Experiment) -> Result<Planned, LabError> {
     let work = Work {
         learning: (model.kept() + 2 * frame) * steps,
         looking: (model.kept() + 2 * frame) * evaluation.batch,
-        batches: steps * Count::from(2 * frame + 8),
+        batches: steps * Count::from(2 * frame + 8) * Count::from(settings.waiting()),
         ..Work::default()
     };
     Ok(Planned::new(parts(&model), work))
@@ -188,11 +213,17 @@ impl AgentLearner {
         let mut init = Initializer::new(parameters, device.clone());
         let one = environment(experiment, &settings)?;
         let model = model_of(experiment, &settings, &*one, &mut init)?;
-        let count = experiment.training.batch;
-        let environments = environments(experiment, &settings, count, seed)?;
-        let draws = Stream::new(seed, "actions");
+        let acting = match settings.mode {
+            Mode::Synchronous => {
+                let actor = first_actor(experiment, &settings, &model.valid())?;
+                Acting::InTurn(Box::new(actor))
+            }
+            Mode::Asynchronous => Acting::Apart(None),
+        };
         Ok(Self {
-            actor: Actor::new(environments, &model.valid(), draws),
+            spec: one.spec(),
+            acting,
+            steps: 0,
             updates: Updates::new(&experiment.training, device),
             unroll: None,
             recent: VecDeque::with_capacity(RECENT),
@@ -204,55 +235,73 @@ impl AgentLearner {
         })
     }
 
-    /// The agent as it acts.
-    fn acting(&self) -> Agent {
+    /// The agent as it acts, off the autodiff device.
+    pub fn policy(&self) -> Agent {
         self.model.valid()
     }
 
-    /// Acts, if a new unroll is due in update `step`.
-    fn act(&mut self, step: u64) -> Result<(), StepFailure> {
-        let due = (step - 1).is_multiple_of(self.settings.passes);
-        if !due && self.unroll.is_some() {
-            self.lag += 1;
-            return Ok(());
+    /// An actor in the first episodes of a training.
+    ///
+    /// # Errors
+    /// An environment cannot begin.
+    pub fn actor(&self) -> Result<Actor, LabError> {
+        first_actor(&self.experiment, &self.settings, &self.policy())
+    }
+
+    /// Actors in the first episodes of their environments. Those of a run that goes on begin other episodes than before.
+    fn fleet(&self, updates: u64) -> Result<Fleet, Error> {
+        let (experiment, settings) = (&self.experiment, &self.settings);
+        let agent = self.policy();
+        let actors = (0..settings.actors).map(|number| {
+            let name = |what: &str| format!("{what} of actor {number} after {updates} updates");
+            let stream = |what: &str| Stream::new(experiment.seed, &name(what));
+            let seed = held_out_seed(&stream("episodes"));
+            let all = environments(experiment, settings, experiment.training.batch, seed)?;
+            Ok::<_, Error>(Actor::new(all, &agent, stream("actions")))
+        });
+        let actors = actors.collect::<Result<_, _>>()?;
+        Fleet::start(actors, agent.clone(), updates, settings.unroll)
+    }
+
+    /// A new unroll after a number of updates.
+    ///
+    /// # Errors
+    /// An environment or a thread of an actor failed.
+    pub fn act(&mut self, updates: u64) -> Result<Unroll, Error> {
+        if matches!(self.acting, Acting::Apart(None)) {
+            self.acting = Acting::Apart(Some(self.fleet(updates)?));
         }
-        self.lag = 0;
-        let agent = self.acting();
-        self.unroll = Some(self.actor.unroll(&agent, self.settings.unroll)?);
-        for episode in self.actor.finished() {
+        let agent = self.policy();
+        let (unroll, finished, acted) = match &mut self.acting {
+            Acting::InTurn(actor) => {
+                let unroll = actor.unroll(&agent, self.settings.unroll)?;
+                (unroll, actor.finished(), updates)
+            }
+            Acting::Apart(Some(fleet)) => {
+                fleet.publish(updates, agent);
+                let sent = fleet.take()?;
+                (sent.unroll, sent.finished, sent.policy)
+            }
+            Acting::Apart(None) => return Err(Error::Thread("actor")),
+        };
+        self.lag = updates - acted;
+        self.steps += self.settings.unroll as u64;
+        for episode in finished {
             if self.recent.len() == RECENT {
                 self.recent.pop_front();
             }
             self.recent.push_back(Recent::of(&episode));
         }
-        Ok(())
+        Ok(unroll)
     }
 
-    /// The mean of a number of the last episodes that have it.
-    fn mean(&self, number: impl Fn(&Recent) -> Option<f64>) -> Option<f64> {
-        let values: Vec<f64> = self.recent.iter().filter_map(number).collect();
-        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-    }
-
-    /// The state of the core in a fresh episode, off the autodiff device.
-    fn fresh(&self) -> AnyCoreState {
-        self.acting().initial_state(self.experiment.training.batch)
-    }
-}
-
-impl Learner for AgentLearner {
-    fn sizes(&self) -> Vec<(String, usize)> {
-        in_words(parts(&self.model))
-    }
-
-    fn update(&mut self, step: u64) -> Result<(), StepFailure> {
-        self.act(step)?;
-        let Some(unroll) = &self.unroll else {
-            unreachable!("the agent has acted");
-        };
-        let spec = self.actor.spec();
+    /// Makes update number `step` (from 1) from an unroll.
+    ///
+    /// # Errors
+    /// A term or a gradient is not finite.
+    pub fn learn(&mut self, step: u64, unroll: &Unroll) -> Result<(), StepFailure> {
         let device = &self.device;
-        let observed = unroll.observed(spec, device);
+        let observed = unroll.observed(&self.spec, device);
         let start = unroll.start.clone().map_tensors(&mut Lift);
         let answers = self.model.unroll(observed, &unroll.resets(device), start);
         let steps = unroll.actions.len();
@@ -273,6 +322,37 @@ impl Learner for AgentLearner {
             .make(&mut self.model, step, gradients, &names, found.terms)
     }
 
+    /// The mean of a number of the last episodes that have it.
+    fn mean(&self, number: impl Fn(&Recent) -> Option<f64>) -> Option<f64> {
+        let values: Vec<f64> = self.recent.iter().filter_map(number).collect();
+        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    }
+
+    /// The state of the core in a fresh episode, off the autodiff device.
+    fn fresh(&self) -> AnyCoreState {
+        self.policy().initial_state(self.experiment.training.batch)
+    }
+}
+
+impl Learner for AgentLearner {
+    fn sizes(&self) -> Vec<(String, usize)> {
+        in_words(parts(&self.model))
+    }
+
+    fn update(&mut self, step: u64) -> Result<(), StepFailure> {
+        let due = (step - 1).is_multiple_of(self.settings.passes);
+        let unroll = match self.unroll.take() {
+            Some(unroll) if !due => {
+                self.lag += 1;
+                unroll
+            }
+            _ => self.act(step - 1)?,
+        };
+        let made = self.learn(step, &unroll);
+        self.unroll = Some(unroll);
+        made
+    }
+
     fn deferred(&self) -> bool {
         self.updates.deferred()
     }
@@ -283,10 +363,8 @@ impl Learner for AgentLearner {
             self.mean(|episode| episode.outcome),
             self.mean(|episode| Some(episode.length)),
         ];
-        let (lag, frames) = (
-            self.lag,
-            self.actor.steps * self.experiment.training.batch as u64,
-        );
+        let frames = self.steps * self.experiment.training.batch as u64;
+        let lag = self.lag;
         self.updates.measured(|terms| {
             Measures::new()
                 .with_some("return", total)
@@ -300,14 +378,17 @@ impl Learner for AgentLearner {
     }
 
     fn evaluate(&self, purpose: Purpose, step: u64) -> Result<Row, Error> {
-        let measures = evaluate(&self.experiment, &self.settings, &self.acting(), purpose)?;
+        let measures = evaluate(&self.experiment, &self.settings, &self.policy(), purpose)?;
         Ok(Row { step, measures })
     }
 
     fn snapshot(&self) -> Snapshot {
-        let mut carried = self.actor.save();
-        if let Some(unroll) = &self.unroll {
-            carried.extend(unroll.save());
+        let mut carried = Arrays::new();
+        if let Acting::InTurn(actor) = &self.acting {
+            carried.extend(actor.save());
+            if let Some(unroll) = &self.unroll {
+                carried.extend(unroll.save());
+            }
         }
         let recent: Vec<f32> = self.recent.iter().flat_map(Recent::numbers).collect();
         carried.insert(
@@ -317,10 +398,10 @@ impl Learner for AgentLearner {
                 values: recent,
             },
         );
-        let counters = [(STEPS, self.actor.steps), (LAG, self.lag)];
+        let counters = [(STEPS, self.steps), (LAG, self.lag)];
         Snapshot {
             model: collect(&self.model),
-            optimiser: self.updates.adam.collect(),
+            optimiser: self.updates.optimiser.collect(),
             carried,
             counters: counters
                 .map(|(name, count)| (name.to_owned(), count as f64))
@@ -337,15 +418,15 @@ impl Learner for AgentLearner {
         let count = |name: &str| Ok::<_, Error>(from.counter(name, path)? as u64);
         let (steps, lag) = (count(STEPS)?, count(LAG)?);
         self.model = restore(self.model.clone(), from.model, path)?;
-        if !from.optimiser.is_empty() {
-            let device = self.device.clone().inner();
-            self.updates.adam = Adam::restore(from.optimiser, &device, path)?;
-        }
+        self.updates.restore(from.optimiser, path)?;
         let carried = &mut from.carried;
-        self.actor.restore(carried, steps, path)?;
-        let size = [self.settings.unroll, self.experiment.training.batch];
-        self.unroll = Unroll::load(carried, size, self.actor.spec(), self.fresh(), path)?;
-        self.lag = lag;
+        let fresh = self.fresh();
+        if let Acting::InTurn(actor) = &mut self.acting {
+            actor.restore(carried, steps, path)?;
+            let size = [self.settings.unroll, self.experiment.training.batch];
+            self.unroll = Unroll::load(carried, size, &self.spec, fresh, path)?;
+        }
+        (self.steps, self.lag) = (steps, lag);
         let recent = carried.remove(RECENT_EPISODES);
         let recent = recent.map_or(Vec::new(), |array| array.values);
         self.recent = recent.chunks_exact(4).map(Recent::restored).collect();
@@ -367,7 +448,7 @@ impl Gallery for AgentLearner {
     /// With `steps`, an episode shows so many steps at most.
     fn draw(&self, sequences: usize, seed: u64, steps: Option<usize>) -> Result<Drawn, LabError> {
         let (experiment, settings) = (&self.experiment, &self.settings);
-        figures::drawn(experiment, settings, &self.acting(), sequences, seed, steps)
+        figures::drawn(experiment, settings, &self.policy(), sequences, seed, steps)
     }
 
     /// The agent plays, and a person watches.
@@ -382,11 +463,11 @@ impl Gallery for AgentLearner {
                 file.display()
             ))));
         }
-        let watched = Watched::new(&self.experiment, &self.settings, self.acting(), seed);
+        let watched = Watched::new(&self.experiment, &self.settings, self.policy(), seed);
         Some(watched.map(|watched| Box::new(watched) as Box<dyn Walker>))
     }
 
     fn figures(&self, shown: &Shown) -> Result<Figures, LabError> {
-        figures::figures(&self.settings, &self.acting(), shown)
+        figures::figures(&self.settings, &self.policy(), shown)
     }
 }

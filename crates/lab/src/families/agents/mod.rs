@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `settings.rs` | the table `[agents]` of an experiment |
 //! | `actor.rs` | many environments, one policy, and what happened |
+//! | `fleet.rs` | actors on threads of their own |
 //! | `learner.rs` | the learner |
 //! | `evaluate.rs`, `quantities.rs` | what is measured |
 //! | `figures.rs` | the pictures of a run |
@@ -12,13 +13,16 @@
 mod actor;
 mod evaluate;
 mod figures;
+mod fleet;
 mod learner;
 mod play;
 mod quantities;
 mod settings;
 
+pub use actor::{Actor, Acts, Choice, Unroll};
+pub use learner::AgentLearner;
 pub use play::Game;
-pub use settings::{AgentSettings, ObjectiveName};
+pub use settings::{AgentSettings, Mode, ObjectiveName};
 
 use crate::{
     Experiment, LabError, MemoryName,
@@ -29,7 +33,6 @@ use crate::{
     },
 };
 use burn::tensor::Device;
-use learner::AgentLearner;
 use mnemora_figures::chart::Chart;
 use mnemora_training::{Quantity, memory_use::Planned};
 use mnemora_worlds::ENVIRONMENTS;
@@ -122,12 +125,17 @@ impl Family for Agents {
     }
 
     fn words(&self, experiment: &Experiment) -> String {
-        let unroll = Self::settings(experiment).unroll;
-        format!(
-            "{}, unrolls of {unroll} steps in {} environments",
-            experiment.task.name.as_str(),
-            experiment.training.batch
-        )
+        let settings = Self::settings(experiment);
+        let (unroll, batch) = (settings.unroll, experiment.training.batch);
+        let mut words = format!(
+            "{}, unrolls of {unroll} steps in {batch} environments",
+            experiment.task.name.as_str()
+        );
+        if settings.mode == Mode::Asynchronous {
+            let actors = settings.actors;
+            words += &format!(" of each of {actors} actors on threads");
+        }
+        words
     }
 
     fn numbers(&self, experiment: &Experiment) -> usize {

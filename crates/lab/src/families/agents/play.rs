@@ -194,10 +194,10 @@ impl Walker for Watched {
         if self.account.over {
             self.account = Account::default();
         }
-        let (actions, _) = self
+        let acts = self
             .actor
             .step(&self.agent, &self.prepared, Choice::Drawn)?;
-        self.account.add(&mut self.actor.environments, actions[0]);
+        self.account.add(&mut self.actor.environments, acts.actions[0]);
         Ok(())
     }
 

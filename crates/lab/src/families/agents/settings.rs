@@ -16,12 +16,26 @@ pub enum ObjectiveName {
     Ppo,
 }
 
+/// Whether an agent acts and learns in turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// It does: a run that was killed goes on bit for bit.
+    Synchronous,
+    /// Actors act on threads of their own while it learns: faster with many cores, and no two runs are equal.
+    Asynchronous,
+}
+
 /// How an agent acts and learns, its sizes, and the settings of its environment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AgentSettings {
     /// Steps of an unroll: `training.batch` environments make so many steps, then the agent learns from them.
     pub unroll: usize,
+    /// `synchronous`, it acts and learns in turn and resumes bit for bit; or `asynchronous`, with actors on threads.
+    pub mode: Mode,
+    /// Actors of `asynchronous`, a thread each, with `training.batch` environments of its own.
+    pub actors: usize,
     /// Updates from each unroll.
     pub passes: u64,
     /// What the policy learns from.
@@ -48,6 +62,8 @@ impl Default for AgentSettings {
         });
         Self {
             unroll: 40,
+            mode: Mode::Synchronous,
+            actors: 2,
             passes: 1,
             objective: ObjectiveName::VTrace,
             clip: 0.2,
@@ -62,6 +78,8 @@ impl Default for AgentSettings {
 
 /// The most steps of an unroll, and updates from it.
 const MOST: usize = 10_000;
+/// The most actors.
+const MOST_ACTORS: usize = 1_000;
 
 impl AgentSettings {
     /// Checks ranges, and that the environment can be built. The error names the key.
@@ -72,6 +90,12 @@ impl AgentSettings {
                     "agents.{key} is {value}, it must be from 1 to {MOST}"
                 ));
             }
+        }
+        if !(1..=MOST_ACTORS).contains(&self.actors) {
+            return Err(format!(
+                "agents.actors is {}, it must be from 1 to {MOST_ACTORS}",
+                self.actors
+            ));
         }
         for (key, value, open) in [
             ("clip", self.clip, true),
@@ -93,6 +117,14 @@ impl AgentSettings {
             }
         }
         self.environment(task).map(|_| ())
+    }
+
+    /// Unrolls in memory at a time: that which is learned from, and for each actor one in work and one in the queue.
+    pub fn waiting(&self) -> usize {
+        match self.mode {
+            Mode::Synchronous => 1,
+            Mode::Asynchronous => 1 + 2 * self.actors,
+        }
     }
 
     /// What the policy learns from, with its numbers.

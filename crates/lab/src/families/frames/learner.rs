@@ -238,7 +238,7 @@ mod tests {
         };
         assert_eq!(what, "the KL divergence");
         assert_eq!(format!("{:?}", collect(&trainer.model)), before);
-        assert!(trainer.updates.adam.collect().is_empty());
+        assert!(trainer.updates.optimiser.collect().is_empty());
     }
 
     /// Metrics of two updates in segments of this length; also Adam's moments, which contain the gradients, and the
@@ -256,7 +256,7 @@ mod tests {
             let made = trainer.measured().unwrap().unwrap().measures;
             let metrics = ["bound", "kl_last", "gradient_norm"];
             let metrics = metrics.map(|key| made.number(key).unwrap() as f32);
-            let moments = trainer.updates.adam.collect();
+            let moments = trainer.updates.optimiser.collect();
             (metrics, moments, collect(&trainer.model))
         };
         let (first, moments, weights) = update(1);

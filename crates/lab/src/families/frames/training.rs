@@ -9,7 +9,7 @@ use mnemora_memory::{AnyMemory, Count, Memory};
 use mnemora_models::{Filtered, FilteringModel, Gtmm, filter_by_segments};
 use mnemora_training::{
     Error, Measures, Row, Snapshot, StepFailure,
-    adam::{Adam, ParameterGradients},
+    optimiser::ParameterGradients,
     arrays::{collect, parameters_of, restore},
     memory_use::Parts,
     online::{Observed, Online, OnlineFilter},
@@ -140,7 +140,7 @@ impl<M: Memory> Trainer<M> {
     pub fn snapshot(&self) -> Snapshot {
         let mut snapshot = Snapshot {
             model: collect(&self.model),
-            optimiser: self.updates.adam.collect(),
+            optimiser: self.updates.optimiser.collect(),
             ..Snapshot::default()
         };
         self.strategy.save(&mut snapshot);
@@ -154,10 +154,7 @@ impl<M: Memory> Trainer<M> {
     pub fn restore(&mut self, mut from: Snapshot, path: &Path) -> Result<(), Error> {
         self.strategy.restore(&mut from, path)?;
         self.model = restore(self.model.clone(), from.model, path)?;
-        if !from.optimiser.is_empty() {
-            let device = self.device.clone().inner();
-            self.updates.adam = Adam::restore(from.optimiser, &device, path)?;
-        }
+        self.updates.restore(from.optimiser, path)?;
         Ok(())
     }
 

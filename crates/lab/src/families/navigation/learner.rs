@@ -25,7 +25,7 @@ use mnemora_models::{
 };
 use mnemora_training::{
     Error, Learner, Measures, Purpose, Row, Snapshot, StepFailure,
-    adam::{Adam, ParameterGradients},
+    optimiser::ParameterGradients,
     arrays::{collect, parameters_of, restore},
     device::outline,
     memory_use::{Parts, Planned, Work, in_words},
@@ -280,7 +280,7 @@ impl Learner for Navigator {
         let gradients = ParameterGradients::of(&self.model, loss.backward());
         let names = ["bound", "KL"];
         let factor = faster(&self.experiment, &self.progress, self.settings.faster, step);
-        self.updates.adam.set_factors(&[("transition.", factor)]);
+        self.updates.optimiser.set_factors(&[("transition.", factor)]);
         self.updates
             .make(&mut self.model, step, gradients, &names, terms)?;
         let transition = &self.model.transition;
@@ -298,7 +298,7 @@ impl Learner for Navigator {
                 let drawn = redrawn(&self.settings, &self.world, seed, draw, &self.device);
                 let drawn = drawn.map_err(Error::from)?;
                 self.model.transition.moves = drawn.moves;
-                self.updates.adam.forget("transition.moves");
+                self.updates.optimiser.forget("transition.moves");
                 Ok(())
             }
         }
@@ -332,7 +332,7 @@ impl Learner for Navigator {
     fn snapshot(&self) -> Snapshot {
         let mut snapshot = Snapshot {
             model: collect(&self.model),
-            optimiser: self.updates.adam.collect(),
+            optimiser: self.updates.optimiser.collect(),
             ..Snapshot::default()
         };
         self.progress.save(&mut snapshot.counters);
@@ -341,10 +341,7 @@ impl Learner for Navigator {
 
     fn restore(&mut self, from: Snapshot, path: &Path) -> Result<(), Error> {
         self.progress.restore(&from, path)?;
-        if !from.optimiser.is_empty() {
-            let device = self.device.clone().inner();
-            self.updates.adam = Adam::restore(from.optimiser, &device, path)?;
-        }
+        self.updates.restore(from.optimiser, path)?;
         self.model = restore(self.model.clone(), from.model, path)?;
         Ok(())
     }

@@ -27,7 +27,7 @@ use mnemora_memory::{Count, Initializer};
 use mnemora_models::{FilteringModel, ImageShape, LikelihoodConfig, Recorded, WithModel};
 use mnemora_training::{
     Error, Learner, Measures, Purpose, Quantity, Row, Snapshot, StepFailure,
-    adam::{Adam, ParameterGradients},
+    optimiser::ParameterGradients,
     arrays::{collect, parameters_of, restore},
     device::outline,
     learner::{BATCHES_AHEAD, BATCHES_AT_A_TIME},
@@ -590,7 +590,7 @@ where
     fn snapshot(&self) -> Snapshot {
         let mut snapshot = Snapshot {
             model: collect(&self.model),
-            optimiser: self.updates.adam.collect(),
+            optimiser: self.updates.optimiser.collect(),
             ..Snapshot::default()
         };
         self.strategy.save(&mut snapshot);
@@ -600,10 +600,7 @@ where
     fn restore(&mut self, mut from: Snapshot, path: &Path) -> Result<(), Error> {
         self.strategy.restore(&mut from, path)?;
         self.model = restore(self.model.clone(), from.model, path)?;
-        if !from.optimiser.is_empty() {
-            let device = self.device.clone().inner();
-            self.updates.adam = Adam::restore(from.optimiser, &device, path)?;
-        }
+        self.updates.restore(from.optimiser, path)?;
         Ok(())
     }
 }

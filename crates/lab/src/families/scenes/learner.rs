@@ -14,7 +14,7 @@ use mnemora_memory::{Count, Initializer};
 use mnemora_models::{AnyScenes, ImageShape, Latents, Learning, ModelName, Views};
 use mnemora_training::{
     Error, Learner, Measures, Purpose, Row, Snapshot, StepFailure,
-    adam::{Adam, ParameterGradients},
+    optimiser::ParameterGradients,
     arrays::{collect, parameters_of, parameters_within, restore},
     device::outline,
     learner::BATCHES_AHEAD,
@@ -251,16 +251,13 @@ impl Learner for SceneLearner {
     fn snapshot(&self) -> Snapshot {
         Snapshot {
             model: collect(&self.model),
-            optimiser: self.updates.adam.collect(),
+            optimiser: self.updates.optimiser.collect(),
             ..Snapshot::default()
         }
     }
 
     fn restore(&mut self, from: Snapshot, path: &Path) -> Result<(), Error> {
-        if !from.optimiser.is_empty() {
-            let device = self.device.clone().inner();
-            self.updates.adam = Adam::restore(from.optimiser, &device, path)?;
-        }
+        self.updates.restore(from.optimiser, path)?;
         self.model = restore(self.model.clone(), from.model, path)?;
         Ok(())
     }

@@ -25,7 +25,7 @@ use mnemora_memory::{AnyCore, AnyCoreState, Bundle, Count, Initializer, Recurren
 use mnemora_models::{LanguageModel, WordDropout, WordSamples, Words as WordBatch};
 use mnemora_training::{
     Error, Learner, Measures, Purpose, Quantity, Row, Snapshot, StepFailure,
-    adam::{Adam, ParameterGradients},
+    optimiser::ParameterGradients,
     arrays::{Arrays, collect, parameters_of, restore},
     carried,
     device::outline,
@@ -419,7 +419,7 @@ impl Learner for LanguageLearner {
     fn snapshot(&self) -> Snapshot {
         Snapshot {
             model: collect(&self.model),
-            optimiser: self.updates.adam.collect(),
+            optimiser: self.updates.optimiser.collect(),
             carried: match &self.carried {
                 Some(state) => carried::save(state.clone(), ""),
                 None => Arrays::new(),
@@ -440,8 +440,7 @@ impl Learner for LanguageLearner {
             let like = self.initial_state();
             self.carried = Some(carried::load(like, &mut from.carried, "", path)?);
         }
-        let device = self.device.clone().inner();
-        self.updates.adam = Adam::restore(from.optimiser, &device, path)?;
+        self.updates.restore(from.optimiser, path)?;
         Ok(())
     }
 }

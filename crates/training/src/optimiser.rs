@@ -1,8 +1,9 @@
-//! Adam with clipping by the global norm.
+//! Adam and RMSProp, with the gradient clipped by its global norm.
 
 use crate::{
     Error,
     arrays::{Array, Arrays, Names, host},
+    settings::{OptimiserName, RmsProp, TrainingSettings},
 };
 use burn::{
     module::{Module, ModuleMapper, ModuleVisitor, Param},
@@ -11,22 +12,95 @@ use burn::{
 use mnemora_kernels::adam::{BETA_1, BETA_2, Rates, step, sum_of_squares};
 use std::{collections::BTreeMap, path::Path};
 
-/// Adam (Kingma and Ba 2014, Algorithm 1), with moments stored by parameter path.
+/// Adam (Kingma and Ba 2014, Algorithm 1) or RMSProp, with moments stored by parameter path.
 ///
-/// Burn's own Adam keys its state by identifiers that change with every process, and clips each parameter on its own;
-/// this one saves by name and clips by the norm of the whole gradient.
+/// Burn's own optimisers key their state by identifiers that change with every process, and clip each parameter on its
+/// own; this one saves by name and clips by the norm of the whole gradient.
 #[derive(Clone, Debug, Default)]
-pub struct Adam {
+pub struct Optimiser {
+    rule: Rule,
     moments: BTreeMap<String, Moments>,
     /// Factors of the learning rate for parameters whose path starts so; 1 for all others.
     factors: Vec<(String, f64)>,
 }
 
-/// First and second moment of a parameter's gradient, flattened.
+/// How a parameter follows its gradient.
+#[derive(Clone, Copy, Debug, Default)]
+enum Rule {
+    #[default]
+    Adam,
+    RmsProp(RmsProp),
+}
+
+/// First and second moment of a parameter's gradient, flattened. RMSProp's first is the last change.
 #[derive(Debug, Clone)]
 struct Moments {
     first: Tensor<1>,
     second: Tensor<1>,
+}
+
+impl Rule {
+    /// Before the first update.
+    fn begin(self, value: &Tensor<1>) -> Moments {
+        let first = value.zeros_like();
+        match self {
+            Self::Adam => Moments {
+                second: first.clone(),
+                first,
+            },
+            Self::RmsProp(_) => Moments {
+                first,
+                second: value.ones_like(),
+            },
+        }
+    }
+
+    /// The value and its moments after an update along `gradient`:
+    ///
+    /// ```text
+    /// RMSProp   v' = decay v + (1 - decay) g^2
+    ///           m' = momentum m + rate g / sqrt(v' + epsilon)
+    ///           value' = value - m'
+    /// ```
+    ///
+    /// with v = 1 at the start, as in the code that Espeholt et al. 2018 published with IMPALA.
+    fn step(self, value: Tensor<1>, gradient: Tensor<1>, moments: Moments, rates: Rates) -> [Tensor<1>; 3] {
+        let Moments { first, second } = moments;
+        match self {
+            Self::Adam => step(value, gradient, first, second, rates),
+            Self::RmsProp(RmsProp {
+                decay,
+                epsilon,
+                momentum,
+            }) => {
+                let gradient = gradient * rates.scale;
+                let second = second * decay + gradient.clone().square() * (1.0 - decay);
+                let along = gradient * rates.rate / (second.clone() + epsilon).sqrt();
+                let first = match momentum > 0.0 {
+                    true => first * momentum + along,
+                    false => along,
+                };
+                [value - first.clone(), first, second]
+            }
+        }
+    }
+
+    /// The rates of update number `step` (from 1).
+    fn rates(self, scale: f64, learning_rate: f64, step: u64) -> Rates {
+        let exponent = i32::try_from(step).unwrap_or(i32::MAX);
+        match self {
+            Self::Adam => Rates {
+                scale,
+                rate: learning_rate / (1.0 - BETA_1.powi(exponent)),
+                correction: 1.0 / (1.0 - BETA_2.powi(exponent)).sqrt(),
+            },
+            Self::RmsProp(_) => Rates {
+                scale,
+                rate: learning_rate,
+                correction: 1.0,
+            },
+        }
+    }
 }
 
 /// Gradients of a module's parameters by path, flattened.
@@ -86,7 +160,18 @@ impl ParameterGradients {
     }
 }
 
-impl Adam {
+impl Optimiser {
+    /// The optimiser of these settings.
+    pub fn new(settings: &TrainingSettings) -> Self {
+        Self {
+            rule: match settings.optimiser {
+                OptimiserName::Adam => Rule::Adam,
+                OptimiserName::Rmsprop => Rule::RmsProp(settings.rmsprop),
+            },
+            ..Self::default()
+        }
+    }
+
     /// Sets other learning rates for some parameters: each pair is the start of their paths, and a factor.
     pub fn set_factors(&mut self, factors: &[(&str, f64)]) {
         let factors = factors
@@ -136,18 +221,14 @@ impl Adam {
         learning_rate: f64,
         step: u64,
     ) -> M {
-        let exponent = i32::try_from(step).unwrap_or(i32::MAX);
         let mut update = Update {
             names: Names::default(),
+            rule: self.rule,
             moments: &mut self.moments,
             factors: &self.factors,
             gradients: gradients.0,
             on_device,
-            rates: Rates {
-                scale,
-                rate: learning_rate / (1.0 - BETA_1.powi(exponent)),
-                correction: 1.0 / (1.0 - BETA_2.powi(exponent)).sqrt(),
-            },
+            rates: self.rule.rates(scale, learning_rate, step),
         };
         module.map(&mut update)
     }
@@ -169,8 +250,16 @@ impl Adam {
             .collect()
     }
 
-    /// Restores the state that [`collect`](Self::collect) returned, on `device`.
-    pub fn restore(mut arrays: Arrays, device: &Device, path: &Path) -> Result<Self, Error> {
+    /// Replaces the moments by those that [`collect`](Self::collect) returned, on `device`.
+    ///
+    /// # Errors
+    /// If a moment is missing or has no counterpart. `path` is the file that they come from.
+    pub fn restore(
+        &mut self,
+        mut arrays: Arrays,
+        device: &Device,
+        path: &Path,
+    ) -> Result<(), Error> {
         let names: Vec<String> = arrays
             .keys()
             .filter_map(|key| key.strip_suffix(".first").map(str::to_owned))
@@ -193,10 +282,10 @@ impl Adam {
             moments.insert(name, Moments { first, second });
         }
         match arrays.into_keys().next() {
-            None => Ok(Self {
-                moments,
-                factors: Vec::new(),
-            }),
+            None => {
+                self.moments = moments;
+                Ok(())
+            }
             Some(key) => Err(Error::DamagedFile {
                 path: path.to_owned(),
                 problem: format!("tensor '{key}' has no counterpart"),
@@ -259,6 +348,7 @@ impl ModuleVisitor for Collector<'_> {
 
 struct Update<'a> {
     names: Names,
+    rule: Rule,
     moments: &'a mut BTreeMap<String, Moments>,
     factors: &'a [(String, f64)],
     gradients: BTreeMap<String, Tensor<1>>,
@@ -301,17 +391,14 @@ impl ModuleMapper for Update<'_> {
             ..self.rates
         };
 
-        let moments = self.moments.remove(&name).unwrap_or_else(|| Moments {
-            first: value.zeros_like(),
-            second: value.zeros_like(),
-        });
+        let begun = self.moments.remove(&name);
+        let moments = begun.unwrap_or_else(|| self.rule.begin(&value));
         let [value, first, second] = match &self.on_device {
-            None => step(value, gradient, moments.first, moments.second, rates),
+            None => self.rule.step(value, gradient, moments, rates),
             Some((scale, made)) => {
-                let before = [value, moments.first, moments.second];
-                let [value, first, second] = before.clone();
+                let before = [value, moments.first.clone(), moments.second.clone()];
                 let gradient = gradient * scale.clone();
-                let after = step(value, gradient, first, second, rates);
+                let after = self.rule.step(before[0].clone(), gradient, moments, rates);
                 let mut both = before.into_iter().zip(after);
                 // Not a product: a number that is not finite stays so under any factor.
                 std::array::from_fn(|_| {
@@ -365,7 +452,7 @@ mod tests {
     fn follows_algorithm_1_with_the_gradient_scaled() {
         let device = Device::default().autodiff();
         let mut module = linear(&device);
-        let mut adam = Adam::default();
+        let mut adam = Optimiser::default();
         for (step, a) in (1..).zip([[2.0, -0.001], [-1.0, 0.5], [0.1, 40.0]]) {
             let gradients = gradients(&module, a, &device);
             module = adam.step(module, gradients, 0.5, 0.01, step);
@@ -385,14 +472,59 @@ mod tests {
         assert!((f64::from(found["bias"].values[0]) - expected).abs() < 1e-6);
     }
 
+    /// The equations of RMSProp on one number in f64.
+    fn rmsprop_by_hand(mut value: f64, gradients: &[f64], rate: f64, rule: RmsProp) -> f64 {
+        let (mut m, mut v) = (0.0, 1.0);
+        for g in gradients {
+            v = rule.decay * v + (1.0 - rule.decay) * g * g;
+            m = rule.momentum * m + rate * g / (v + rule.epsilon).sqrt();
+            value -= m;
+        }
+        value
+    }
+
+    #[test]
+    fn rmsprop_follows_its_equations() {
+        let device = Device::default().autodiff();
+        for momentum in [0.0, 0.5] {
+            let rule = RmsProp {
+                decay: 0.9,
+                epsilon: 0.1,
+                momentum,
+            };
+            let mut optimiser = Optimiser::new(&TrainingSettings {
+                optimiser: OptimiserName::Rmsprop,
+                rmsprop: rule,
+                ..TrainingSettings::default()
+            });
+            let mut module = linear(&device);
+            for (step, a) in (1..).zip([[2.0, -0.001], [-1.0, 0.5], [0.1, 40.0]]) {
+                let gradients = gradients(&module, a, &device);
+                module = optimiser.step(module, gradients, 0.5, 0.01, step);
+            }
+            let found = &collect(&module)["weight"].values;
+            for (found, (first, gradients)) in found.iter().zip([
+                (0.5, [1.0, -0.5, 0.05]),
+                (-1.0, [-0.0005, 0.25, 20.0]),
+            ]) {
+                let expected = rmsprop_by_hand(first, &gradients, 0.01, rule);
+                let found = f64::from(*found);
+                assert!((found - expected).abs() < 1e-6, "{found} {expected}");
+            }
+        }
+    }
+
     #[test]
     fn state_survives_a_round_trip() {
         let device = Device::default().autodiff();
         let plain = device.clone().inner();
-        let mut adam = Adam::default();
+        let mut adam = Optimiser::default();
         let first = gradients(&linear(&device), [1.0, 2.0], &device);
         let module = adam.step(linear(&device), first, 1.0, 0.1, 1);
-        let mut again = Adam::restore(adam.collect(), &plain, Path::new("x")).unwrap();
+        let mut again = Optimiser::default();
+        again
+            .restore(adam.collect(), &plain, Path::new("x"))
+            .unwrap();
         let one = gradients(&module, [3.0, 1.0], &device);
         let two = gradients(&module, [3.0, 1.0], &device);
         let a = adam.step(module.clone(), one, 1.0, 0.1, 2);
@@ -401,7 +533,7 @@ mod tests {
 
         let mut arrays = adam.collect();
         arrays.remove("bias.second");
-        let error = Adam::restore(arrays, &plain, Path::new("x")).unwrap_err();
+        let error = again.restore(arrays, &plain, Path::new("x")).unwrap_err();
         assert!(error.to_string().contains("bias.second"), "{error}");
     }
 
@@ -421,7 +553,7 @@ mod tests {
     fn what_reached_no_loss_is_not_kept() {
         let device = Device::default().autodiff();
         let (mut read, mut unread) = (linear(&device), linear(&device));
-        let mut adam = Adam::default();
+        let mut adam = Optimiser::default();
         let mut times = Vec::new();
         for step in 1..=1500 {
             let clock = std::time::Instant::now();

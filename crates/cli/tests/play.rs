@@ -1,0 +1,106 @@
+//! `mnemora play`: environments in a terminal and by lines, and an agent that acts on threads.
+
+mod common;
+
+use common::{assert_says, in_terminal, mnemora, refuse, run_with_input, succeed, with_settings};
+use std::{fs, process::Command};
+use tempfile::tempdir;
+
+fn play(words: &[&str]) -> Command {
+    let mut command = mnemora(["play"]);
+    command.args(words);
+    command
+}
+
+#[test]
+fn keys_play_in_a_terminal() {
+    let keys = ["u", "\x1b[B", "l", "\x1b[C", "x", "q"];
+    let Some(shown) = in_terminal(&play(&["mini-pacman", "--seed", "3"]), &keys) else {
+        return;
+    };
+    for step in [
+        "step 1: up",
+        "step 2: down",
+        "step 3: left",
+        "step 4: right",
+    ] {
+        assert!(shown.contains(step), "{step} is not shown");
+    }
+    assert!(!shown.contains("step 5"), "x is no action");
+    assert!(shown.contains('▀'));
+}
+
+#[test]
+fn each_letter_of_a_line_is_a_step() {
+    let command = play(&["t-maze", "--set", "corridor=2"]);
+    let ended = run_with_input(command, b"ff\nl\n");
+    let lines: Vec<&str> = ended.stdout.lines().collect();
+    assert_eq!(lines.len(), 4, "{lines:?}");
+    assert!(lines[3].contains("the episode is over"), "{lines:?}");
+    assert_says(
+        &ended.stderr,
+        &["each letter of a line is a step", "f forward"],
+    );
+}
+
+/// Settings with which a training takes a fraction of a second.
+const TINY: [&str; 7] = [
+    "training.batch=3",
+    "training.log_every=2",
+    "training.checkpoint_every=10",
+    "agents.unroll=4",
+    "agents.model.head=4",
+    "memory.lstm.hidden=4",
+    "evaluation.batch=2",
+];
+
+fn apart(words: &[&str], settings: &[&str]) -> Command {
+    let mut command = mnemora(words);
+    command.arg("--set").arg("agents.mode=asynchronous");
+    with_settings(command, settings)
+}
+
+/// Unrolls made, learned from and left, as the end of a training says.
+fn ledger(said: &str) -> [u64; 3] {
+    let line = said.lines().find_map(|line| line.strip_prefix("unrolls: "));
+    let line = line.unwrap_or_else(|| panic!("{said}"));
+    let numbers: Vec<u64> = line
+        .split(' ')
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    numbers.try_into().unwrap_or_else(|_| panic!("{line}"))
+}
+
+#[test]
+fn actors_on_threads_lose_no_unroll() {
+    let folder = tempdir().expect("a temporary folder is made");
+    let run = folder.path().join("run");
+    let out = run.to_str().expect("a plain path");
+    let train = |steps: &str, settings: &[&str]| {
+        let settings = [&TINY, settings, &[steps]].concat();
+        apart(&["train", "t-maze-small", "--out", out], &settings)
+    };
+    let ended = succeed(train("training.steps=30", &["agents.actors=3"]));
+    let [made, learned, left] = ledger(&ended.stderr);
+    assert_eq!(learned, 30);
+    assert_eq!(made, learned + left, "{}", ended.stderr);
+    // Two actors at least are ahead of the learner: one unroll in the queue, one in hand.
+    assert!(left >= 3, "{}", ended.stderr);
+    let rows = fs::read_to_string(run.join("metrics.jsonl")).expect("metrics");
+    let last: serde_json::Value =
+        serde_json::from_str(rows.lines().last().expect("a row")).expect("JSON");
+    assert_eq!(last["frames"], 30 * 4 * 3);
+    assert!(last["lag"].as_u64().is_some_and(|lag| lag <= 6), "{last}");
+
+    let resumed = succeed(with_settings(
+        mnemora(["resume", out]),
+        &["training.steps=40"],
+    ));
+    assert_eq!(ledger(&resumed.stderr)[1], 10);
+    assert_says(
+        &resumed.stderr,
+        &["3 actors on threads", "does not resume bit for bit"],
+    );
+    let refused = refuse(train("training.steps=1", &["agents.actors=0"]));
+    assert_says(&refused, &["agents.actors is 0", "from 1"]);
+}
