@@ -35,7 +35,7 @@ DISCOUNT, VALUE_COST, ENTROPY_COST, CLIP = 0.99, 0.5, 0.005, 40.0
 class LstmCore(nn.Module):
     """`form`: whether a step takes `torch.lstm_cell` or one product and a sum with that of the input."""
 
-    def __init__(self, form: str, hidden: int = 300):
+    def __init__(self, form: str, hidden: int = 248):
         super().__init__()
         self.output, self.form = hidden, form
         self.input = nn.Linear(INPUTS, 4 * hidden)
@@ -61,7 +61,7 @@ class RmcCore(nn.Module):
     def __init__(self, form: str, slots: int = 4, heads: int = 4, head_size: int = 64):
         super().__init__()
         self.output = slots * heads * head_size
-        self.rmc = Rmc(INPUTS, slots, heads, head_size, form)
+        self.rmc = Rmc(INPUTS, slots, heads, head_size, form, gate_width=1)
 
     def initial_state(self, batch: int) -> tuple[Tensor, ...]:
         return (torch.eye(self.rmc.slots, self.output // self.rmc.slots).expand(batch, -1, -1),)

@@ -26,9 +26,11 @@ FORGET_BIAS = 1.0
 class Rmc(nn.Module):
     """`forward` returns the memory after the last step, `[B, slots * width]`, for `x [T, B, inputs]`."""
 
-    def __init__(self, inputs: int, slots: int, heads: int, head_size: int, attention: str):
+    def __init__(self, inputs: int, slots: int, heads: int, head_size: int, attention: str, gate_width: int = 0):
+        """`gate_width`: of each of a slot's two gates; 0 for one number for each of the slot's."""
         super().__init__()
         width = heads * head_size
+        gates = 2 * (gate_width or width)
         self.slots, self.heads, self.size, self.attention = slots, heads, head_size, attention
         self.input = nn.Linear(inputs, width)
         self.qkv = nn.Linear(width, 3 * width)
@@ -36,8 +38,8 @@ class Rmc(nn.Module):
         self.attention_norm = nn.LayerNorm(width)
         self.mlp_norm = nn.LayerNorm(width)
         self.mlp = nn.ModuleList(nn.Linear(width, width) for _ in range(2))
-        self.gate_input = nn.Linear(width, 2 * width)
-        self.gate_memory = nn.Linear(width, 2 * width)
+        self.gate_input = nn.Linear(width, gates)
+        self.gate_memory = nn.Linear(width, gates)
 
     def read(self, rows: Tensor) -> Tensor:
         """The read of each slot from `rows [B, slots + 1, width]`."""

@@ -14,7 +14,8 @@ use mnemora_lab::{
 };
 use mnemora_memory::{AnyCore, RecurrentCore};
 use mnemora_models::Agent;
-use mnemora_training::{Learner, arrays::parameter_count};
+use mnemora_training::Learner;
+use std::collections::BTreeMap;
 
 /// Environments.
 const BATCH: usize = 32;
@@ -60,12 +61,13 @@ fn prepare(memory: &str, part: Part, device: &Device) -> Result<Prepared, BenchE
     let experiment = load_experiment("boxworld-viewport", &settings)?;
     let mut learner = AgentLearner::new(&experiment, device)?;
     let agent = learner.policy();
-    let parameters = parameter_count(&agent);
+    let sizes: BTreeMap<String, usize> = learner.sizes().into_iter().collect();
+    let parameters = sizes["model"];
     let rows = match part {
         Part::Act => BATCH,
         Part::Learn | Part::Loop => (UNROLL + 1) * BATCH,
     };
-    let forward = forward(&agent, rows);
+    let forward = forward(&agent, &sizes, rows);
     let learning = forward.with_backward() + Cost::array(6 * parameters);
     let acting = forward + Cost::array(parameters);
     Ok(match part {
@@ -97,17 +99,17 @@ fn prepare(memory: &str, part: Part, device: &Device) -> Result<Prepared, BenchE
 
 /// The products of the forward pass over so many observations. Maps outside the core count one multiplication and one
 /// addition per parameter and row.
-fn forward(agent: &Agent, rows: usize) -> Cost {
+fn forward(agent: &Agent, sizes: &BTreeMap<String, usize>, rows: usize) -> Cost {
     let pixels = 5 * 5;
     let torso = Cost::convolution(6, 12, 2, pixels) + Cost::convolution(12, 24, 2, pixels);
-    let heads = parameter_count(&agent.policy) + parameter_count(&agent.value);
+    let heads = sizes["policy"] + sizes["value"];
     let core = match &agent.core {
         AnyCore::Rmc(core) => {
             let width = core.input.weight.shape()[1];
             let slots = core.output_size() / width;
-            Cost::product(rows, core.input_size(), width) + step_products(rows, slots, width)
+            Cost::product(rows, core.input_size(), width) + step_products(rows, [slots, width], 1)
         }
-        core => Cost::product(rows, parameter_count(core), 1),
+        _ => Cost::product(rows, sizes["memory"], 1),
     };
     torso * rows as f64 + Cost::product(rows, heads, 1) + core
 }

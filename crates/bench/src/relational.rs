@@ -83,15 +83,15 @@ fn cost(batch: usize, parameters: usize) -> Cost {
     let head = Cost::product(batch, SLOTS * WIDTH, HEAD_HIDDEN)
         + Cost::product(batch, (HEAD_LAYERS - 1) * HEAD_HIDDEN, HEAD_HIDDEN)
         + Cost::product(batch, HEAD_HIDDEN, VECTORS);
-    let steps = step_products(rows, SLOTS, WIDTH);
+    let steps = step_products(rows, [SLOTS, WIDTH], WIDTH);
     inputs + (steps + head).with_backward() + Cost::array(6 * parameters + rows * INPUTS)
 }
 
 /// The products of `steps` steps of an RMC after the projection of the input: projections of all rows, scores and reads
-/// of the memory's rows, two layers of the MLP, and gates.
-pub(super) fn step_products(steps: usize, slots: usize, width: usize) -> Cost {
+/// of the memory's rows, two layers of the MLP, and two gates of `gate` numbers for each slot.
+pub(super) fn step_products(steps: usize, [slots, width]: [usize; 2], gate: usize) -> Cost {
     Cost::product(steps * (slots + 1), width, 3 * width)
         + Cost::product(steps * slots, slots + 1, 2 * width)
         + Cost::product(steps * slots, width, 2 * width)
-        + Cost::product(steps * (slots + 1), width, 2 * width)
+        + Cost::product(steps * (slots + 1), width, 2 * gate)
 }
