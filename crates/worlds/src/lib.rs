@@ -14,6 +14,7 @@
 //! | `images/` | labelled images that the tasks of frames draw from: MNIST, Omniglot |
 //! | `navigation/` | walks of an agent: what it sees, what it does, where it truly is; windows that walk over pictures, and a [`labyrinth`] of rooms |
 //! | `recordings/` | sequences of different lengths: music, speech, clips, a user's own; windows and whole recordings |
+//! | `series/` | tables of measurements over time, with gaps and columns of several kinds |
 //! | `scenes/` | scenes that are asked what they look like from another view |
 //! | `text/` | words for language models: WikiText, books, a user's own texts |
 //! | `environment.rs` | [`Environment`]: a world to act in, one step at a time |
@@ -48,6 +49,7 @@ mod prefetch;
 mod recall;
 mod recordings;
 pub mod scenes;
+pub mod series;
 mod settings;
 mod stream;
 mod task;

@@ -1,0 +1,157 @@
+//! Tables of measurements over time: columns of several kinds, with gaps, in one or many sequences.
+//!
+//! [`SeriesData::open`] reads a CSV file without any configuration: it finds the column of times and that of sequences,
+//! decides for each other column what it holds, fills gaps of a regular clock with steps in which nothing is observed,
+//! and divides the data into parts.
+//!
+//! | file | contents |
+//! | --- | --- |
+//! | `columns.rs` | what a column holds |
+//! | `clock.rs` | times, and those that follow |
+//! | `read.rs` | from the rows of a table |
+
+mod clock;
+mod columns;
+mod read;
+
+pub use clock::{Clock, Pace};
+pub use columns::{Column, ColumnKind, MOST_CATEGORIES};
+
+use crate::{
+    Error, Limits, Part, files::Files, folder::has_extension, folder::unusable,
+    formats::table::Table, images::hexadecimal,
+};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::{collections::BTreeMap, path::Path};
+
+/// How the data are divided into training, validation and test.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Division {
+    /// Each sequence by time: its first 80% of steps train, the next 10% validate, the last 10% test.
+    #[default]
+    Time,
+    /// Whole sequences: a tenth of them validates, a tenth tests.
+    Sequence,
+}
+
+/// How a table is read. By default everything is found out.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TableSettings {
+    /// The column of times; empty to find it.
+    pub time: String,
+    /// The column that names the sequence of a row; empty to find it.
+    pub sequence: String,
+    /// Columns to leave out.
+    pub leave_out: Vec<String>,
+    /// What columns hold, where that is not to be found out: `number`, `count`, `binary` or `category`.
+    pub kinds: BTreeMap<String, String>,
+    /// How the data are divided; a column `split` takes precedence.
+    pub division: Division,
+}
+
+/// One sequence.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// Its name; empty if the file is one sequence.
+    pub name: String,
+    /// `[steps, columns]`; NaN where nothing was observed. A category is its number.
+    pub values: Vec<f64>,
+    /// When each step was.
+    pub clock: Clock,
+    /// The first steps of the validation and of the test part.
+    pub starts: [usize; 2],
+}
+
+/// Sequences with the same columns.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SeriesData {
+    /// The file's name without its ending.
+    pub name: String,
+    /// What is observed at each step.
+    pub columns: Vec<Column>,
+    /// The sequences.
+    pub series: Vec<Series>,
+    /// What was found out and done while reading, one line each, for the user.
+    pub notes: Vec<String>,
+}
+
+impl Series {
+    /// The number of its steps, given the number of columns.
+    pub fn steps(&self, columns: usize) -> usize {
+        self.values.len() / columns.max(1)
+    }
+
+    /// The steps of a part.
+    pub fn part(&self, part: Part, columns: usize) -> std::ops::Range<usize> {
+        let [valid, test] = self.starts;
+        match part {
+            Part::Train => 0..valid,
+            Part::Valid => valid..test,
+            Part::Test => test..self.steps(columns),
+        }
+    }
+}
+
+impl SeriesData {
+    /// Reads a table.
+    ///
+    /// # Errors
+    /// The file cannot be read, is no table, or a column cannot be used; the text is one line and names the column, and the
+    /// key that mends it.
+    pub fn open(path: &Path, settings: &TableSettings, limits: Limits) -> Result<Self, Error> {
+        if !path.exists() {
+            return Err(unusable(path, "does not exist"));
+        }
+        if !has_extension(path, &["csv", "tsv", "txt"]) {
+            return Err(unusable(
+                path,
+                "tables are read from .csv files, with fields separated by commas",
+            ));
+        }
+        let files = Files::new(limits);
+        let table = Table::read(path, &files)?;
+        let name = path.file_stem().unwrap_or_default().to_string_lossy();
+        read::series(&name, table, settings).map_err(|problem| unusable(path, problem))
+    }
+
+    /// The number of columns.
+    pub fn width(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// The number of steps of a part.
+    pub fn steps(&self, part: Part) -> usize {
+        let series = self.series.iter();
+        series.map(|series| series.part(part, self.width()).len()).sum()
+    }
+
+    /// SHA-256 over the columns' names and kinds, and the names, parts and values of all sequences; 64 hexadecimal
+    /// characters.
+    pub fn fingerprint(&self) -> String {
+        let mut hash = Sha256::new_with_prefix(b"mnemora series 1");
+        let text = |hash: &mut Sha256, text: &str| {
+            hash.update((text.len() as u64).to_le_bytes());
+            hash.update(text);
+        };
+        hash.update((self.width() as u64).to_le_bytes());
+        for column in &self.columns {
+            text(&mut hash, &column.name);
+            text(&mut hash, &format!("{:?}", column.kind));
+        }
+        for series in &self.series {
+            text(&mut hash, &series.name);
+            for start in series.starts {
+                hash.update((start as u64).to_le_bytes());
+            }
+            hash.update((series.values.len() as u64).to_le_bytes());
+            for value in &series.values {
+                hash.update(value.to_le_bytes());
+            }
+            text(&mut hash, &series.clock.identity());
+        }
+        hexadecimal(hash)
+    }
+}
