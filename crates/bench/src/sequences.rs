@@ -217,7 +217,7 @@ fn svg_step(config: &SvgConfig, sizes: Sizes, model: &Svg) -> Cost {
             + Cost::convolution(2 * pair[1], pair[0], 4, pixels(level + 1));
     }
     let top = Cost::convolution(channels[channels.len() - 1], 2 * config.features, 4, 1);
-    let outputs = config.likelihood.parameters() * config.frame.channels;
+    let outputs = config.likelihood.outputs(config.frame.channels);
     let last = Cost::convolution(2 * channels[0], outputs, 4, pixels(0));
     let frames = first.with_backward_to_weights() + (both + top + last).with_backward();
     frames * sizes.rows() as f64

@@ -16,7 +16,7 @@ use mnemora_memory::Initializer;
 use serde::{Deserialize, Serialize};
 
 /// What a model needs to know about its data besides its own settings.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Recorded {
     /// Shape of an observation.
     pub frame: ImageShape,

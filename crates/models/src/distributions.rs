@@ -1,6 +1,6 @@
 //! Distributions over latents, mainly diagonal Gaussians, and likelihoods of frames.
 
-use crate::ModelError;
+use crate::{Columns, ColumnsLikelihood, ModelError};
 use burn::tensor::{Tensor, activation};
 use mnemora_kernels::{bernoulli, bins, gaussian, split::halves};
 use mnemora_memory::{Bundle, Count};
@@ -113,7 +113,7 @@ impl KlFrom<DiagonalGaussian> for DiagonalGaussian {
 mnemora_memory::bundle!(DiagonalGaussian { mean, log_std });
 
 /// The likelihood that a model uses for its frames.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum LikelihoodConfig {
     /// Independent Bernoulli pixels; intensities in `[0, 1]` are soft targets.
     Bernoulli,
@@ -130,20 +130,23 @@ pub enum LikelihoodConfig {
         /// Whether the decoder's sigmoid is the mean, for intensities in `[0, 1]`.
         squashed: bool,
     },
+    /// The columns of a table, each of its own kind.
+    Columns(Columns),
 }
 
 impl LikelihoodConfig {
-    /// Number of parameters that a decoder gives for each observed number.
-    pub fn parameters(self) -> usize {
+    /// Numbers that a decoder gives for an observation of `numbers`.
+    pub fn outputs(&self, numbers: usize) -> usize {
         match self {
-            Self::Bernoulli | Self::Gaussian { .. } => 1,
-            Self::Normal { .. } => 2,
+            Self::Bernoulli | Self::Gaussian { .. } => numbers,
+            Self::Normal { .. } => 2 * numbers,
+            Self::Columns(columns) => columns.outputs(),
         }
     }
 
     /// Refuses a standard deviation that is not a positive number, and an invalid width of bins.
-    pub(crate) fn check(self) -> Result<(), ModelError> {
-        match self {
+    pub(crate) fn check(&self) -> Result<(), ModelError> {
+        match *self {
             Self::Gaussian { std } if !(std.is_finite() && std > 0.0) => {
                 Err(ModelError::LikelihoodStd { std })
             }
@@ -158,11 +161,13 @@ impl LikelihoodConfig {
 impl LikelihoodConfig {
     /// Numbers kept for the likelihood of one observation of `numbers`: the decoder's output with its gradient,
     /// the parts it is split into, and the observation.
-    pub(crate) fn kept(self, numbers: usize) -> Count {
+    pub(crate) fn kept(&self, numbers: usize) -> Count {
         let each = match self {
             Self::Bernoulli => 3,
             Self::Gaussian { .. } => 6,
             Self::Normal { .. } => 8,
+            // Student's and counts have logarithms of the gamma function, of some twenty operations.
+            Self::Columns(_) => 60,
         };
         Count::product(&[each, numbers])
     }
@@ -202,13 +207,19 @@ pub enum Likelihood {
         /// See [`LikelihoodConfig::Normal`].
         bin: f64,
     },
+    /// The columns of a table.
+    Columns(ColumnsLikelihood),
 }
 
 impl Likelihood {
     /// From a decoder's output `[rows, parameters * pixels]`: logits or means of all pixels, then their log
     /// standard deviations.
-    pub fn from_output(config: LikelihoodConfig, output: Tensor<2>) -> Self {
-        match config {
+    pub fn from_output(config: &LikelihoodConfig, output: Tensor<2>) -> Self {
+        match *config {
+            LikelihoodConfig::Columns(ref columns) => Self::Columns(ColumnsLikelihood {
+                columns: columns.clone(),
+                output,
+            }),
             LikelihoodConfig::Bernoulli => Self::Bernoulli { logits: output },
             LikelihoodConfig::Gaussian { std } => Self::Gaussian {
                 mean: activation::sigmoid(output),
@@ -232,6 +243,7 @@ impl Likelihood {
     /// `log p(x)` in nats, `[rows]`, for `x` `[rows, pixels]`.
     pub fn log_probability(&self, x: Tensor<2>) -> Tensor<1> {
         match self {
+            Self::Columns(columns) => columns.log_probability(x),
             Self::Bernoulli { logits } => bernoulli::log_likelihood(x, logits.clone()),
             Self::Gaussian { mean, std } => gaussian::log_density(x, mean.clone(), *std),
             Self::Normal { mean, log_std, bin } => {
@@ -247,6 +259,7 @@ impl Likelihood {
     /// A sample from standard normal `noise`, `[rows, pixels]`.
     pub fn sample(&self, noise: Tensor<2>) -> Tensor<2> {
         match self {
+            Self::Columns(columns) => columns.sample(noise),
             Self::Bernoulli { logits } => uniform(noise)
                 .lower(activation::sigmoid(logits.clone()))
                 .float(),
@@ -260,6 +273,7 @@ impl Likelihood {
     /// Expected frame, `[rows, pixels]`.
     pub fn mean(&self) -> Tensor<2> {
         match self {
+            Self::Columns(columns) => columns.mean(),
             Self::Bernoulli { logits } => activation::sigmoid(logits.clone()),
             Self::Gaussian { mean, .. } | Self::Normal { mean, .. } => mean.clone(),
         }

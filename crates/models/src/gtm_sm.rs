@@ -216,7 +216,7 @@ impl GtmSm {
     /// `p(x | z)` for `z` `[rows, latent]`.
     pub fn frames(&self, z: Tensor<2>) -> Likelihood {
         let std = self.pixel_std;
-        Likelihood::from_output(LikelihoodConfig::Gaussian { std }, self.decoder.forward(z))
+        Likelihood::from_output(&LikelihoodConfig::Gaussian { std }, self.decoder.forward(z))
     }
 
     /// The bound of a VAE on single frames `[rows, pixels]` under a standard normal prior: `log p(x | z)` and

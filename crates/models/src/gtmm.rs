@@ -119,12 +119,12 @@ impl GtmmConfig {
             decoder: self.visual.decoder(
                 self.frame,
                 latent + context,
-                self.likelihood.parameters(),
+                self.likelihood.outputs(1),
                 init,
             )?,
             memory,
             latent,
-            likelihood: self.likelihood,
+            likelihood: self.likelihood.clone(),
         })
     }
 }
@@ -232,7 +232,7 @@ impl<M: Memory> FilteringModel for Gtmm<M> {
     }
 
     fn decode(&self, emissions: Tensor<2>) -> Likelihood {
-        Likelihood::from_output(self.likelihood, self.decoder.forward(emissions))
+        Likelihood::from_output(&self.likelihood, self.decoder.forward(emissions))
     }
 
     fn update(

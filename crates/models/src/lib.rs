@@ -28,6 +28,7 @@
 pub mod agents;
 pub mod any;
 pub mod classifier;
+pub mod columns;
 pub mod distributions;
 pub mod encoder_decoder;
 mod error;
@@ -59,6 +60,7 @@ pub use agents::{
 };
 pub use any::{AnyNetwork, ModelName, NetworkConfig, NetworkSettings, Recorded, WithModel};
 pub use classifier::{Classified, Classifier, ClassifierConfig};
+pub use columns::{ColumnLikelihood, Columns, ColumnsLikelihood, CountScale};
 pub use distributions::{DiagonalGaussian, Distribution, KlFrom, Likelihood, LikelihoodConfig};
 pub use encoder_decoder::{
     DecoderInput, EncoderDecoder, EncoderDecoderConfig, PackedSymbols, Written, one_hot_targets,

@@ -133,7 +133,7 @@ impl SrnnConfig {
         Self {
             observation: data.frame.size(),
             latent: data.latent,
-            likelihood: data.likelihood,
+            likelihood: data.likelihood.clone(),
             ..self.clone()
         }
     }
@@ -157,7 +157,7 @@ impl SrnnConfig {
             false => self.observation + hidden,
         };
         let mut posterior = head(seen, 2 * latent, self.layers);
-        let outputs = self.likelihood.parameters() * self.observation;
+        let outputs = self.likelihood.outputs(self.observation);
         let decoder = head(hidden + latent, outputs, self.decoder_layers);
         if self.smoothing {
             // Both read the last latent, so large weights would make the spread grow from step to step.
@@ -176,7 +176,7 @@ impl SrnnConfig {
             decoder,
             first_latent: init.constant([latent], 0.0),
             latent,
-            likelihood: self.likelihood,
+            likelihood: self.likelihood.clone(),
         })
     }
 }
@@ -328,7 +328,7 @@ impl FilteringModel for Srnn {
     }
 
     fn decode(&self, emissions: Tensor<2>) -> Likelihood {
-        Likelihood::from_output(self.likelihood, self.decoder.forward(emissions))
+        Likelihood::from_output(&self.likelihood, self.decoder.forward(emissions))
     }
 
     fn update(

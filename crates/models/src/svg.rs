@@ -141,7 +141,7 @@ impl SvgConfig {
             frame: data.frame,
             latent: data.latent,
             prior_layers: self.posterior_layers,
-            likelihood: data.likelihood,
+            likelihood: data.likelihood.clone(),
             ..self.clone()
         }
     }
@@ -207,7 +207,7 @@ impl SvgConfig {
         self.likelihood.check()?;
         let channels = self.channels()?;
         let (frame, features, latent) = (self.frame.channels, self.features, self.latent);
-        let outputs = self.likelihood.parameters() * frame;
+        let outputs = self.likelihood.outputs(frame);
         let (encoder, decoder) = match self.network {
             SvgNetwork::Dcgan => (
                 SvgEncoder::Dcgan(DcganEncoder::new(frame, &channels, features, init)),
@@ -236,7 +236,7 @@ impl SvgConfig {
             latent,
             channels,
             skips: self.skips,
-            likelihood: self.likelihood,
+            likelihood: self.likelihood.clone(),
             finest: match self.network {
                 SvgNetwork::Dcgan => self.frame.height / 2,
                 SvgNetwork::Vgg => self.frame.height,
@@ -646,7 +646,7 @@ impl FilteringModel for Svg {
         let output = &self.predictor.output;
         let g = output.forward(uppermost(&emissions.predictor)).tanh();
         let output = self.decoder.forward(g, emissions.skips).flatten(1, 3);
-        Likelihood::from_output(self.likelihood, output)
+        Likelihood::from_output(&self.likelihood, output)
     }
 
     fn update(

@@ -87,7 +87,7 @@ impl VrnnConfig {
         Self {
             observation: data.frame.size(),
             latent: data.latent,
-            likelihood: data.likelihood,
+            likelihood: data.likelihood.clone(),
             ..self.clone()
         }
     }
@@ -106,7 +106,7 @@ impl VrnnConfig {
         let (seen, own) = (self.observation_units, self.latent_units);
         let (latent, hidden, layers) = (self.latent, self.hidden, self.layers);
         let relu = Activation::Relu;
-        let outputs = self.likelihood.parameters() * self.observation;
+        let outputs = self.likelihood.outputs(self.observation);
         Ok(Vrnn {
             observations: Mlp::new(self.observation, layers, seen, relu, init),
             latents: Mlp::new(latent, layers, own, relu, init),
@@ -116,7 +116,7 @@ impl VrnnConfig {
             lstm: Lstm::new(seen + own, hidden, init),
             first_state: init.constant([2 * hidden], 0.0),
             latent,
-            likelihood: self.likelihood,
+            likelihood: self.likelihood.clone(),
         })
     }
 }
@@ -220,7 +220,7 @@ impl FilteringModel for Vrnn {
     }
 
     fn decode(&self, emissions: Tensor<2>) -> Likelihood {
-        Likelihood::from_output(self.likelihood, self.decoder.forward(emissions))
+        Likelihood::from_output(&self.likelihood, self.decoder.forward(emissions))
     }
 
     fn update(

@@ -285,7 +285,7 @@ pub struct RecordingLearner<M> {
 }
 
 /// What a model needs to know about its data.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Seen {
     /// Dimensions of a step.
     frame: ImageShape,
@@ -302,7 +302,7 @@ impl Seen {
     fn recorded(&self, experiment: &Experiment) -> Recorded {
         Recorded {
             frame: self.frame,
-            likelihood: self.likelihood,
+            likelihood: self.likelihood.clone(),
             latent: experiment.model.latent,
         }
     }
@@ -322,7 +322,7 @@ pub(crate) fn learner(
         .network(experiment.model.name, &seen.recorded(experiment));
     match network {
         None => {
-            let config = experiment.model_config(seen.frame, seen.likelihood);
+            let config = experiment.model_config(seen.frame, seen.likelihood.clone());
             let memory = experiment.memory_config(&experiment.place(0))?;
             let model = config.init(&memory, &mut init)?;
             Ok(Box::new(RecordingLearner::new(
@@ -443,7 +443,7 @@ fn planned(experiment: &Experiment, seen: &Seen) -> Result<Planned, LabError> {
         .network(experiment.model.name, &seen.recorded(experiment));
     let (footprint, parameters) = match network {
         None => {
-            let config = experiment.model_config(seen.frame, seen.likelihood);
+            let config = experiment.model_config(seen.frame, seen.likelihood.clone());
             let memory = experiment.memory_config(&experiment.place(0))?;
             let model = config.init(&memory, &mut outline()?)?;
             (model.footprint(numbers, window), parameters_of(&model))
