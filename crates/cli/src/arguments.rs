@@ -73,8 +73,9 @@ pub enum Command {
         /// Seed of the held-out sequences and of the noise in the latents [default: the run's seed]
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
         seed: Option<u64>,
-        /// Checkpoint to use: last, best (by held-out bound, or by accuracy if the task has one) or a number of updates
-        #[arg(long, default_value = "last", value_name = "WHICH")]
+        /// Checkpoint to use: last, best (by held-out bound, or by accuracy if the task has one) or a number of updates; usual
+        /// is the best of a training with training.patience, otherwise the last
+        #[arg(long, default_value = "usual", value_name = "WHICH")]
         checkpoint: Which,
         #[command(flatten)]
         data: Data,
@@ -101,8 +102,9 @@ pub enum Command {
         /// Seed of the prompts and samples
         #[arg(long, default_value_t = 1)]
         seed: u64,
-        /// Checkpoint to use: last, best (by held-out bound, or by accuracy if the task has one) or a number of updates
-        #[arg(long, default_value = "last", value_name = "WHICH")]
+        /// Checkpoint to use: last, best (by held-out bound, or by accuracy if the task has one) or a number of updates; usual
+        /// is the best of a training with training.patience, otherwise the last
+        #[arg(long, default_value = "usual", value_name = "WHICH")]
         checkpoint: Which,
         #[command(flatten)]
         data: Data,
@@ -120,12 +122,15 @@ pub enum Command {
     /// Ask a model of scenes what a held-out scene looks like at other times or from other views: context, truth and
     /// samples as a picture
     Query(Query),
+    /// Forecast the steps that follow the end of a table, with bands
+    Forecast(Forecast),
     /// Rewrite a run's report
     Report {
         /// Directory of the run
         run: PathBuf,
-        /// Checkpoint to use: last, best (by held-out bound, or by accuracy if the task has one) or a number of updates
-        #[arg(long, default_value = "last", value_name = "WHICH")]
+        /// Checkpoint to use: last, best (by held-out bound, or by accuracy if the task has one) or a number of updates; usual
+        /// is the best of a training with training.patience, otherwise the last
+        #[arg(long, default_value = "usual", value_name = "WHICH")]
         checkpoint: Which,
         #[command(flatten)]
         data: Data,
@@ -139,8 +144,9 @@ pub enum Command {
         /// New directory
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
-        /// Checkpoint to use: last, best (by held-out bound, or by accuracy if the task has one) or a number of updates
-        #[arg(long, default_value = "last", value_name = "WHICH")]
+        /// Checkpoint to use: last, best (by held-out bound, or by accuracy if the task has one) or a number of updates; usual
+        /// is the best of a training with training.patience, otherwise the last
+        #[arg(long, default_value = "usual", value_name = "WHICH")]
         checkpoint: Which,
         #[command(flatten)]
         data: Data,
@@ -198,8 +204,9 @@ pub struct Filter {
     /// Seed of the sampled latents
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Checkpoint to use: last, best (by held-out bound, or by accuracy if the task has one) or a number of updates
-    #[arg(long, default_value = "last", value_name = "WHICH")]
+    /// Checkpoint to use: last, best (by held-out bound, or by accuracy if the task has one) or a number of updates; usual
+        /// is the best of a training with training.patience, otherwise the last
+    #[arg(long, default_value = "usual", value_name = "WHICH")]
     pub checkpoint: Which,
     #[command(flatten)]
     pub data: Data,
@@ -230,8 +237,9 @@ pub struct Walk {
     /// Seed of the picture, of the walk that is memorised, and of the samples
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Checkpoint to use: last, best (by held-out bound, or by accuracy if the task has one) or a number of updates
-    #[arg(long, default_value = "last", value_name = "WHICH")]
+    /// Checkpoint to use: last, best (by held-out bound, or by accuracy if the task has one) or a number of updates; usual
+        /// is the best of a training with training.patience, otherwise the last
+    #[arg(long, default_value = "usual", value_name = "WHICH")]
     pub checkpoint: Which,
     #[command(flatten)]
     pub data: Data,
@@ -265,9 +273,64 @@ pub struct Play {
     /// Seed of the episodes, and of an agent's actions
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Checkpoint to use: last, best (by return) or a number of updates
-    #[arg(long, default_value = "last", value_name = "WHICH")]
+    /// Checkpoint to use: last, best (by return) or a number of updates; usual is the best of a training with
+    /// training.patience, otherwise the last
+    #[arg(long, default_value = "usual", value_name = "WHICH")]
     pub checkpoint: Which,
+    #[command(flatten)]
+    pub on: On,
+}
+
+/// How numbers are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Layout {
+    /// A header, and a line for each value
+    Csv,
+    /// An object for each value, one a line
+    Json,
+}
+
+/// Forecast what follows.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The forecast follows the end of the run's table, or of another one with the same columns (--data). Samples of the\n\
+    model give the mean and the quantiles of each value; for a category its probability.\n\n\
+    Examples: mnemora forecast runs/my --steps 24 --draw forecast.png\n\
+    mnemora forecast runs/my --data now.csv --quantiles 0.05,0.5,0.95 --format json"
+)]
+pub struct Forecast {
+    /// Directory of the run
+    pub run: PathBuf,
+    /// Steps to forecast
+    #[arg(long, value_name = "H", default_value_t = 24, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub steps: u64,
+    /// Number of samples
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(2..=1_000_000))]
+    pub samples: u64,
+    /// Quantiles to print, each between 0 and 1
+    #[arg(long, value_name = "SHARES", default_value = "0.1,0.5,0.9")]
+    pub quantiles: String,
+    /// CSV file of the steps ahead, for columns that are known in advance (table.known)
+    #[arg(long, value_name = "FILE")]
+    pub future: Option<PathBuf>,
+    /// How to print
+    #[arg(long, default_value = "csv")]
+    pub format: Layout,
+    /// File to write the numbers to, instead of standard output
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// PNG to draw: the past, and the forecast with its bands
+    #[arg(long, value_name = "PNG")]
+    pub draw: Option<PathBuf>,
+    /// Seed of the samples
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Checkpoint to use: best (on the validation part), last or a number of updates; usual is the best of a training with
+    /// training.patience, otherwise the last
+    #[arg(long, default_value = "usual", value_name = "WHICH")]
+    pub checkpoint: Which,
+    #[command(flatten)]
+    pub data: Data,
     #[command(flatten)]
     pub on: On,
 }
@@ -306,8 +369,9 @@ pub struct Query {
     /// RUN/samples/query.png]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Checkpoint to use: last, best (by held-out bound, or by accuracy if the task has one) or a number of updates
-    #[arg(long, default_value = "last", value_name = "WHICH")]
+    /// Checkpoint to use: last, best (by held-out bound, or by accuracy if the task has one) or a number of updates; usual
+        /// is the best of a training with training.patience, otherwise the last
+    #[arg(long, default_value = "usual", value_name = "WHICH")]
     pub checkpoint: Which,
     #[command(flatten)]
     pub data: Data,

@@ -97,6 +97,7 @@ pub fn run(command: Command) -> Result<u8, Error> {
         Command::Filter(arguments) => crate::filter::run(&arguments),
         Command::Walk(arguments) => crate::walk::run(&arguments),
         Command::Play(arguments) => crate::play::run(&arguments),
+        Command::Forecast(arguments) => crate::forecast::run(&arguments),
         Command::Query(arguments) => crate::query::run(&arguments),
         Command::Report {
             run,

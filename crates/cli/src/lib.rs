@@ -7,6 +7,7 @@ mod bench;
 mod commands;
 mod error;
 mod filter;
+mod forecast;
 mod output;
 mod play;
 mod query;

@@ -9,7 +9,7 @@ mod draw;
 mod path;
 mod surface;
 
-use crate::FigureError;
+use crate::{FigureError, picture::Image};
 
 /// A named line.
 #[derive(Debug, Clone, Default)]
@@ -116,14 +116,19 @@ pub fn svg(charts: &[Chart], layout: &Layout) -> Result<String, FigureError> {
 /// # Errors
 /// [`FigureError::TooLarge`] for a figure beyond 2^28 pixels before averaging; [`FigureError::Draw`].
 pub fn png(charts: &[Chart], layout: &Layout, pixel_ratio: u32) -> Result<Vec<u8>, FigureError> {
+    image(charts, layout, pixel_ratio)?.png_bytes()
+}
+
+/// Draws charts as a picture: see [`png`].
+///
+/// # Errors
+/// As [`png`].
+pub fn image(charts: &[Chart], layout: &Layout, pixel_ratio: u32) -> Result<Image, FigureError> {
     let scale = OVERSAMPLING * pixel_ratio.clamp(1, 4);
     let size = checked_size(charts, layout)?;
     let mut surface = surface::Raster::new(size, scale)?;
     draw::figure(&mut surface, charts, layout)?;
-    surface
-        .into_image()
-        .reduced(OVERSAMPLING as usize)?
-        .png_bytes()
+    surface.into_image().reduced(OVERSAMPLING as usize)
 }
 
 fn checked_size(charts: &[Chart], layout: &Layout) -> Result<(u32, u32), FigureError> {

@@ -239,7 +239,7 @@ fn evaluation_of(run: &Path) -> Result<Row, LabError> {
             return Ok(evaluation);
         }
     }
-    open(run, Which::Last, &[], None, &light_device()?)?.evaluate()
+    open(run, Which::Usual, &[], None, &light_device()?)?.evaluate()
 }
 
 /// The memory's name; with the experiment's name if experiments differ, with the folder's name if both repeat, and with

@@ -14,7 +14,7 @@ mod validate;
 pub use language::LanguageSettings;
 pub use programs::{CurriculumName, ProgramSettings};
 pub use settings::{
-    DataSettings, DecoderInputName, Kind, LikelihoodName, ModelSettings, StepSettings, TaskName,
+    ColumnSettings, DataSettings, DecoderInputName, Kind, LikelihoodName, ModelSettings, StepSettings, TaskName,
     TaskSettings, VisualName,
 };
 

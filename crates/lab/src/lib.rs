@@ -46,6 +46,7 @@ pub use experiment::{
 };
 pub use export::export;
 pub use families::agents::Game;
+pub use families::tables::{Ask, Forecast, Value};
 pub use mnemora_figures::{animation::gif, picture::Image};
 pub use mnemora_kernels::KERNELS_VARIABLE;
 pub use mnemora_memory::{CHECKS_VARIABLE, MemoryName, MemorySettings, set_range_checks};
@@ -68,13 +69,14 @@ pub use train::{resume, train, train_from};
 
 use families::{
     agents::Agents, copy::Copy, frames::FRAMES, navigation::Navigating, nth_farthest::NthFarthest,
-    programs::Programs, recordings::Recordings, scenes::AskedScenes, words::Words,
+    programs::Programs, recordings::Recordings, scenes::AskedScenes, tables::Tables, words::Words,
 };
 
 /// The families that come with mnemora: the only list that a new family must be added to.
 pub static FAMILIES: &[&dyn Family] = &[
     &FRAMES,
     &Recordings,
+    &Tables,
     &Copy,
     &NthFarthest,
     &Programs,

@@ -2,6 +2,7 @@
 
 use crate::{
     Experiment, LabError,
+    families::tables::{Ask, Forecast},
     experiment::family::{Answered, FilteredSequence, Gallery, Question, Walker},
     memory_use::check as check_memory,
     pictures::{self, write_png},
@@ -197,6 +198,9 @@ impl Trained {
         filter.ok_or_else(|| {
             let why = match self.experiment.network.srnn.smoothing {
                 true => "its posterior uses later observations (network.srnn.smoothing)",
+                false if self.experiment.task.name.as_str() == "table" => {
+                    "the filter does not take tables yet; see mnemora forecast"
+                }
                 false => "it has no latents",
             };
             let task = self.experiment.task.name.as_str();
@@ -246,6 +250,21 @@ impl Trained {
         answered.ok_or_else(|| {
             LabError::Configuration(format!(
                 "{}, trained on {}, does not answer questions about scenes; train patterns or prism for a model that does",
+                self.experiment.label(),
+                self.experiment.task.name.as_str()
+            ))
+        })
+    }
+
+    /// A forecast of the steps that follow the end of each sequence.
+    ///
+    /// # Errors
+    /// If the model does not forecast, or the tables named do not fit it.
+    pub fn forecast(&self, ask: &Ask) -> Result<Forecast, LabError> {
+        let forecast = self.ask(|learner| learner.forecast(ask).transpose())?;
+        forecast.ok_or_else(|| {
+            LabError::Configuration(format!(
+                "{}, trained on {}, does not forecast; mnemora train FILE.csv makes a model that does",
                 self.experiment.label(),
                 self.experiment.task.name.as_str()
             ))
@@ -304,6 +323,8 @@ impl OnlineFilter for OnThreads {
 /// The choice of a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
+    /// The one that the training evaluated: the best with `training.patience`, otherwise the last.
+    Usual,
     /// The newest intact one.
     Last,
     /// The best on held-out sequences: see [`State::best_step`].
@@ -317,12 +338,13 @@ impl std::str::FromStr for Which {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text {
+            "usual" => Ok(Self::Usual),
             "last" => Ok(Self::Last),
             "best" => Ok(Self::Best),
             step => step
                 .parse()
                 .map(Self::Step)
-                .map_err(|_| "expected last, best or a number of updates".to_owned()),
+                .map_err(|_| "expected usual, last, best or a number of updates".to_owned()),
         }
     }
 }
@@ -379,6 +401,11 @@ fn with_weights(
     threads: Threads,
     mut learner: Box<dyn Gallery>,
 ) -> Result<Trained, LabError> {
+    let which = match (which, experiment.training.patience) {
+        (Which::Usual, 0) => Which::Last,
+        (Which::Usual, _) => Which::Best,
+        (which, _) => which,
+    };
     let found = to_look_at(directory, which, experiment.family().quantities())?;
     let state = found.state.clone();
     state.check(directory, &experiment.label(), experiment.seed)?;
@@ -408,7 +435,7 @@ fn to_look_at(
     quantities: &[Quantity],
 ) -> Result<Checkpoint, Error> {
     let step = match which {
-        Which::Last => {
+        Which::Usual | Which::Last => {
             // The checkpoint from which training would resume, so its optimiser state must be intact.
             let (mut found, problems) = checkpoint::load_latest(directory)?;
             report_damage(&problems, found.state.step);

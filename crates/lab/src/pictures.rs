@@ -56,6 +56,15 @@ pub fn save_animation(gif: Vec<u8>, path: &Path, caption: String) -> Result<Figu
     })
 }
 
+/// Charts as a picture: below each other, two in a line if there are more than two.
+pub fn charts_image(charts: &[Chart]) -> Result<Image, LabError> {
+    let layout = Layout {
+        columns: if charts.len() > 2 { 2 } else { 1 },
+        ..Layout::default()
+    };
+    Ok(chart::image(charts, &layout, 2)?)
+}
+
 /// Makes a figure of a chart.
 pub fn chart_figure(chart: Chart, caption: &str) -> Result<Figure, LabError> {
     Ok(Figure {

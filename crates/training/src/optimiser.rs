@@ -19,6 +19,8 @@ use std::{collections::BTreeMap, path::Path};
 #[derive(Clone, Debug, Default)]
 pub struct Optimiser {
     rule: Rule,
+    /// The share of the rate by which parameters shrink (Loshchilov and Hutter 2019).
+    decay: f64,
     moments: BTreeMap<String, Moments>,
     /// Factors of the learning rate for parameters whose path starts so; 1 for all others.
     factors: Vec<(String, f64)>,
@@ -168,6 +170,7 @@ impl Optimiser {
                 OptimiserName::Adam => Rule::Adam,
                 OptimiserName::Rmsprop => Rule::RmsProp(settings.rmsprop),
             },
+            decay: settings.weight_decay,
             ..Self::default()
         }
     }
@@ -224,6 +227,7 @@ impl Optimiser {
         let mut update = Update {
             names: Names::default(),
             rule: self.rule,
+            shrink: 1.0 - learning_rate * self.decay,
             moments: &mut self.moments,
             factors: &self.factors,
             gradients: gradients.0,
@@ -294,6 +298,13 @@ impl Optimiser {
     }
 }
 
+fn shrunk(value: Tensor<1>, factor: f64) -> Tensor<1> {
+    match factor == 1.0 {
+        true => value,
+        false => value * factor,
+    }
+}
+
 /// Takes a module out of its place. A module of the same structure without numbers stays there until the module is put
 /// back: updates are in place only for tensors with a single owner.
 pub fn take<M: Module>(place: &mut M) -> M {
@@ -349,6 +360,8 @@ impl ModuleVisitor for Collector<'_> {
 struct Update<'a> {
     names: Names,
     rule: Rule,
+    /// The factor of each parameter before its update.
+    shrink: f64,
     moments: &'a mut BTreeMap<String, Moments>,
     factors: &'a [(String, f64)],
     gradients: BTreeMap<String, Tensor<1>>,
@@ -394,11 +407,14 @@ impl ModuleMapper for Update<'_> {
         let begun = self.moments.remove(&name);
         let moments = begun.unwrap_or_else(|| self.rule.begin(&value));
         let [value, first, second] = match &self.on_device {
-            None => self.rule.step(value, gradient, moments, rates),
+            None => self
+                .rule
+                .step(shrunk(value, self.shrink), gradient, moments, rates),
             Some((scale, made)) => {
                 let before = [value, moments.first.clone(), moments.second.clone()];
                 let gradient = gradient * scale.clone();
-                let after = self.rule.step(before[0].clone(), gradient, moments, rates);
+                let value = shrunk(before[0].clone(), self.shrink);
+                let after = self.rule.step(value, gradient, moments, rates);
                 let mut both = before.into_iter().zip(after);
                 // Not a product: a number that is not finite stays so under any factor.
                 std::array::from_fn(|_| {
@@ -470,6 +486,23 @@ mod tests {
         }
         let expected = by_hand(0.25, &[1.5; 3], 0.01);
         assert!((f64::from(found["bias"].values[0]) - expected).abs() < 1e-6);
+    }
+
+    #[test]
+    fn weights_decay_apart_from_the_gradient() {
+        let device = Device::default().autodiff();
+        let mut optimiser = Optimiser::new(&TrainingSettings {
+            weight_decay: 0.5,
+            ..TrainingSettings::default()
+        });
+        let module = linear(&device);
+        let gradients = gradients(&module, [2.0, -1.0], &device);
+        let module = optimiser.step(module, gradients, 1.0, 0.01, 1);
+        let found = &collect(&module)["weight"].values;
+        // Adam's first step is the rate along the sign of the gradient.
+        for (found, expected) in found.iter().zip([0.5 * 0.995 - 0.01, -0.995 + 0.01]) {
+            assert!((found - expected as f32).abs() < 1e-6, "{found} {expected}");
+        }
     }
 
     /// The equations of RMSProp on one number in f64.

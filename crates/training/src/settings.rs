@@ -68,6 +68,8 @@ pub struct TrainingSettings {
     pub final_learning_rate: f64,
     /// Largest global norm of the gradient, 0 for no clipping.
     pub clip: f64,
+    /// The share of the learning rate by which each parameter shrinks in an update, 0 for none.
+    pub weight_decay: f64,
     /// Steps over which the weight of the KL rises from 0 to 1, 0 for none.
     pub kl_warmup: u64,
     /// Steps of a sequence whose graph is in memory at a time, 0 for all. With fewer, the time loop is computed twice;
@@ -78,6 +80,9 @@ pub struct TrainingSettings {
     pub log_every: u64,
     /// Steps between checkpoints.
     pub checkpoint_every: u64,
+    /// Checkpoints without a better one after which the training ends; the best one is then evaluated. 0 for never: all
+    /// updates are made, and the model after them is evaluated.
+    pub patience: u64,
     /// Checkpoints kept in addition to the best one.
     pub keep: usize,
     /// Processor threads for tensor operations, 0 for one per core. Small models are faster on one. The variable
@@ -139,10 +144,12 @@ impl Default for TrainingSettings {
             schedule: Schedule::Constant,
             final_learning_rate: 1e-4,
             clip: 10.0,
+            weight_decay: 0.0,
             kl_warmup: 0,
             segment: 0,
             log_every: 50,
             checkpoint_every: 1_000,
+            patience: 0,
             keep: 2,
             threads: 0,
         }

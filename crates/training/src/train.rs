@@ -176,7 +176,7 @@ impl<L: Learner + ?Sized> Training<'_, L> {
         let clock = Instant::now();
         let elapsed_before = self.state.elapsed_seconds;
 
-        while self.state.step < settings.steps {
+        while self.state.step < settings.steps && !self.exhausted() {
             let step = self.state.step + 1;
             let made = self.learner.update(step);
             let signal = (context.interrupted)();
@@ -262,15 +262,38 @@ impl<L: Learner + ?Sized> Training<'_, L> {
         Ok(None)
     }
 
+    /// Whether so many checkpoints were no better than one before that the training ends.
+    fn exhausted(&self) -> bool {
+        let (patience, state) = (self.settings.patience, &self.state);
+        let Some(best) = state.best_step(self.quantities).filter(|_| patience > 0) else {
+            return false;
+        };
+        let since = state.held_out.iter().filter(|row| row.step > best);
+        since.count() as u64 >= patience
+    }
+
+    /// With patience, the best checkpoint takes the place of the last.
+    fn take_best(&mut self, directory: &Path) -> Result<u64, Error> {
+        let last = self.state.step;
+        let best = self.state.best_step(self.quantities).unwrap_or(last);
+        if self.settings.patience == 0 || best == last {
+            return Ok(last);
+        }
+        let found = checkpoint::load(directory, best)?;
+        let path = checkpoint::weights_file(directory, best);
+        self.learner.restore(found.snapshot, &path)?;
+        Ok(best)
+    }
+
     /// Evaluates after the last update and calls `finish`.
     fn finish<E: From<Error>>(
-        self,
+        mut self,
         run: &Run,
         events: &mut EventWriter,
         finish: impl FnOnce(&L, &Run, &State, &Row) -> Result<Finished, E>,
     ) -> Result<Outcome, E> {
         let directory = run.directory();
-        let step = self.state.step;
+        let step = self.take_best(directory)?;
         let evaluation = self.learner.evaluate(Purpose::Final, step)?;
         if let Some((what, _)) = evaluation.non_finite(self.quantities) {
             return Err(E::from(Error::NonFinite {

@@ -23,7 +23,7 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use std::{collections::BTreeMap, path::Path};
+use std::path::Path;
 
 /// How the data are divided into training, validation and test.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,10 +46,35 @@ pub struct TableSettings {
     pub sequence: String,
     /// Columns to leave out.
     pub leave_out: Vec<String>,
-    /// What columns hold, where that is not to be found out: `number`, `count`, `binary` or `category`.
-    pub kinds: BTreeMap<String, String>,
+    /// Columns of numbers, where that is not to be found out.
+    pub numbers: Vec<String>,
+    /// Columns of counts.
+    pub counts: Vec<String>,
+    /// Columns of truth values.
+    pub binary: Vec<String>,
+    /// Columns of categories.
+    pub categories: Vec<String>,
     /// How the data are divided; a column `split` takes precedence.
     pub division: Division,
+}
+
+impl TableSettings {
+    /// What each list of columns says they hold, with the list's key.
+    fn lists(&self) -> [(&'static str, &'static str, &[String]); 4] {
+        [
+            ("table.numbers", "number", &self.numbers),
+            ("table.counts", "count", &self.counts),
+            ("table.binary", "binary", &self.binary),
+            ("table.categories", "category", &self.categories),
+        ]
+    }
+
+    /// What a column must hold, with the key that says so; `None` if that is to be found out.
+    fn wanted(&self, column: &str) -> Option<(&'static str, &'static str)> {
+        let lists = self.lists().into_iter();
+        let mut saying = lists.filter(|(_, _, list)| list.iter().any(|name| name == column));
+        saying.next().map(|(key, kind, _)| (key, kind))
+    }
 }
 
 /// One sequence.
@@ -66,7 +91,7 @@ pub struct Series {
 }
 
 /// Sequences with the same columns.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct SeriesData {
     /// The file's name without its ending.
     pub name: String,

@@ -5,7 +5,12 @@
 //! comparisons are written once, for these three traits.
 
 use super::{Experiment, shipped::Shipped};
-use crate::{FAMILIES, LabError, MemoryName, ModelName, curves::Curves, pictures::Figures};
+use crate::{
+    FAMILIES, LabError, MemoryName, ModelName,
+    curves::Curves,
+    families::tables::{Ask, Forecast},
+    pictures::Figures,
+};
 use burn::tensor::Device;
 use mnemora_figures::{chart::Chart, picture::Image};
 use mnemora_training::{
@@ -304,6 +309,11 @@ pub trait Gallery: Learner {
 
     /// Answers a question about a held-out scene; `None` if the model does not answer questions.
     fn answers(&self, _question: &Question) -> Option<Result<Answered, LabError>> {
+        None
+    }
+
+    /// A forecast of the steps that follow; `None` if the model does not forecast.
+    fn forecast(&self, _ask: &Ask) -> Option<Result<Forecast, LabError>> {
         None
     }
 

@@ -27,6 +27,9 @@ pub fn load_experiment(name: &str, overrides: &[String]) -> Result<Experiment, L
     if let Some(shipped) = all.iter().find(|shipped| shipped.name == name) {
         return shipped.experiment(overrides);
     }
+    if name.to_lowercase().ends_with(".csv") {
+        return of_table(Path::new(name), overrides);
+    }
     if !name.ends_with(".toml") {
         let nearest = all
             .iter()
@@ -48,6 +51,20 @@ pub fn load_experiment(name: &str, overrides: &[String]) -> Result<Experiment, L
             .map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     }
     check_name(&experiment.name)?;
+    Ok(experiment)
+}
+
+/// The experiment of a user's own table: `own-small` on this file, under the file's name.
+fn of_table(file: &Path, overrides: &[String]) -> Result<Experiment, LabError> {
+    let directory = file.canonicalize().map_err(|error| LabError::read(file, error))?;
+    let mut experiment = load_experiment("own-small", overrides)?;
+    if experiment.data.directory.is_empty() {
+        experiment.data.directory = directory.display().to_string();
+    }
+    let stem = file.file_stem().unwrap_or_default().to_string_lossy();
+    if experiment.name == "own-small" && check_name(&stem).is_ok() && !stem.is_empty() {
+        experiment.name = stem.into_owned();
+    }
     Ok(experiment)
 }
 

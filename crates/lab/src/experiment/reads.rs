@@ -35,6 +35,8 @@ const READERS: &[Reader] = &[
             "training.learning_rate",
             "training.schedule",
             "training.clip",
+            "training.weight_decay",
+            "training.patience",
             "training.log_every",
             "training.checkpoint_every",
             "training.keep",
@@ -163,7 +165,7 @@ const READERS: &[Reader] = &[
         is_here: |e| e.family().has_data(e),
     },
     Reader {
-        keys: &["data.step."],
+        keys: &["data.step.", "data.columns", "data.calendar"],
         by: "runs, which fill it in when they start",
         is_here: |_| false,
     },
@@ -205,7 +207,9 @@ impl Experiment {
 
     /// Whether a run keeps a key: it is read, or a run fills it in.
     pub(crate) fn keeps(&self, key: &str) -> bool {
-        self.reads(key) || key.starts_with("data.step.") && self.data.step.width > 0
+        self.reads(key)
+            || key.starts_with("data.step.") && self.data.step.width > 0
+            || ["data.columns", "data.calendar"].contains(&key) && !self.data.columns.is_empty()
     }
 
     /// Whether its model has latents that are inferred as `filtering.strategy` says.

@@ -190,8 +190,32 @@ pub struct DataSettings {
     /// Fingerprint of the data that were used, a SHA-256 that `crates/worlds/data/README.md` defines; filled in when a
     /// run starts.
     pub fingerprint: String,
+    /// Numbers that tell the place of a step in the calendar; filled in when a run on a table starts.
+    pub calendar: usize,
     /// What a step of recorded data is; filled in when a run starts. With it a model can filter without its data.
     pub step: StepSettings,
+    /// How the columns of a table are coded; filled in when a run starts.
+    pub columns: Vec<ColumnSettings>,
+}
+
+/// How a column of a table is coded for a model.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ColumnSettings {
+    /// Its name in the header.
+    pub name: String,
+    /// Its likelihood.
+    pub likelihood: String,
+    /// Whether it is known in advance, and not modelled.
+    pub known: bool,
+    /// Whether its changes are modelled.
+    pub change: bool,
+    /// Mean of the training part: of numbers or their changes, and of ln(1 + n) of counts.
+    pub mean: f64,
+    /// Their standard deviation.
+    pub deviation: f64,
+    /// The names of categories.
+    pub names: Vec<String>,
 }
 
 /// A step of recorded data; the width is 0 for other data.
@@ -250,7 +274,9 @@ impl Default for DataSettings {
             max_bytes: bytes,
             max_unpacked_bytes: unpacked_bytes,
             fingerprint: String::new(),
+            calendar: 0,
             step: StepSettings::default(),
+            columns: Vec::new(),
         }
     }
 }

@@ -94,6 +94,12 @@ impl Experiment {
                 return Err(format!("{key} is {value}, it must be from 0 to below 1"));
             }
         }
+        let decay = training.weight_decay;
+        if !(decay.is_finite() && decay >= 0.0) {
+            return Err(format!(
+                "training.weight_decay is {decay}, it must be a number of at least 0"
+            ));
+        }
         let admit_at = self.task.admit_at;
         if !(admit_at > 0.0 && admit_at < 1.0) {
             return Err(format!(

@@ -9,4 +9,5 @@ pub mod programs;
 pub mod recordings;
 pub mod scenes;
 pub mod supervised;
+pub mod tables;
 pub mod words;

@@ -25,7 +25,7 @@ pub enum ColumnKind {
 }
 
 impl ColumnKind {
-    /// Its name, as `table.kinds` has it.
+    /// Its name.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Number => "number",
@@ -62,14 +62,14 @@ fn truth(field: &str) -> Option<f64> {
 /// The fields of a column with the numbers of their lines, those that are missing left out.
 type Fields<'a> = Vec<(usize, &'a str)>;
 
-/// Decides what a column holds, or checks that it holds what `wanted` says. Returns the column and its values by row, NaN
+/// Decides what a column holds, or checks that it holds what `wanted` says, a key and a kind. Returns the column and its values by row, NaN
 /// where nothing was observed.
 ///
 /// The error is one line and names the column.
 pub(super) fn column(
     name: &str,
     fields: &[(usize, &str)],
-    wanted: Option<&str>,
+    wanted: Option<(&str, &str)>,
 ) -> Result<(Column, Vec<f64>), String> {
     let observed: Fields = fields
         .iter()
@@ -82,7 +82,7 @@ pub(super) fn column(
         ));
     }
     let kind = match wanted {
-        Some(wanted) => wanted_kind(name, wanted, &observed)?,
+        Some((key, wanted)) => wanted_kind(name, key, wanted, &observed)?,
         None => found_kind(name, &observed)?,
     };
     let places: BTreeMap<&str, usize> = match &kind {
@@ -135,7 +135,7 @@ fn found_kind(name: &str, observed: &Fields) -> Result<ColumnKind, String> {
     })
 }
 
-fn wanted_kind(name: &str, wanted: &str, observed: &Fields) -> Result<ColumnKind, String> {
+fn wanted_kind(name: &str, key: &str, wanted: &str, observed: &Fields) -> Result<ColumnKind, String> {
     let fits = |kind: ColumnKind, holds: fn(f64) -> bool| {
         let other = observed
             .iter()
@@ -143,7 +143,7 @@ fn wanted_kind(name: &str, wanted: &str, observed: &Fields) -> Result<ColumnKind
         match other {
             None => Ok(kind),
             Some((line, field)) => Err(format!(
-                "line {line}, column {name}: {field:?} is not a {wanted}, but table.kinds.{name} says so"
+                "line {line}, column {name}: {field:?} is not a {wanted}, but {key} has the column"
             )),
         }
     };
@@ -153,10 +153,7 @@ fn wanted_kind(name: &str, wanted: &str, observed: &Fields) -> Result<ColumnKind
             number >= 0.0 && number.fract() == 0.0
         }),
         "binary" => fits(ColumnKind::Binary, |number| number == 0.0 || number == 1.0),
-        "category" => categories(name, observed),
-        other => Err(format!(
-            "table.kinds.{name} is '{other}', it must be number, count, binary or category"
-        )),
+        _ => categories(name, observed),
     }
 }
 
@@ -188,6 +185,7 @@ mod tests {
 
     fn found(fields: &[&str], wanted: Option<&str>) -> Result<(ColumnKind, Vec<f64>), String> {
         let fields: Vec<(usize, &str)> = (2..).zip(fields.iter().copied()).collect();
+        let wanted = wanted.map(|kind| ("table.list", kind));
         column("x", &fields, wanted).map(|(column, values)| (column.kind, values))
     }
 
@@ -217,8 +215,7 @@ mod tests {
             ColumnKind::Category(vec!["1".into(), "2".into()])
         );
         let refused = |fields: &[&str], wanted| found(fields, wanted).unwrap_err();
-        assert!(refused(&["1", "1.5"], Some("count")).contains("line 3, column x: \"1.5\""));
-        assert!(refused(&["1"], Some("nunber")).contains("it must be number, count"));
+        assert!(refused(&["1", "1.5"], Some("count")).contains("\"1.5\" is not a count, but table.list"));
         assert!(refused(&["", "NA"], None).contains("column x is empty"));
         let many: Vec<String> = (0..65).map(|i| format!("text {i}")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();

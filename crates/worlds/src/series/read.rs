@@ -77,11 +77,13 @@ pub(super) fn series(
             ));
         }
     }
-    if let Some(unknown) = settings.kinds.keys().find(|name| !table.header.contains(name)) {
-        return Err(format!(
-            "table.kinds has '{unknown}', but the columns are {}",
-            table.header.join(", ")
-        ));
+    for (key, _, list) in settings.lists() {
+        if let Some(unknown) = list.iter().find(|name| !table.header.contains(name)) {
+            return Err(format!(
+                "{key} has '{unknown}', but the columns are {}",
+                table.header.join(", ")
+            ));
+        }
     }
     // Values by column, for all rows.
     let mut values: Vec<Vec<f64>> = Vec::new();
@@ -94,8 +96,7 @@ pub(super) fn series(
             .iter()
             .map(|(line, fields)| (*line, fields[place].as_str()))
             .collect();
-        let wanted = settings.kinds.get(header).map(String::as_str);
-        let (column, found) = column(header, &fields, wanted)?;
+        let (column, found) = column(header, &fields, settings.wanted(header))?;
         if is_constant(&found) {
             return Err(format!(
                 "column {header} is constant; leave it out with table.leave_out=[\"{header}\"]"

@@ -286,20 +286,24 @@ pub struct RecordingLearner<M> {
 
 /// What a model needs to know about its data.
 #[derive(Clone, Debug)]
-struct Seen {
+pub(crate) struct Seen {
     /// Dimensions of a step.
-    frame: ImageShape,
-    likelihood: LikelihoodConfig,
+    pub frame: ImageShape,
+    /// Of a step.
+    pub likelihood: LikelihoodConfig,
     /// Held-out sequences.
-    held_out: usize,
+    pub held_out: usize,
     /// Steps of the longest held-out sequence.
-    longest: usize,
+    pub longest: usize,
+    /// Steps of a training sequence.
+    pub window: usize,
     /// Bytes of all recordings.
-    bytes: Count,
+    pub bytes: Count,
 }
 
 impl Seen {
-    fn recorded(&self, experiment: &Experiment) -> Recorded {
+    /// For the experiment's network.
+    pub fn recorded(&self, experiment: &Experiment) -> Recorded {
         Recorded {
             frame: self.frame,
             likelihood: self.likelihood.clone(),
@@ -387,6 +391,7 @@ fn seen(experiment: &Experiment, source: &Source) -> Result<Seen, LabError> {
         longest: source
             .longest(experiment.task.window)
             .max(experiment.task.window),
+        window: experiment.task.window,
         bytes: source.bytes(),
     })
 }
@@ -398,6 +403,7 @@ pub(crate) fn planned_before_reading(experiment: &Experiment) -> Option<Result<P
         likelihood: experiment.likelihood_config(0.0, true),
         held_out: usize::MAX,
         longest: experiment.task.window,
+        window: experiment.task.window,
         bytes: Count::NONE,
     };
     Some(planned(experiment, &seen))
@@ -436,8 +442,8 @@ pub(crate) fn check(experiment: &Experiment, source: &Source) -> Result<(), LabE
     Ok(())
 }
 
-fn planned(experiment: &Experiment, seen: &Seen) -> Result<Planned, LabError> {
-    let (numbers, window) = (seen.frame.size(), experiment.task.window);
+pub(crate) fn planned(experiment: &Experiment, seen: &Seen) -> Result<Planned, LabError> {
+    let (numbers, window) = (seen.frame.size(), seen.window);
     let network = experiment
         .network
         .network(experiment.model.name, &seen.recorded(experiment));
@@ -473,7 +479,7 @@ fn planned(experiment: &Experiment, seen: &Seen) -> Result<Planned, LabError> {
 }
 
 /// Trainable numbers, starting with the whole model; `inference` are those of an inference network.
-fn parts(own: Count, inference: Option<Count>) -> Parts {
+pub(crate) fn parts(own: Count, inference: Option<Count>) -> Parts {
     match inference {
         None => vec![("model".into(), own)],
         Some(inference) => vec![

@@ -1,0 +1,322 @@
+//! Judging forecasts: from many steps of the test part, so many steps ahead, beside forecasts without a network.
+
+use super::{
+    baselines::{Baseline, Foreseen, filled},
+    source::Source,
+};
+use mnemora_worlds::Part;
+
+/// The share of truths that should lie in the bands.
+pub const BAND: f64 = 0.8;
+/// A standard normal number below which nine tenths lie.
+const NINTH: f64 = 1.281_551_565_544_600_4;
+
+/// A step from which is forecast: a sequence, and how many of its steps are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The number of the sequence.
+    pub series: usize,
+    /// Steps before the first one that is forecast.
+    pub known: usize,
+}
+
+/// The forecasts of one step of one column.
+#[derive(Clone, Copy, Debug)]
+struct Scored {
+    crps: f64,
+    absolute: f64,
+    squared: f64,
+    covered: bool,
+}
+
+/// How well a forecaster does, over all origins, horizons and numeric columns.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judged {
+    /// Of whom.
+    pub name: String,
+    /// Continuous ranked probability score, of each column divided by the mean change from step to step in training.
+    pub crps: f64,
+    /// Mean absolute error of the median, so divided.
+    pub mase: f64,
+    /// Root of the mean squared error of the mean, so divided.
+    pub rmse: f64,
+    /// The share of truths in the bands of 80%.
+    pub coverage: f64,
+    /// Forecasts judged.
+    pub count: usize,
+}
+
+/// At most `most` origins in a part, evenly spread, each with `horizon` steps of the part after it.
+pub fn origins(source: &Source, part: Part, horizon: usize, most: usize) -> Vec<Origin> {
+    let width = source.data.width();
+    let all: Vec<Origin> = source
+        .data
+        .series
+        .iter()
+        .enumerate()
+        .flat_map(|(number, series)| {
+            let steps = series.part(part, width);
+            let last = (steps.end + 1).saturating_sub(horizon);
+            (steps.start.max(1)..last).map(move |known| Origin {
+                series: number,
+                known,
+            })
+        })
+        .collect();
+    if all.len() <= most {
+        return all;
+    }
+    let every = all.len() as f64 / most as f64;
+    (0..most)
+        .map(|place| all[((place as f64 + 0.5) * every) as usize])
+        .collect()
+}
+
+/// `E|X - y| - E|X - X'| / 2` of samples in increasing order.
+fn crps_of_samples(sorted: &[f64], truth: f64) -> f64 {
+    let count = sorted.len() as f64;
+    let apart: f64 = sorted.iter().map(|x| (x - truth).abs()).sum::<f64>() / count;
+    // The sum of |x_i - x_j| over pairs, by ranks; unbiased.
+    let pairs: f64 = sorted
+        .iter()
+        .zip(0..)
+        .map(|(x, rank)| x * (2.0 * f64::from(rank) + 1.0 - count))
+        .sum();
+    apart - pairs / (count * (count - 1.0))
+}
+
+/// That of a normal distribution.
+fn crps_of_normal(Foreseen { mean, std }: Foreseen, truth: f64) -> f64 {
+    let z = (truth - mean) / std;
+    let density = (-0.5 * z * z).exp() / (2.0 * std::f64::consts::PI).sqrt();
+    std * (z * (2.0 * normal_below(z) - 1.0) + 2.0 * density
+        - 1.0 / std::f64::consts::PI.sqrt())
+}
+
+/// The probability below a standard normal number, by its series or continued fraction.
+fn normal_below(z: f64) -> f64 {
+    let x = z.abs();
+    let density = (-0.5 * x * x).exp() / (2.0 * std::f64::consts::PI).sqrt();
+    let upper = if x < 3.0 {
+        let (mut term, mut sum) = (x, x);
+        for k in 1..60 {
+            term *= x * x / (2.0 * f64::from(k) + 1.0);
+            sum += term;
+        }
+        0.5 - density * sum
+    } else {
+        let fraction = (1..30).rev().fold(x, |below, k| x + f64::from(k) / below);
+        density / fraction
+    };
+    if z > 0.0 { 1.0 - upper } else { upper }
+}
+
+/// The number below which a share of sorted samples lies, between neighbours by a straight line.
+pub fn quantile(sorted: &[f64], share: f64) -> f64 {
+    let place = share * (sorted.len() - 1) as f64;
+    let low = place.floor() as usize;
+    let high = (low + 1).min(sorted.len() - 1);
+    sorted[low] + (place - low as f64) * (sorted[high] - sorted[low])
+}
+
+fn of_samples(sorted: &[f64], truth: f64) -> Scored {
+    let mean = sorted.iter().sum::<f64>() / sorted.len() as f64;
+    let [low, median, high] =
+        [(1.0 - BAND) / 2.0, 0.5, (1.0 + BAND) / 2.0].map(|share| quantile(sorted, share));
+    Scored {
+        crps: crps_of_samples(sorted, truth),
+        absolute: (median - truth).abs(),
+        squared: (mean - truth).powi(2),
+        covered: (low..=high).contains(&truth),
+    }
+}
+
+fn of_normal(foreseen: Foreseen, truth: f64) -> Scored {
+    Scored {
+        crps: crps_of_normal(foreseen, truth),
+        absolute: (foreseen.mean - truth).abs(),
+        squared: (foreseen.mean - truth).powi(2),
+        covered: (truth - foreseen.mean).abs() <= NINTH * foreseen.std,
+    }
+}
+
+/// The mean change from step to step in the training part of a sequence's column, by which its errors are divided; the
+/// deviation if it never changes there. `None` if nothing was observed.
+fn unit(train: &[f64]) -> Option<f64> {
+    let all = filled(train)?;
+    let count = (all.len().saturating_sub(1)).max(1) as f64;
+    let change = all.windows(2).map(|pair| (pair[1] - pair[0]).abs()).sum::<f64>() / count;
+    (change > 0.0).then_some(change)
+}
+
+/// Gathers scores, divided by their units.
+#[derive(Default)]
+struct Tally {
+    scores: Vec<Scored>,
+}
+
+impl Tally {
+    fn add(&mut self, scored: Scored, unit: f64) {
+        self.scores.push(Scored {
+            crps: scored.crps / unit,
+            absolute: scored.absolute / unit,
+            squared: scored.squared / (unit * unit),
+            covered: scored.covered,
+        });
+    }
+
+    fn finish(self, name: &str) -> Option<Judged> {
+        let count = self.scores.len();
+        let mean = |of: fn(&Scored) -> f64| self.scores.iter().map(of).sum::<f64>() / count as f64;
+        (count > 0).then(|| Judged {
+            name: name.to_owned(),
+            crps: mean(|score| score.crps),
+            mase: mean(|score| score.absolute),
+            rmse: mean(|score| score.squared).sqrt(),
+            coverage: mean(|score| f64::from(u8::from(score.covered))),
+            count,
+        })
+    }
+}
+
+/// The numeric columns, and for each sequence their units.
+fn units(source: &Source) -> Vec<(usize, Vec<Option<f64>>)> {
+    let width = source.data.width();
+    let numeric = (0..source.coding.modelled.len())
+        .filter(|which| source.coding.modelled[*which].is_numeric());
+    numeric
+        .map(|which| {
+            let units = source.data.series.iter().map(|series| {
+                let train = series.part(Part::Train, width);
+                // A sequence that is wholly held out has no training part; all that is known of it stands in.
+                let all = source.column(series, which);
+                let known = if train.is_empty() { &all[..] } else { &all[train] };
+                unit(known)
+            });
+            (which, units.collect())
+        })
+        .collect()
+}
+
+/// The model, by its samples: those of each origin, step and modelled column, `samples(origin, step, column)` in increasing
+/// order.
+pub fn judge_samples(
+    source: &Source,
+    origins: &[Origin],
+    horizon: usize,
+    samples: impl Fn(usize, usize, usize) -> Vec<f64>,
+) -> Option<Judged> {
+    let mut tally = Tally::default();
+    for (which, units) in units(source) {
+        for (number, origin) in origins.iter().enumerate() {
+            let Some(unit) = units[origin.series] else {
+                continue;
+            };
+            let truth = source.column(&source.data.series[origin.series], which);
+            for step in 0..horizon {
+                let truth = truth.get(origin.known + step).copied().unwrap_or(f64::NAN);
+                if !truth.is_nan() {
+                    let sorted = samples(number, step, which);
+                    tally.add(of_samples(&sorted, truth), unit);
+                }
+            }
+        }
+    }
+    tally.finish("model")
+}
+
+/// The forecasts without a network, on the same origins.
+pub fn judge_baselines(source: &Source, origins: &[Origin], horizon: usize) -> Vec<Judged> {
+    let width = source.data.width();
+    let mut tallies: Vec<(&str, Tally)> = ["random walk", "season before", "autoregression"]
+        .into_iter()
+        .map(|name| (name, Tally::default()))
+        .collect();
+    for (which, units) in units(source) {
+        for (number, series) in source.data.series.iter().enumerate() {
+            let Some(unit) = units[number] else {
+                continue;
+            };
+            let all = source.column(series, which);
+            let here: Vec<&Origin> = origins.iter().filter(|o| o.series == number).collect();
+            let Some(first) = here.first() else {
+                continue;
+            };
+            // Fitted before the first forecast at the latest.
+            let train = series.part(Part::Train, width).end;
+            let fitted = if train == 0 { first.known } else { train };
+            let Some(known) = filled(&all[..fitted]) else {
+                continue;
+            };
+            let season = series.clock.cycles(fitted / 2).first().copied();
+            let models = [
+                Some(Baseline::random_walk(&known)),
+                season.and_then(|season| Baseline::seasonal(&known, season)),
+                Baseline::autoregression(&known),
+            ];
+            for model in models.into_iter().flatten() {
+                let tally = tallies.iter_mut().find(|(name, _)| *name == model.name());
+                let Some((_, tally)) = tally else { continue };
+                for origin in &here {
+                    let Some(past) = filled(&all[..origin.known]) else {
+                        continue;
+                    };
+                    for (step, foreseen) in model.forecast(&past, horizon).into_iter().enumerate() {
+                        let truth = all.get(origin.known + step).copied();
+                        if let Some(truth) = truth.filter(|truth| !truth.is_nan()) {
+                            tally.add(of_normal(foreseen, truth), unit);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    let finished = tallies.into_iter();
+    finished
+        .filter_map(|(name, tally)| tally.finish(name))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mnemora_worlds::Stream;
+
+    #[test]
+    fn samples_of_a_normal_distribution_score_as_it_does() {
+        let noise = Stream::new(3, "noise").standard_normal(0, 20_000);
+        let mut samples: Vec<f64> = noise.into_iter().map(|z| 1.5 + 2.0 * f64::from(z)).collect();
+        samples.sort_by(f64::total_cmp);
+        let foreseen = Foreseen { mean: 1.5, std: 2.0 };
+        for truth in [-6.0, 1.5, 2.0, 9.0] {
+            let [one, other] = [of_samples(&samples, truth), of_normal(foreseen, truth)];
+            assert!((one.crps - other.crps).abs() < 0.03, "{one:?} {other:?}");
+            assert!((one.absolute - other.absolute).abs() < 0.05);
+            assert_eq!(one.covered, other.covered);
+        }
+        // The score of a normal distribution at its mean.
+        let expected = 2.0 * (2.0f64.sqrt() - 1.0) / std::f64::consts::PI.sqrt();
+        assert!((crps_of_normal(foreseen, 1.5) - expected).abs() < 1e-9);
+    }
+
+    #[test]
+    fn probabilities_below_normal_numbers() {
+        for (z, below) in [
+            (0.0, 0.5),
+            (1.0, 0.841_344_746_068_543),
+            (NINTH, 0.9),
+            (-3.5, 2.326_290_790_355_25e-4),
+            (2.9, 0.998_134_186_699_616),
+        ] {
+            assert!((normal_below(z) - below).abs() < 1e-9, "{z} {}", normal_below(z));
+        }
+    }
+
+    #[test]
+    fn quantiles_lie_between_neighbours() {
+        let sorted = [0.0, 1.0, 2.0, 3.0, 4.0];
+        assert_eq!(quantile(&sorted, 0.5), 2.0);
+        assert_eq!(quantile(&sorted, 0.1), 0.4);
+        assert_eq!(quantile(&sorted, 1.0), 4.0);
+    }
+}

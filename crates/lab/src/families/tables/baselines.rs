@@ -1,0 +1,304 @@
+//! Forecasts without a network, fitted on the training part: persistence as a random walk, the season before, and an
+//! autoregression. Each is a normal distribution at every step ahead, from its own residuals.
+
+/// A normal forecast.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Foreseen {
+    /// Its mean.
+    pub mean: f64,
+    /// Its standard deviation.
+    pub std: f64,
+}
+
+/// The most lags of an autoregression, and for each lag so many steps to fit it.
+const MOST_LAGS: usize = 24;
+const STEPS_PER_LAG: usize = 5;
+/// Added to the diagonal of the normal equations, relative to its mean.
+const RIDGE: f64 = 1e-8;
+
+/// Fills what was not observed by straight lines; before the first and after the last value by that value. `None` if
+/// nothing was observed.
+pub fn filled(values: &[f64]) -> Option<Vec<f64>> {
+    let known: Vec<usize> = (0..values.len()).filter(|t| !values[*t].is_nan()).collect();
+    let (first, last) = (*known.first()?, *known.last()?);
+    let mut all = values.to_vec();
+    all[..first].fill(values[first]);
+    all[last..].fill(values[last]);
+    for pair in known.windows(2) {
+        let (from, to) = (pair[0], pair[1]);
+        for t in from + 1..to {
+            let share = (t - from) as f64 / (to - from) as f64;
+            all[t] = values[from] + share * (values[to] - values[from]);
+        }
+    }
+    Some(all)
+}
+
+/// A forecaster of one column of one sequence.
+#[derive(Clone, Debug)]
+pub enum Baseline {
+    /// The last value, with the deviation of changes growing with the root of time.
+    RandomWalk {
+        /// Of the changes.
+        std: f64,
+    },
+    /// The value a season ago.
+    Seasonal {
+        /// Steps of a season.
+        season: usize,
+        /// Of the changes over a season.
+        std: f64,
+    },
+    /// A linear map of the last values.
+    Autoregression(Autoregression),
+}
+
+fn std_of(residuals: impl Iterator<Item = f64>) -> f64 {
+    let (sum, count) = residuals.fold((0.0, 0.0), |(sum, count), r| (sum + r * r, count + 1.0));
+    (sum / f64::max(count, 1.0)).sqrt().max(1e-12)
+}
+
+impl Baseline {
+    /// The name in tables.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::RandomWalk { .. } => "random walk",
+            Self::Seasonal { .. } => "season before",
+            Self::Autoregression(_) => "autoregression",
+        }
+    }
+
+    /// Persistence, fitted on filled values.
+    pub fn random_walk(train: &[f64]) -> Self {
+        Self::RandomWalk {
+            std: std_of(train.windows(2).map(|pair| pair[1] - pair[0])),
+        }
+    }
+
+    /// The value a season ago; `None` with fewer than two seasons to fit it.
+    pub fn seasonal(train: &[f64], season: usize) -> Option<Self> {
+        (season >= 1 && train.len() >= 2 * season).then(|| Self::Seasonal {
+            season,
+            std: std_of((season..train.len()).map(|t| train[t] - train[t - season])),
+        })
+    }
+
+    /// An autoregression of the order that Akaike's criterion prefers; `None` with too few steps.
+    pub fn autoregression(train: &[f64]) -> Option<Self> {
+        Autoregression::fit(train).map(Self::Autoregression)
+    }
+
+    /// Forecasts of the `horizon` steps that follow filled values.
+    pub fn forecast(&self, past: &[f64], horizon: usize) -> Vec<Foreseen> {
+        let last = past.last().copied().unwrap_or(0.0);
+        match self {
+            Self::RandomWalk { std } => (1..=horizon)
+                .map(|ahead| Foreseen {
+                    mean: last,
+                    std: std * (ahead as f64).sqrt(),
+                })
+                .collect(),
+            Self::Seasonal { season, std } => (0..horizon)
+                .map(|ahead| {
+                    let back = season - ahead % season;
+                    let seasons = (ahead / season + 1) as f64;
+                    Foreseen {
+                        mean: past.get(past.len().wrapping_sub(back)).copied().unwrap_or(last),
+                        std: std * seasons.sqrt(),
+                    }
+                })
+                .collect(),
+            Self::Autoregression(model) => model.forecast(past, horizon),
+        }
+    }
+}
+
+/// `y_t = constant + sum_k weights_k y_{t-k} + noise`, on numbers from which the mean is taken.
+#[derive(Clone, Debug)]
+pub struct Autoregression {
+    mean: f64,
+    constant: f64,
+    weights: Vec<f64>,
+    std: f64,
+}
+
+impl Autoregression {
+    /// Least squares for each order up to the largest, all on the same steps; the best by Akaike's criterion.
+    pub fn fit(train: &[f64]) -> Option<Self> {
+        let most = MOST_LAGS.min(train.len() / STEPS_PER_LAG);
+        let mean = train.iter().sum::<f64>() / train.len().max(1) as f64;
+        let centred: Vec<f64> = train.iter().map(|y| y - mean).collect();
+        let count = centred.len().saturating_sub(most) as f64;
+        (1..=most)
+            .filter_map(|lags| {
+                let fitted = Self::of_order(&centred, lags, most, mean)?;
+                let criterion = count * (fitted.std * fitted.std).ln() + 2.0 * (lags + 2) as f64;
+                Some((criterion, fitted))
+            })
+            .min_by(|(one, _), (other, _)| one.total_cmp(other))
+            .map(|(_, fitted)| fitted)
+    }
+
+    /// Least squares with `lags` lags, on the steps after the first `most`.
+    fn of_order(centred: &[f64], lags: usize, most: usize, mean: f64) -> Option<Self> {
+        let size = lags + 1;
+        let mut normal = vec![0.0; size * size];
+        let mut right = vec![0.0; size];
+        let row = |t: usize| {
+            let mut row = vec![1.0];
+            row.extend((1..=lags).map(|lag| centred[t - lag]));
+            row
+        };
+        for t in most..centred.len() {
+            let row = row(t);
+            for (i, a) in row.iter().enumerate() {
+                right[i] += a * centred[t];
+                for (j, b) in row.iter().enumerate() {
+                    normal[i * size + j] += a * b;
+                }
+            }
+        }
+        let trace: f64 = (0..size).map(|i| normal[i * size + i]).sum();
+        for i in 0..size {
+            normal[i * size + i] += RIDGE * trace / size as f64;
+        }
+        let solution = solve(normal, right)?;
+        let residuals = (most..centred.len()).map(|t| {
+            let told: f64 = row(t).iter().zip(&solution).map(|(a, w)| a * w).sum();
+            centred[t] - told
+        });
+        let count = (centred.len() - most) as f64;
+        let raw = std_of(residuals);
+        Some(Self {
+            mean,
+            constant: solution[0],
+            weights: solution[1..].to_vec(),
+            std: raw * (count / (count - size as f64).max(1.0)).sqrt(),
+        })
+    }
+
+    /// Means step by step, and deviations from the response to a single disturbance.
+    pub fn forecast(&self, past: &[f64], horizon: usize) -> Vec<Foreseen> {
+        let lags = self.weights.len();
+        let mut all: Vec<f64> = past
+            .iter()
+            .skip(past.len().saturating_sub(lags))
+            .map(|y| y - self.mean)
+            .collect();
+        // With fewer values than lags, the mean stands for those before.
+        let mut padded = vec![0.0; lags.saturating_sub(all.len())];
+        padded.append(&mut all);
+        let mut response: Vec<f64> = Vec::with_capacity(horizon);
+        let mut variance = 0.0;
+        (0..horizon)
+            .map(|ahead| {
+                let end = padded.len();
+                let told: f64 = self
+                    .weights
+                    .iter()
+                    .enumerate()
+                    .map(|(k, weight)| weight * padded[end - 1 - k])
+                    .sum();
+                padded.push(self.constant + told);
+                let here = match ahead {
+                    0 => 1.0,
+                    _ => self
+                        .weights
+                        .iter()
+                        .enumerate()
+                        .take(ahead)
+                        .map(|(k, weight)| weight * response[ahead - 1 - k])
+                        .sum(),
+                };
+                response.push(here);
+                variance += here * here;
+                Foreseen {
+                    mean: self.mean + padded[end],
+                    std: self.std * f64::sqrt(variance).min(1e12),
+                }
+            })
+            .collect()
+    }
+}
+
+/// The solution of a symmetric positive system, by elimination with the largest pivot; `None` if it has none.
+fn solve(mut matrix: Vec<f64>, mut right: Vec<f64>) -> Option<Vec<f64>> {
+    let size = right.len();
+    for column in 0..size {
+        let pivot = (column..size).max_by(|a, b| {
+            let of = |row: &usize| matrix[row * size + column].abs();
+            of(a).total_cmp(&of(b))
+        })?;
+        if matrix[pivot * size + column].abs() < f64::MIN_POSITIVE {
+            return None;
+        }
+        for k in 0..size {
+            matrix.swap(column * size + k, pivot * size + k);
+        }
+        right.swap(column, pivot);
+        for row in column + 1..size {
+            let factor = matrix[row * size + column] / matrix[column * size + column];
+            for k in column..size {
+                matrix[row * size + k] -= factor * matrix[column * size + k];
+            }
+            right[row] -= factor * right[column];
+        }
+    }
+    let mut solution = vec![0.0; size];
+    for row in (0..size).rev() {
+        let known: f64 = (row + 1..size)
+            .map(|k| matrix[row * size + k] * solution[k])
+            .sum();
+        solution[row] = (right[row] - known) / matrix[row * size + row];
+    }
+    solution.iter().all(|value| value.is_finite()).then_some(solution)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mnemora_worlds::Stream;
+
+    #[test]
+    fn gaps_are_filled_by_straight_lines() {
+        let nan = f64::NAN;
+        assert_eq!(
+            filled(&[nan, 1.0, nan, nan, 4.0, nan]).unwrap(),
+            [1.0, 1.0, 2.0, 3.0, 4.0, 4.0]
+        );
+        assert_eq!(filled(&[nan, nan]), None);
+    }
+
+    #[test]
+    fn an_autoregression_finds_its_own_weights_and_bands() {
+        let noise = Stream::new(1, "noise").standard_normal(0, 4000);
+        let mut y = vec![0.0, 0.0];
+        for e in noise {
+            let t = y.len();
+            y.push(0.3 + 1.2 * y[t - 1] - 0.5 * y[t - 2] + 0.7 * f64::from(e));
+        }
+        let Some(Baseline::Autoregression(model)) = Baseline::autoregression(&y) else {
+            panic!("it is fitted");
+        };
+        assert!((model.weights[0] - 1.2).abs() < 0.05, "{model:?}");
+        assert!((model.weights[1] + 0.5).abs() < 0.05, "{model:?}");
+        assert!((model.std - 0.7).abs() < 0.02, "{model:?}");
+        let far = model.forecast(&y, 500);
+        // The mean and the deviation of the process.
+        let variance = 0.49 * (1.0 + 0.5) / ((1.0 - 0.5) * ((1.0 + 0.5f64).powi(2) - 1.44));
+        assert!((far[499].mean - 1.0).abs() < 0.15, "{:?}", far[499]);
+        assert!((far[499].std - variance.sqrt()).abs() < 0.1, "{:?}", far[499]);
+        assert!((far[0].std - model.std).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_season_before_comes_back() {
+        let y: Vec<f64> = (0..24).map(|t| f64::from(t % 4)).collect();
+        let seasonal = Baseline::seasonal(&y, 4).unwrap();
+        let means: Vec<f64> = seasonal.forecast(&y, 6).iter().map(|f| f.mean).collect();
+        assert_eq!(means, [0.0, 1.0, 2.0, 3.0, 0.0, 1.0]);
+        assert!(Baseline::seasonal(&y, 13).is_none());
+        let walk = Baseline::random_walk(&[0.0, 1.0, 0.0, 1.0]).forecast(&[5.0], 4);
+        assert_eq!(walk[3], Foreseen { mean: 5.0, std: 2.0 });
+    }
+}

@@ -1,0 +1,416 @@
+//! The learner of tables, and what is measured of it.
+
+use super::{
+    Plans, backtest,
+    forecast::{self, Ask, Forecast, fan, samples},
+    settings::OwnTable,
+    source::Source,
+};
+use crate::{
+    Experiment, LabError,
+    curves::{free_energy_chart, held_out_series, training_series},
+    experiment::family::{Drawn, Gallery, Shown},
+    families::{
+        frames::{FILTERED_TERMS, filtered_terms},
+        supervised::{batches, data_stream},
+    },
+    pictures::{Figures, chart_figure, charts_image},
+};
+use burn::{
+    module::Module,
+    tensor::{Device, Tensor, TensorData},
+};
+use mnemora_figures::chart::Chart;
+use mnemora_models::FilteringModel;
+use mnemora_training::{
+    Error, Learner, Measures, Purpose, Row, Snapshot, StepFailure,
+    arrays::{collect, host, restore},
+    learner::BATCHES_AHEAD,
+    memory_use::{Planned, in_words},
+    optimiser::ParameterGradients,
+    strategy::{Inference, Strategy},
+    updates::Updates,
+};
+use mnemora_worlds::{Part, Prefetch, Stream};
+use std::{hint::black_box, path::Path, sync::Arc};
+
+/// A model that learns from windows of a table.
+pub struct TableLearner<M> {
+    experiment: Experiment,
+    settings: OwnTable,
+    source: Arc<Source>,
+    model: M,
+    strategy: Strategy,
+    updates: Updates,
+    batches: Prefetch<Vec<f32>>,
+    device: Device,
+}
+
+impl<M: FilteringModel + Module> TableLearner<M> {
+    /// A fresh learner.
+    ///
+    /// # Errors
+    /// The data cannot be trained on.
+    pub fn new(
+        experiment: &Experiment,
+        source: Source,
+        model: M,
+        device: &Device,
+    ) -> Result<Self, LabError> {
+        let settings: OwnTable = experiment.own_settings()?;
+        source.check(settings.window)?;
+        let observation = source.coding.observation();
+        let latent = model.latent_size();
+        let (filtering, seed) = (&experiment.filtering, experiment.seed);
+        let source = Arc::new(source);
+        let (of, stream) = (source.clone(), Stream::new(seed, "data"));
+        let (size, window) = (experiment.training.batch, settings.window);
+        let dropped = settings.dropped;
+        Ok(Self {
+            batches: Prefetch::new("table", BATCHES_AHEAD, move |(), index| {
+                of.batch(&stream, index, size, window, dropped)
+            }),
+            strategy: Strategy::new(filtering, seed, latent, observation, device)?,
+            updates: Updates::new(&experiment.training, device),
+            experiment: experiment.clone(),
+            settings,
+            source,
+            model,
+            device: device.clone(),
+        })
+    }
+
+    fn upload(&self, values: Vec<f32>, batch: usize) -> Tensor<3> {
+        let size = self.source.coding.observation();
+        let time = values.len() / (batch * size);
+        let data = TensorData::new(values, [batch, time, size]);
+        Tensor::from_data(data, &self.device)
+    }
+
+    fn inference(&self) -> Inference<M> {
+        self.strategy.frozen(self.model.valid())
+    }
+
+    /// The part to evaluate on: validation at checkpoints, the test afterwards, the other one if there are no such steps.
+    fn part(&self, purpose: Purpose) -> Part {
+        let order = match purpose.is_short() {
+            true => [Part::Valid, Part::Test],
+            false => [Part::Test, Part::Valid],
+        };
+        match self.source.data.steps(order[0]) > 0 {
+            true => order[0],
+            false => order[1],
+        }
+    }
+
+    /// Free energy and KL of each step of a part, after all steps before it: sums, and the number of steps.
+    fn scored(&self, purpose: Purpose, part: Part) -> ([f64; 2], usize) {
+        let inference = self.inference();
+        let width = self.source.data.width();
+        let most = usize::try_from(batches(&self.experiment, purpose))
+            .unwrap_or(usize::MAX)
+            .saturating_mul(self.experiment.evaluation.batch);
+        let with: Vec<usize> = (0..self.source.data.series.len())
+            .filter(|number| !self.source.data.series[*number].part(part, width).is_empty())
+            .collect();
+        let chosen = data_stream(&self.experiment, purpose).choose(0, with.len(), most);
+        let mut rows: Vec<usize> = chosen.into_iter().map(|place| with[place]).collect();
+        rows.sort_by_key(|number| self.source.frames[*number].steps);
+        let size = self.source.coding.observation();
+        let seed = purpose.seed(self.experiment.seed);
+        let draws = Stream::new(seed, &format!("{} noise", purpose.stream()));
+        let (mut sums, mut steps) = ([0.0; 2], 0);
+        for (index, rows) in rows.chunks(self.experiment.evaluation.batch).enumerate() {
+            let ends = rows.iter().map(|number| {
+                let range = self.source.data.series[*number].part(part, width);
+                range.end + 1
+            });
+            let time = ends.max().unwrap_or(1);
+            let mut values = Vec::with_capacity(rows.len() * time * size);
+            for number in rows {
+                // Steps beyond the end of a sequence are not observed, and not counted.
+                let mut frames = self.source.frames[*number].values.clone();
+                frames.resize(time * size, 0.0);
+                values.extend(frames);
+            }
+            let x = self.upload(values, rows.len());
+            let (filtered, _) = inference.filter(x, None, &draws, index as u64);
+            let reconstruction = host(filtered.reconstruction.into_data());
+            let kl = host(filtered.kl.into_data());
+            for (row, number) in rows.iter().enumerate() {
+                for step in self.source.data.series[*number].part(part, width) {
+                    let at = (step + 1) * rows.len() + row;
+                    sums[0] += f64::from(kl[at]) - f64::from(reconstruction[at]);
+                    sums[1] += f64::from(kl[at]);
+                    steps += 1;
+                }
+            }
+        }
+        (sums, steps)
+    }
+
+    fn judged(&self, part: Part, seed: u64, measures: Measures) -> Result<Measures, LabError> {
+        let horizon = self.settings.horizon;
+        let origins = backtest::origins(&self.source, part, horizon, self.settings.origins);
+        if origins.is_empty() {
+            return Ok(measures);
+        }
+        let count = self.settings.samples;
+        let drawn = samples(&self.inference(), &self.source, &origins, horizon, count, seed)?;
+        let judged = backtest::judge_samples(&self.source, &origins, horizon, |origin, step, column| {
+            drawn[origin].sorted(step, column)
+        });
+        let mut measures = measures
+            .with("horizon", horizon)
+            .with("origins", origins.len());
+        if let Some(judged) = judged {
+            measures = measures
+                .with("crps", judged.crps)
+                .with("coverage", judged.coverage)
+                .with("mase", judged.mase)
+                .with("rmse", judged.rmse);
+        }
+        for judged in backtest::judge_baselines(&self.source, &origins, horizon) {
+            let keys = BASELINES.iter().find(|keys| keys[0] == judged.name);
+            if let Some([_, crps, coverage, mase]) = keys {
+                measures = measures
+                    .with(*crps, judged.crps)
+                    .with(*coverage, judged.coverage)
+                    .with(*mase, judged.mase);
+            }
+        }
+        Ok(measures)
+    }
+}
+
+impl<M: FilteringModel + Module + 'static> Learner for TableLearner<M>
+where
+    M::State: 'static,
+{
+    fn sizes(&self) -> Vec<(String, usize)> {
+        in_words(Plans::parts(&self.model, self.strategy.parameters()))
+    }
+
+    fn update(&mut self, step: u64) -> Result<(), StepFailure> {
+        let values = self.batches.batch(step - 1, ())?;
+        let training = &self.experiment.training;
+        let x = self.upload(values, training.batch);
+        let filtered = self.strategy.learn(training, &self.model, x, None, step)?;
+        let terms = filtered_terms(&filtered);
+        // The step before the window is not one of the table.
+        let loss = filtered.bound(training.kl_weight(step)).mean().neg() / self.settings.window as f64;
+        let gradients = ParameterGradients::of(&self.model, loss.backward());
+        self.updates
+            .make(&mut self.model, step, gradients, &FILTERED_TERMS, terms)
+    }
+
+    fn deferred(&self) -> bool {
+        self.updates.deferred()
+    }
+
+    fn measured(&mut self) -> Result<Option<Row>, StepFailure> {
+        let window = self.settings.window as f32;
+        self.updates.measured(|terms| {
+            Measures::new()
+                .with("free_energy", (terms[1] - terms[0]) / window)
+                .with("kl", terms[1] / window)
+        })
+    }
+
+    fn evaluate(&self, purpose: Purpose, step: u64) -> Result<Row, Error> {
+        let part = self.part(purpose);
+        let ([free_energy, kl], steps) = self.scored(purpose, part);
+        let count = steps.max(1) as f64;
+        let measures = Measures::new()
+            .with("sequences", self.source.data.series.len())
+            .with("free_energy", free_energy / count)
+            .with("kl", kl / count)
+            .with("scored_steps", steps)
+            .with("scored_part", part.to_string());
+        let measures = match purpose.is_short() {
+            true => measures,
+            false => self.judged(part, purpose.seed(self.experiment.seed), measures)?,
+        };
+        Ok(Row { step, measures })
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let mut snapshot = Snapshot {
+            model: collect(&self.model),
+            optimiser: self.updates.optimiser.collect(),
+            ..Snapshot::default()
+        };
+        self.strategy.save(&mut snapshot);
+        snapshot
+    }
+
+    fn restore(&mut self, mut from: Snapshot, path: &Path) -> Result<(), Error> {
+        self.strategy.restore(&mut from, path)?;
+        self.model = restore(self.model.clone(), from.model, path)?;
+        self.updates.restore(from.optimiser, path)
+    }
+}
+
+/// The name of each forecast without a network, and the keys of its measurements.
+const BASELINES: [[&str; 4]; 3] = [
+    [
+        "random walk",
+        "random_walk",
+        "random_walk_coverage",
+        "random_walk_mase",
+    ],
+    [
+        "season before",
+        "season_before",
+        "season_before_coverage",
+        "season_before_mase",
+    ],
+    [
+        "autoregression",
+        "autoregression",
+        "autoregression_coverage",
+        "autoregression_mase",
+    ],
+];
+
+/// The most charts of held-out forecasts.
+const CHARTS: usize = 4;
+
+impl<M: FilteringModel + Module> TableLearner<M> {
+    /// Forecasts of held-out steps beside what happened, from `count` places.
+    fn held_out_charts(&self, count: usize, seed: u64, steps: usize) -> Result<Vec<Chart>, LabError> {
+        let part = self.part(Purpose::Final);
+        let origins = backtest::origins(&self.source, part, steps, count);
+        let drawn = samples(
+            &self.inference(),
+            &self.source,
+            &origins,
+            steps,
+            self.settings.samples,
+            seed,
+        )?;
+        let numeric: Vec<usize> = (0..self.source.coding.modelled.len())
+            .filter(|which| self.source.coding.modelled[*which].is_numeric())
+            .collect();
+        let mut charts = Vec::new();
+        for (origin, drawn) in origins.iter().zip(&drawn) {
+            for which in &numeric {
+                let series = &self.source.data.series[origin.series];
+                let all = self.source.column(series, *which);
+                let name = &self.source.coding.modelled[*which].name;
+                let title = match series.name.as_str() {
+                    "" => format!("{name}, from step {}", origin.known + 1),
+                    series => format!("{series}: {name}, from step {}", origin.known + 1),
+                };
+                let (past, next) = all.split_at(origin.known);
+                let next = &next[..steps.min(next.len())];
+                charts.push(fan(&title, past, drawn, *which, steps, next));
+            }
+        }
+        charts.truncate(count.max(1) * CHARTS);
+        Ok(charts)
+    }
+}
+
+/// Charts as a picture.
+fn picture(charts: &[Chart], time: usize) -> Result<Drawn, LabError> {
+    Ok(Drawn::picture(charts_image(charts)?, time))
+}
+
+/// Windows of the table as curves, a chart for each numeric column of the first sequences.
+pub fn training_picture(source: &Source, settings: &OwnTable) -> Result<Drawn, LabError> {
+    let width = source.data.width();
+    let mut charts = Vec::new();
+    for series in source.data.series.iter().take(CHARTS) {
+        for (which, coded) in source.coding.modelled.iter().enumerate() {
+            let all = source.column(series, which);
+            let of = |part: Part| {
+                let range = series.part(part, width);
+                let points = range.map(|t| ((t + 1) as f64, all[t]));
+                mnemora_figures::chart::Series {
+                    label: part.to_string(),
+                    points: points.collect(),
+                    band: None,
+                }
+            };
+            charts.push(Chart {
+                title: match series.name.as_str() {
+                    "" => coded.name.clone(),
+                    name => format!("{name}: {}", coded.name),
+                },
+                x_label: "step".into(),
+                series: Part::ALL.map(of).into(),
+                ..Chart::default()
+            });
+        }
+    }
+    charts.truncate(CHARTS * CHARTS);
+    picture(&charts, settings.window)
+}
+
+impl<M: FilteringModel + Module + 'static> Gallery for TableLearner<M>
+where
+    M::State: 'static,
+{
+    fn planned(&self, experiment: &Experiment) -> Result<Planned, LabError> {
+        Plans::of(experiment, &self.source)
+    }
+
+    fn draw_batch(&self, step: u64) -> Result<(), LabError> {
+        black_box(self.batches.make(step - 1, &()));
+        Ok(())
+    }
+
+    fn draw(&self, sequences: usize, seed: u64, steps: Option<usize>) -> Result<Drawn, LabError> {
+        let steps = steps.unwrap_or(self.settings.horizon);
+        let charts = self.held_out_charts(sequences, seed, steps)?;
+        if charts.is_empty() {
+            return Err(LabError::Configuration(format!(
+                "the held-out part has no {steps} steps to forecast; choose fewer"
+            )));
+        }
+        picture(&charts, steps)
+    }
+
+    fn figures(&self, shown: &Shown) -> Result<Figures, LabError> {
+        let steps = self.settings.horizon;
+        let count = shown.experiment.evaluation.pictures;
+        let generated = self.draw(count, 1, None)?.picture;
+        let mut charts = Vec::new();
+        for chart in self.held_out_charts(count, 1, steps)? {
+            charts.push(chart_figure(
+                chart,
+                "A forecast of held-out steps: the median of the samples, bands of 50 and 80%, and what happened.",
+            )?);
+        }
+        charts.push(chart_figure(
+            free_energy_chart(vec![
+                training_series(shown.metrics, "free_energy"),
+                held_out_series("validation", shown.held_out, "free_energy"),
+            ]),
+            "Free energy over training. Where validation gets worse while training gets better, the model learns by heart; \
+             the best checkpoint is before that.",
+        )?);
+        Ok(Figures {
+            generated,
+            pictures: Vec::new(),
+            charts,
+            memory: Vec::new(),
+        })
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.source.notes()
+    }
+
+    fn forecast(&self, ask: &Ask) -> Option<Result<Forecast, LabError>> {
+        let other = |path: &Path| Source::other(&self.experiment, path);
+        let forecast = || {
+            let past = ask.past.as_deref().map(other).transpose()?;
+            let future = ask.future.as_deref().map(other).transpose()?;
+            let source = past.as_ref().unwrap_or(&self.source);
+            forecast::forecast(&self.inference(), source, ask, future.as_ref())
+        };
+        Some(forecast())
+    }
+}

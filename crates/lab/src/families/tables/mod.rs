@@ -1,0 +1,295 @@
+//! Tables of measurements over time: models of users' own sequences, and their forecasts.
+//!
+//! | file | contents |
+//! | --- | --- |
+//! | `settings.rs` | the table `[table]` of an experiment |
+//! | `source.rs` | the data, windows and lengths |
+//! | `coding.rs` | how columns stand in an observation, and back |
+//! | `learner.rs` | the learner, its measurements and pictures |
+//! | `forecast.rs` | samples of the steps that follow |
+//! | `backtest.rs`, `baselines.rs` | judging forecasts, beside forecasts without a network |
+//! | `quantities.rs` | what is measured |
+
+mod backtest;
+mod baselines;
+mod coding;
+mod forecast;
+mod learner;
+mod quantities;
+mod settings;
+mod source;
+
+pub use forecast::{Ask, Forecast, Value};
+pub use settings::{ChangeName, CountLikelihood, NumberLikelihood, OwnTable};
+
+use crate::{
+    Experiment, LabError, MemoryName, ModelName,
+    curves::{Curves, free_energy_chart},
+    experiment::{
+        family::{Drawn, Family, Found, Gallery, TaskEntry},
+        shipped::{Shipped, presets},
+    },
+    families::recordings::{self, Seen},
+};
+use burn::{module::Module, tensor::Device};
+use learner::TableLearner;
+use mnemora_figures::chart::Chart;
+use mnemora_memory::{Count, Initializer};
+use mnemora_models::{FilteringModel, ImageShape, LikelihoodConfig, WithModel};
+use mnemora_training::{
+    Quantity,
+    arrays::parameters_of,
+    memory_use::{Parts, Planned},
+};
+use mnemora_worlds::Stream;
+use quantities::QUANTITIES;
+use source::Source;
+use std::{path::Path, sync::LazyLock};
+use toml::Table;
+
+/// The family.
+pub struct Tables;
+
+impl Tables {
+    fn settings(experiment: &Experiment) -> OwnTable {
+        experiment.own_settings().unwrap_or_default()
+    }
+}
+
+impl Family for Tables {
+    fn name(&self) -> &'static str {
+        "tables"
+    }
+
+    fn tasks(&self) -> Vec<TaskEntry> {
+        vec![TaskEntry::new(
+            "table",
+            "your own measurements over time, from a CSV file; forecasts with bands",
+        )]
+    }
+
+    fn presets(&self) -> &'static [Shipped] {
+        presets!["own-small"]
+    }
+
+    fn quantities(&self) -> &'static [Quantity] {
+        &QUANTITIES
+    }
+
+    fn extras(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            ("scored_steps", "held-out steps that were scored"),
+            ("scored_part", "the part they belong to"),
+            ("horizon", "steps of a judged forecast"),
+            ("origins", "steps from which forecasts were judged"),
+            ("random_walk_coverage", "share of truths in the random walk's bands of 80%"),
+            ("random_walk_mase", "mean absolute error of the random walk, scaled"),
+            ("season_before_coverage", "share of truths in the bands of the season before"),
+            ("season_before_mase", "mean absolute error of the season before, scaled"),
+            ("autoregression_coverage", "share of truths in the autoregression's bands"),
+            ("autoregression_mase", "mean absolute error of the autoregression, scaled"),
+        ]
+    }
+
+    fn models(&self) -> &'static [ModelName] {
+        &[ModelName::Srnn, ModelName::Vrnn]
+    }
+
+    fn memories(&self) -> &'static [MemoryName] {
+        &[]
+    }
+
+    fn has_latents(&self) -> bool {
+        true
+    }
+
+    fn has_data(&self, _: &Experiment) -> bool {
+        true
+    }
+
+    fn own_settings(&self) -> Option<(&'static str, Table)> {
+        // It is asked for with each key of an experiment.
+        static TABLE: LazyLock<Option<Table>> =
+            LazyLock::new(|| Table::try_from(OwnTable::default()).ok());
+        Some(("table", TABLE.clone()?))
+    }
+
+    fn choices(&self, key: &str) -> Option<Vec<&'static str>> {
+        match key {
+            "table.division" => Some(vec!["time", "sequence"]),
+            "table.number_likelihood" => Some(vec!["student-t", "normal"]),
+            "table.count_likelihood" => Some(vec!["negative-binomial", "poisson"]),
+            "table.change" => Some(vec!["auto", "level", "change"]),
+            _ => None,
+        }
+    }
+
+    fn check(&self, experiment: &Experiment) -> Result<(), String> {
+        let settings: OwnTable = experiment
+            .own_settings()
+            .map_err(|error| error.to_string())?;
+        for (key, value) in [
+            ("evaluation.particles", experiment.evaluation.particles),
+            ("training.segment", experiment.training.segment),
+        ] {
+            if value > 0 {
+                return Err(format!("{key} is {value}, it must be 0 for tables"));
+            }
+        }
+        if experiment.network.srnn.smoothing {
+            return Err(
+                "network.srnn.smoothing is true, it must be false for tables: a forecast does not know what follows"
+                    .into(),
+            );
+        }
+        settings.check()
+    }
+
+    fn time(&self, experiment: &Experiment) -> usize {
+        Self::settings(experiment).window.max(1) + 1
+    }
+
+    fn time_words(&self, experiment: &Experiment) -> String {
+        format!("table.window {}", Self::settings(experiment).window)
+    }
+
+    fn words(&self, experiment: &Experiment) -> String {
+        let window = Self::settings(experiment).window;
+        format!("windows of {window} steps of a table")
+    }
+
+    fn numbers(&self, _: &Experiment) -> usize {
+        1
+    }
+
+    fn find(
+        &'static self,
+        experiment: &mut Experiment,
+        data: Option<&Path>,
+    ) -> Result<Box<dyn Found>, LabError> {
+        Ok(Box::new(Source::find(experiment, data)?))
+    }
+
+    fn compared(&self, _: &Experiment, curves: &Curves) -> Vec<Chart> {
+        vec![free_energy_chart(curves.held_out("free_energy"))]
+    }
+}
+
+impl Source {
+    /// The likelihood of an observation, as a model takes it.
+    fn model_likelihood(&self) -> LikelihoodConfig {
+        LikelihoodConfig::Columns(self.coding.likelihood())
+    }
+
+    fn seen(&self, experiment: &Experiment) -> Seen {
+        let settings = Tables::settings(experiment);
+        let width = self.data.width();
+        let steps = |count: fn(&[usize]) -> usize| {
+            let all: Vec<usize> = self.data.series.iter().map(|s| s.steps(width)).collect();
+            count(&all)
+        };
+        let numbers: usize = steps(|all| all.iter().sum());
+        Seen {
+            frame: ImageShape {
+                channels: 1,
+                height: 1,
+                width: self.coding.observation(),
+            },
+            likelihood: self.model_likelihood(),
+            held_out: self.data.series.len(),
+            longest: steps(|all| all.iter().copied().max().unwrap_or(0)) + 1,
+            window: settings.window + 1,
+            bytes: Count::product(&[4, numbers, self.coding.observation()])
+                + Count::product(&[8, numbers, width]),
+        }
+    }
+
+    /// What was found out about the data, one line each.
+    fn notes(&self) -> Vec<String> {
+        let mut notes = self.data.notes.clone();
+        let columns = self.coding.columns();
+        let modelled: Vec<String> = columns
+            .iter()
+            .map(|column| {
+                let how = match (column.known, column.change) {
+                    (true, _) => "known in advance".to_owned(),
+                    (false, true) => format!("changes, {}", column.likelihood),
+                    (false, false) => column.likelihood.clone(),
+                };
+                format!("{} ({how})", column.name)
+            })
+            .collect();
+        notes.push(format!("modelled: {}", modelled.join(", ")));
+        notes
+    }
+}
+
+/// What training on a table takes.
+struct Plans;
+
+impl Plans {
+    fn of(experiment: &Experiment, source: &Source) -> Result<Planned, LabError> {
+        recordings::planned(experiment, &source.seen(experiment))
+    }
+
+    fn parts<M: Module>(model: &M, inference: Option<Count>) -> Parts {
+        recordings::parts(parameters_of(model), inference)
+    }
+}
+
+impl Found for Source {
+    fn words(&self) -> String {
+        Self::words(self)
+    }
+
+    fn planned(&self, experiment: &Experiment) -> Result<Planned, LabError> {
+        Plans::of(experiment, self)
+    }
+
+    fn check(&self, experiment: &Experiment) -> Result<(), LabError> {
+        Source::check(self, Tables::settings(experiment).window)
+    }
+
+    fn training_picture(&self, experiment: &Experiment) -> Result<Drawn, LabError> {
+        learner::training_picture(self, &Tables::settings(experiment))
+    }
+
+    fn learner(
+        self: Box<Self>,
+        experiment: &Experiment,
+        device: &Device,
+    ) -> Result<Box<dyn Gallery>, LabError> {
+        let stream = Stream::new(experiment.seed, "parameters").at(0);
+        let mut init = Initializer::new(stream, device.clone());
+        let recorded = self.seen(experiment).recorded(experiment);
+        let name = experiment.model.name;
+        let network = experiment.network.network(name, &recorded);
+        let network = network.ok_or_else(|| {
+            LabError::Configuration(format!(
+                "model.name is '{}', for tables it must be srnn or vrnn",
+                name.as_str()
+            ))
+        })?;
+        network.init(&mut init)?.with(IntoLearner {
+            experiment,
+            source: *self,
+            device,
+        })
+    }
+}
+
+/// Makes a learner of a model.
+struct IntoLearner<'a> {
+    experiment: &'a Experiment,
+    source: Source,
+    device: &'a Device,
+}
+
+impl WithModel for IntoLearner<'_> {
+    type Output = Result<Box<dyn Gallery>, LabError>;
+
+    fn with<M: FilteringModel<State: 'static> + Module + 'static>(self, model: M) -> Self::Output {
+        let learner = TableLearner::new(self.experiment, self.source, model, self.device)?;
+        Ok(Box::new(learner))
+    }
+}

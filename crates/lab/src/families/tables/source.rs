@@ -1,0 +1,220 @@
+//! The data of an experiment on a table.
+
+use super::{
+    coding::{Coding, Frames},
+    settings::OwnTable,
+};
+use crate::{Experiment, LabError};
+use mnemora_worlds::{
+    Part, Stream,
+    series::{Series, SeriesData},
+};
+use std::path::{Path, PathBuf};
+use toml::{Table, Value};
+
+/// Steps of the longest window that is chosen without being asked for.
+const LONGEST_WINDOW: usize = 64;
+/// Steps that a training window must have.
+const SHORTEST_WINDOW: usize = 4;
+/// Steps of the longest horizon that is chosen without being asked for.
+const LONGEST_HORIZON: usize = 24;
+
+/// A table and its coding.
+pub struct Source {
+    /// What was read.
+    pub data: SeriesData,
+    /// How a model sees it.
+    pub coding: Coding,
+    /// Its sequences as a model sees them.
+    pub frames: Vec<Frames>,
+    path: PathBuf,
+}
+
+impl Source {
+    /// Reads the data of an experiment, and records their identity and the coding of their columns. A run's own coding is
+    /// kept.
+    ///
+    /// # Errors
+    /// There is no file, it cannot be read, or it does not fit the run.
+    pub fn find(experiment: &mut Experiment, data: Option<&Path>) -> Result<Self, LabError> {
+        let configured = experiment.data.directory.clone();
+        let path = data.or((!configured.is_empty()).then(|| Path::new(&configured)));
+        let path = path.ok_or_else(|| {
+            LabError::Configuration(
+                "the task table has no data of its own: name a CSV file with --data, or train it as mnemora train FILE.csv"
+                    .into(),
+            )
+        })?;
+        let settings: OwnTable = experiment.own_settings()?;
+        let table = SeriesData::open(path, &settings.reading(), experiment.data.limits())?;
+        let fingerprint = table.fingerprint();
+        let expected = &experiment.data.fingerprint;
+        if !expected.is_empty() && *expected != fingerprint {
+            return Err(LabError::Configuration(format!(
+                "{} does not hold the data that the run was made with; name the right file with --data",
+                path.display()
+            )));
+        }
+        let source = Self::of(table, &settings, experiment, path)?;
+        experiment.data.fingerprint = fingerprint;
+        let absolute = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        experiment.data.directory = absolute.display().to_string();
+        experiment.data.columns = source.coding.columns();
+        experiment.data.calendar = source.coding.calendar;
+        source.choose_lengths(experiment, &settings);
+        Ok(source)
+    }
+
+    /// Another table for the model of a run.
+    ///
+    /// # Errors
+    /// It does not have the run's columns.
+    pub fn other(experiment: &Experiment, path: &Path) -> Result<Self, LabError> {
+        let settings: OwnTable = experiment.own_settings()?;
+        let table = SeriesData::open(path, &settings.reading(), experiment.data.limits())?;
+        Self::of(table, &settings, experiment, path)
+    }
+
+    fn of(
+        data: SeriesData,
+        settings: &OwnTable,
+        experiment: &Experiment,
+        path: &Path,
+    ) -> Result<Self, LabError> {
+        let of_run = &experiment.data.columns;
+        let coding = match of_run.is_empty() {
+            true => Coding::of(&data, settings)?,
+            false => Coding::from_run(of_run, experiment.data.calendar),
+        };
+        let source = Self {
+            frames: Vec::new(),
+            coding,
+            data: SeriesData::default(),
+            path: path.to_owned(),
+        };
+        source.with(data)
+    }
+
+    /// Fills in the lengths that were left to the data.
+    fn choose_lengths(&self, experiment: &mut Experiment, settings: &OwnTable) {
+        let longest = |part| {
+            let series = self.data.series.iter();
+            let steps = series.map(|series| series.part(part, self.data.width()).len());
+            steps.max().unwrap_or(0)
+        };
+        let window = match settings.window {
+            0 => longest(Part::Train).clamp(1, LONGEST_WINDOW),
+            given => given,
+        };
+        let horizon = match settings.horizon {
+            0 => (longest(Part::Test) / 2).clamp(1, LONGEST_HORIZON),
+            given => given,
+        };
+        let table = experiment.own.entry("table".into()).or_insert_with(Table::new);
+        for (key, value) in [("window", window), ("horizon", horizon)] {
+            table.insert(key.into(), Value::Integer(value as i64));
+        }
+    }
+
+    /// The data in words.
+    pub fn words(&self) -> String {
+        format!("{}: {}", self.data.name, self.path.display())
+    }
+
+    /// The modelled column number `which` of a sequence, as the table has it.
+    pub fn column(&self, series: &Series, which: usize) -> Vec<f64> {
+        let name = &self.coding.modelled[which].name;
+        let place = self.data.columns.iter().position(|c| c.name == *name);
+        super::coding::of_column(series, self.data.width(), place.unwrap_or(0))
+    }
+
+    /// Returns an error if nothing can be learned or nothing judged.
+    pub fn check(&self, window: usize) -> Result<(), LabError> {
+        let counts = Part::ALL.map(|part| self.data.steps(part));
+        let refuse = |problem: String| Err(LabError::Configuration(problem));
+        if self.windows(window).is_empty() || window < SHORTEST_WINDOW {
+            return refuse(format!(
+                "{} has {} steps to train on, and no sequence with the {window} steps of a window (table.window), which \
+                 must be at least {SHORTEST_WINDOW}",
+                self.data.name, counts[0]
+            ));
+        }
+        if counts[1] + counts[2] == 0 {
+            return refuse(format!(
+                "{} has no steps to judge the model by; with a column split, some rows must be valid or test",
+                self.data.name
+            ));
+        }
+        Ok(())
+    }
+
+    /// The sequences with so many training steps, and the number of their windows.
+    fn windows(&self, window: usize) -> Vec<(usize, usize)> {
+        let series = self.data.series.iter().enumerate();
+        series
+            .filter_map(|(place, series)| {
+                let steps = series.part(Part::Train, self.data.width()).len();
+                Some((place, steps.checked_sub(window)? + 1))
+            })
+            .collect()
+    }
+
+    /// Training batch `index`: `batch` windows, `[batch, window + 1, observation]`. Of a share of the steps nothing is
+    /// shown.
+    pub fn batch(
+        &self,
+        stream: &Stream,
+        index: u64,
+        batch: usize,
+        window: usize,
+        dropped: f64,
+    ) -> Vec<f32> {
+        let windows = self.windows(window);
+        let total: usize = windows.iter().map(|(_, count)| count).sum();
+        let size = self.coding.observation();
+        let likelihood = self.coding.likelihood();
+        let shown = likelihood.values() + likelihood.columns.len();
+        let mut draws = stream.uniform_values(index, batch * (window + 1)).into_iter();
+        let mut draw = move || draws.next().unwrap_or(0.0);
+        let mut all = Vec::with_capacity(batch * (window + 1) * size);
+        for _ in 0..batch {
+            let mut place = ((draw() * total as f64) as usize).min(total.saturating_sub(1));
+            let mut chosen = windows[0];
+            for candidate in &windows {
+                chosen = *candidate;
+                if place < candidate.1 {
+                    break;
+                }
+                place -= candidate.1;
+            }
+            let frames = &self.frames[chosen.0].values;
+            let begun = all.len();
+            all.extend_from_slice(&frames[place * size..][..(window + 1) * size]);
+            // The step before a window only tells what is known of the first one.
+            all[begun..][..shown].fill(0.0);
+            for row in all[begun + size..].chunks_mut(size) {
+                if draw() < dropped {
+                    row[..shown].fill(0.0);
+                }
+            }
+        }
+        all
+    }
+}
+
+impl Source {
+    /// Other data under the same coding.
+    ///
+    /// # Errors
+    /// They do not fit it.
+    pub fn with(&self, data: SeriesData) -> Result<Self, LabError> {
+        let frames = data.series.iter();
+        let frames = frames.map(|series| self.coding.frames(&data, series));
+        Ok(Self {
+            frames: frames.collect::<Result<_, _>>()?,
+            coding: self.coding.clone(),
+            data,
+            path: self.path.clone(),
+        })
+    }
+}
