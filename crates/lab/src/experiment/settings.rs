@@ -208,9 +208,11 @@ pub struct ColumnSettings {
     pub likelihood: String,
     /// Whether it is known in advance, and not modelled.
     pub known: bool,
-    /// Whether its changes are modelled.
-    pub change: bool,
-    /// Mean of the training part: of numbers or their changes, and of ln(1 + n) of counts.
+    /// What of its numbers is modelled: `level`, `change` or `growth`.
+    pub form: String,
+    /// Whether each sequence has a mean and a deviation of its own.
+    pub by_sequence: bool,
+    /// Mean of the training part: of what is modelled of numbers, and of ln(1 + n) of counts.
     pub mean: f64,
     /// Their standard deviation.
     pub deviation: f64,

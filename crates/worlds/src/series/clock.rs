@@ -37,6 +37,8 @@ const DATE_TIMES: [&str; 6] = [
     "%Y-%m-%dT%H:%M",
     "%Y/%m/%d %H:%M",
 ];
+/// How many times as fast as a cycle of the calendar.
+const HARMONICS: [f64; 3] = [1.0, 2.0, 3.0];
 /// Relative difference up to which two distances of numbers are the same.
 const SAME: f64 = 1e-6;
 
@@ -186,8 +188,8 @@ impl Clock {
         }
     }
 
-    /// Sines and cosines of the places of a step in the day, the week and the year, of those cycles that are at least
-    /// two steps long at this pace; nothing without dates.
+    /// Sines and cosines of the places of a step in the day, the week and the year, and of twice and three times as fast a
+    /// cycle, of those that are at least two steps long at this pace; nothing without dates.
     pub fn seasons(&self, step: usize, pace: Option<Pace>) -> Vec<f64> {
         let (Self::Dates(times), Some(pace)) = (self, pace) else {
             return Vec::new();
@@ -207,6 +209,7 @@ impl Clock {
             (of_year / 365.25, 365.25 * 24.0),
         ]
         .into_iter()
+        .flat_map(|(share, cycle)| HARMONICS.map(|times| (times * share, cycle / times)))
         .filter(|(_, cycle)| cycle / apart >= 2.0)
         .flat_map(|(share, _)| [(TAU * share).sin(), (TAU * share).cos()])
         .collect()
@@ -319,7 +322,8 @@ mod tests {
         assert_eq!(quarters.pace(), Some(Pace::Months(3)));
         let hourly = dates(&["2024-01-01 00:00", "2024-01-01 01:00", "2024-01-01 02:00"]);
         assert_eq!(hourly.cycles(200), [168, 24]);
-        assert_eq!(hourly.seasons(0, hourly.pace()).len(), 6);
+        assert_eq!(hourly.seasons(0, hourly.pace()).len(), 18);
+        assert_eq!(monthly.seasons(0, monthly.pace()).len(), 6);
         let irregular = dates(&["2024-01-01", "2024-01-02", "2024-01-09", "2024-02-20"]);
         assert_eq!(irregular.pace(), None);
         let numbers = Clock::Numbers(vec![0.0, 0.1, 0.2, 0.5]);

@@ -54,11 +54,55 @@ fn mean_and_std(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
     (mean, std)
 }
 
-/// The changes of a column from the value before; NaN where either was not observed.
-fn changes(values: &[f64]) -> Vec<f64> {
-    std::iter::once(f64::NAN)
-        .chain(values.windows(2).map(|pair| pair[1] - pair[0]))
-        .collect()
+/// What of a number is modelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// The number itself.
+    Level,
+    /// Its change from the step before.
+    Change,
+    /// The change of its logarithm.
+    Growth,
+}
+
+impl Form {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Level => "level",
+            Self::Change => "change",
+            Self::Growth => "growth",
+        }
+    }
+
+    fn named(name: &str) -> Self {
+        match name {
+            "change" => Self::Change,
+            "growth" => Self::Growth,
+            _ => Self::Level,
+        }
+    }
+
+    /// The modelled numbers of a column; NaN where that or the step before was not observed.
+    fn of(self, values: &[f64]) -> Vec<f64> {
+        let between = |change: fn(f64, f64) -> f64| {
+            let changes = values.windows(2).map(|pair| change(pair[0], pair[1]));
+            std::iter::once(f64::NAN).chain(changes).collect()
+        };
+        match self {
+            Self::Level => values.to_vec(),
+            Self::Change => between(|before, now| now - before),
+            Self::Growth => between(|before, now| (now / before).ln()),
+        }
+    }
+
+    /// The number, from what is modelled and the number before.
+    fn undo(self, value: f64, before: f64) -> f64 {
+        match self {
+            Self::Level => value,
+            Self::Change => before + value,
+            Self::Growth => before * value.exp(),
+        }
+    }
 }
 
 /// The values of a column of a sequence.
@@ -72,43 +116,90 @@ pub fn of_column(series: &Series, width: usize, column: usize) -> Vec<f64> {
         .collect()
 }
 
-/// Whether autoregressions foresee a column better by its changes: the error on the validation part, eight steps ahead from
-/// each of its steps.
-fn better_as_change(data: &SeriesData, column: usize) -> bool {
-    const AHEAD: usize = 8;
+/// Steps ahead for which forms of a column are compared.
+const AHEAD: usize = 8;
+/// A column whose validation part is outside the range of its training part in more than this share of steps is not modelled
+/// by its level: no network knows what lies there.
+const OUTSIDE: f64 = 0.1;
+
+/// The form in which autoregressions foresee a column best on the validation part, some steps ahead from each of its steps.
+fn best_form(data: &SeriesData, column: usize) -> Form {
     let width = data.width();
-    let (mut level, mut change) = (0.0, 0.0);
+    let mut errors = [0.0; 3];
+    let forms = [Form::Level, Form::Change, Form::Growth];
+    let (mut outside, mut validated) = (0, 0);
     for series in &data.series {
         let Some(all) = filled(&of_column(series, width, column)) else {
             continue;
         };
         let (train, valid) = (series.part(Part::Train, width), series.part(Part::Valid, width));
-        let moves: Vec<f64> = all.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        let known = train.end;
-        if known < 4 || valid.is_empty() {
+        if train.len() < 4 || valid.is_empty() {
             continue;
         }
-        let models = (
-            Baseline::autoregression(&all[..known]),
-            Baseline::autoregression(&moves[..known - 1]),
-        );
-        let (Some(of_level), Some(of_change)) = models else {
-            continue;
-        };
-        for origin in valid.clone() {
-            let ahead = AHEAD.min(valid.end - origin);
-            let levels = of_level.forecast(&all[..origin], ahead);
-            let steps = of_change.forecast(&moves[..origin - 1], ahead);
-            let mut now = all[origin - 1];
-            for (step, (one, other)) in levels.iter().zip(&steps).enumerate() {
-                now += other.mean;
-                let truth = all[origin + step];
-                level += (one.mean - truth).abs();
-                change += (now - truth).abs();
+        let known = &all[train.clone()];
+        let range = known
+            .iter()
+            .fold([f64::MAX, f64::MIN], |[low, high], y| [low.min(*y), high.max(*y)]);
+        let leaves = |y: &&f64| !(range[0]..=range[1]).contains(*y);
+        outside += all[valid.clone()].iter().filter(leaves).count();
+        validated += valid.len();
+        let unit = known.windows(2).map(|pair| (pair[1] - pair[0]).abs()).sum::<f64>();
+        let unit = (unit / train.len() as f64).max(f64::MIN_POSITIVE);
+        for (form, error) in forms.into_iter().zip(&mut errors) {
+            // The first change is not known; it stands for none.
+            let mut shown = form.of(&all);
+            if form != Form::Level {
+                shown[0] = 0.0;
+            }
+            let model = match shown.iter().all(|value| value.is_finite()) {
+                true => Baseline::autoregression(&shown[train.clone()]),
+                false => None,
+            };
+            let Some(model) = model else {
+                *error = f64::INFINITY;
+                continue;
+            };
+            for origin in valid.clone() {
+                let mut now = all[origin - 1];
+                let ahead = AHEAD.min(valid.end - origin);
+                let foreseen = model.forecast(&shown[..origin], ahead);
+                for (foreseen, truth) in foreseen.iter().zip(&all[origin..]) {
+                    now = form.undo(foreseen.mean, now);
+                    *error += (now - truth).abs() / unit;
+                }
             }
         }
     }
-    change < level
+    if outside as f64 > OUTSIDE * validated as f64 {
+        errors[0] = f64::INFINITY;
+    }
+    let best = forms.into_iter().zip(errors).min_by(|a, b| a.1.total_cmp(&b.1));
+    match best {
+        Some((form, error)) if error.is_finite() => form,
+        // Nothing could be compared.
+        _ if errors[0].is_infinite() => Form::Change,
+        _ => Form::Level,
+    }
+}
+
+/// Whether the sequences of a column differ so much that each is scaled by itself.
+fn differ(data: &SeriesData, column: usize, form: Form) -> bool {
+    const FACTOR: f64 = 3.0;
+    let width = data.width();
+    let scales = data.series.iter().filter_map(|series| {
+        let shown = form.of(&of_column(series, width, column));
+        let train = series.part(Part::Train, width);
+        let observed = shown[train].iter().filter(|value| value.is_finite());
+        (observed.clone().count() > 2).then(|| mean_and_std(observed.copied()))
+    });
+    let scales: Vec<(f64, f64)> = scales.collect();
+    let stds = scales.iter().map(|(_, std)| *std);
+    let [least, most] = stds.fold([f64::MAX, f64::MIN], |[least, most], std| {
+        [least.min(std), most.max(std)]
+    });
+    // Means that lie further apart than a sequence itself moves.
+    let (_, apart) = mean_and_std(scales.iter().map(|(mean, _)| *mean));
+    scales.len() > 1 && (most > FACTOR * least || apart > FACTOR * most)
 }
 
 impl Coding {
@@ -248,17 +339,14 @@ impl Coding {
         let mut first = 0;
         for (which, (coded, place)) in self.modelled.iter().zip(places).enumerate() {
             let names = self.translated(data, coded, place)?;
-            let column = of_column(series, width, place);
-            let shown = match coded.change {
-                true => changes(&column),
-                false => column,
-            };
+            let shown = coded.form().of(&of_column(series, width, place));
+            let scale = coded.scale(&shown, series.part(Part::Train, width));
             for (t, value) in shown.iter().enumerate() {
-                if value.is_nan() {
+                if !value.is_finite() {
                     continue;
                 }
                 let row = &mut all[(t + 1) * observation..][..observation];
-                coded.code(*value, &names, &mut row[first..]);
+                coded.code(*value, scale, &names, &mut row[first..]);
                 row[values + which] = 1.0;
             }
             first += coded.numbers();
@@ -289,7 +377,8 @@ impl Coding {
             let names = self.translated(data, coded, place)?;
             let value = series.values.get(step * width + place).copied();
             if let Some(value) = value.filter(|value| !value.is_nan()) {
-                coded.code(value, &names, &mut told[first..]);
+                let scale = [coded.mean, coded.deviation];
+                coded.code(value, scale, &names, &mut told[first..]);
             }
             first += coded.numbers();
         }
@@ -322,23 +411,20 @@ fn coded(data: &SeriesData, place: usize, settings: &OwnTable, known: bool) -> C
         ColumnKind::Binary => ("bernoulli", Vec::new()),
         ColumnKind::Category(names) => ("categorical", names.clone()),
     };
-    let change = !known
-        && column.kind == ColumnKind::Number
-        && match settings.change {
-            ChangeName::Level => false,
-            ChangeName::Change => true,
-            ChangeName::Auto => better_as_change(data, place),
-        };
+    let number = column.kind == ColumnKind::Number && !known;
+    let form = match settings.change {
+        _ if !number => Form::Level,
+        ChangeName::Level => Form::Level,
+        ChangeName::Change => Form::Change,
+        ChangeName::Growth => Form::Growth,
+        ChangeName::Auto => best_form(data, place),
+    };
     let of_training: Vec<f64> = data
         .series
         .iter()
         .flat_map(|series| {
-            let all = of_column(series, width, place);
-            let train = series.part(Part::Train, width);
-            match change {
-                true => changes(&all)[train].to_vec(),
-                false => all[train].to_vec(),
-            }
+            let shown = form.of(&of_column(series, width, place));
+            shown[series.part(Part::Train, width)].to_vec()
         })
         .collect();
     let (mean, deviation) = match column.kind {
@@ -350,7 +436,8 @@ fn coded(data: &SeriesData, place: usize, settings: &OwnTable, known: bool) -> C
         name: column.name.clone(),
         likelihood: likelihood.to_owned(),
         known,
-        change,
+        form: form.name().to_owned(),
+        by_sequence: number && differ(data, place, form),
         mean,
         deviation,
         names,
@@ -384,8 +471,29 @@ impl Coded {
         !matches!(self.kind_of(), ColumnLikelihood::Categorical(_))
     }
 
-    /// Writes a value, or its change; `names` are the model's numbers of the table's categories.
-    fn code(&self, value: f64, names: &[f64], into: &mut [f32]) {
+    /// What of its numbers is modelled.
+    fn form(&self) -> Form {
+        Form::named(&self.form)
+    }
+
+    /// Mean and deviation by which a sequence's modelled numbers are coded: the column's, or those of the sequence's own
+    /// training part; of all of it, if it has none.
+    pub(super) fn scale(&self, shown: &[f64], train: std::ops::Range<usize>) -> [f64; 2] {
+        if !self.by_sequence {
+            return [self.mean, self.deviation];
+        }
+        let own = if train.is_empty() { shown } else { &shown[train] };
+        let (mean, deviation) = mean_and_std(own.iter().copied());
+        [mean, deviation]
+    }
+
+    /// The same for the modelled numbers of a sequence's column.
+    pub fn scale_of(&self, column: &[f64], train: std::ops::Range<usize>) -> [f64; 2] {
+        self.scale(&self.form().of(column), train)
+    }
+
+    /// Writes a modelled number; `names` are the model's numbers of the table's categories.
+    fn code(&self, value: f64, [mean, deviation]: [f64; 2], names: &[f64], into: &mut [f32]) {
         match self.kind_of() {
             ColumnLikelihood::Categorical(_) => {
                 let name = names.get(value as usize).copied().unwrap_or(value);
@@ -396,13 +504,14 @@ impl Coded {
                 into[0] = scale.apply(value) as f32;
             }
             ColumnLikelihood::Normal | ColumnLikelihood::StudentT => {
-                into[0] = ((value - self.mean) / self.deviation) as f32;
+                into[0] = ((value - mean) / deviation) as f32;
             }
         }
     }
 
-    /// The value of an observation's numbers; `before` is the value of the step before, for changes.
-    pub fn decode(&self, numbers: &[f32], before: f64) -> f64 {
+    /// The value of an observation's numbers under the [`scale`](Self::scale_of) of its sequence; `before` is the value of
+    /// the step before.
+    pub fn decode(&self, numbers: &[f32], [mean, deviation]: [f64; 2], before: f64) -> f64 {
         let number = f64::from(numbers[0]);
         match self.kind_of() {
             ColumnLikelihood::Categorical(_) => {
@@ -414,8 +523,7 @@ impl Coded {
                 scale.undo(number).round()
             }
             ColumnLikelihood::Normal | ColumnLikelihood::StudentT => {
-                let value = number * self.deviation + self.mean;
-                if self.change { before + value } else { value }
+                self.form().undo(number * deviation + mean, before)
             }
         }
     }

@@ -14,7 +14,7 @@ use mnemora_figures::chart::{Chart, Series as Line, Shaded};
 use mnemora_memory::Bundle;
 use mnemora_models::{FilteringModel, follow, generate};
 use mnemora_training::{arrays::host, strategy::Inference, strategy::noise};
-use mnemora_worlds::{Stream, series::ColumnKind};
+use mnemora_worlds::{Part, Stream, series::ColumnKind};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -96,6 +96,16 @@ fn last_values(source: &Source, origin: Origin) -> Vec<f64> {
             let known = column[..origin.known.min(column.len())].iter().rev();
             known.copied().find(|value| !value.is_nan()).unwrap_or(0.0)
         })
+        .collect()
+}
+
+/// The scales of the modelled columns of an origin's sequence.
+fn scales(source: &Source, origin: Origin) -> Vec<[f64; 2]> {
+    let series = &source.data.series[origin.series];
+    let train = series.part(Part::Train, source.data.width());
+    let columns = source.coding.modelled.iter().enumerate();
+    columns
+        .map(|(which, coded)| coded.scale_of(&source.column(series, which), train.clone()))
         .collect()
 }
 
@@ -191,6 +201,7 @@ pub fn samples<M: FilteringModel + Module>(
         let frames = host(generated.frames.into_data());
         for (place, origin) in origins.iter().enumerate() {
             let before = last_values(source, *origin);
+            let scales = scales(source, *origin);
             let mut values = vec![0.0; steps * columns * count];
             for sample in 0..count {
                 let rows = &frames[(place * count + sample) * steps * size..][..steps * size];
@@ -198,7 +209,8 @@ pub fn samples<M: FilteringModel + Module>(
                 for (step, frame) in rows.chunks(size).enumerate() {
                     let mut first = 0;
                     for (which, coded) in source.coding.modelled.iter().enumerate() {
-                        let value = coded.decode(&frame[first..][..coded.numbers()], before[which]);
+                        let numbers = &frame[first..][..coded.numbers()];
+                        let value = coded.decode(numbers, scales[which], before[which]);
                         before[which] = value;
                         values[(step * columns + which) * count + sample] = value;
                         first += coded.numbers();

@@ -119,7 +119,7 @@ impl Family for Tables {
             "table.division" => Some(vec!["time", "sequence"]),
             "table.number_likelihood" => Some(vec!["student-t", "normal"]),
             "table.count_likelihood" => Some(vec!["negative-binomial", "poisson"]),
-            "table.change" => Some(vec!["auto", "level", "change"]),
+            "table.change" => Some(vec!["auto", "level", "change", "growth"]),
             _ => None,
         }
     }
@@ -211,10 +211,15 @@ impl Source {
         let modelled: Vec<String> = columns
             .iter()
             .map(|column| {
-                let how = match (column.known, column.change) {
-                    (true, _) => "known in advance".to_owned(),
-                    (false, true) => format!("changes, {}", column.likelihood),
-                    (false, false) => column.likelihood.clone(),
+                let form = match column.form.as_str() {
+                    "change" => "changes, ",
+                    "growth" => "changes of the logarithm, ",
+                    _ => "",
+                };
+                let own = if column.by_sequence { ", each sequence by its own scale" } else { "" };
+                let how = match column.known {
+                    true => "known in advance".to_owned(),
+                    false => format!("{form}{}{own}", column.likelihood),
                 };
                 format!("{} ({how})", column.name)
             })

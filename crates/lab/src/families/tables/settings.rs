@@ -7,12 +7,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChangeName {
-    /// Each column as autoregressions foresee it better on the validation part.
+    /// Each column as autoregressions foresee it best on the validation part.
     Auto,
     /// As they are.
     Level,
     /// Their changes.
     Change,
+    /// The changes of their logarithms.
+    Growth,
 }
 
 /// The likelihood of columns of numbers.
@@ -63,7 +65,8 @@ pub struct OwnTable {
     pub count_likelihood: CountLikelihood,
     /// Columns of numbers with the other likelihood.
     pub other_likelihood: Vec<String>,
-    /// Whether numbers are modelled as they are (`level`), as changes (`change`), or as it is better (`auto`).
+    /// Whether numbers are modelled as they are (`level`), by their changes (`change`), by the changes of their logarithms
+    /// (`growth`), or each column as autoregressions foresee it best (`auto`).
     pub change: ChangeName,
     /// Whether the model is told the place of a step in the day, the week and the year, where times are dates.
     pub calendar: bool,
