@@ -190,8 +190,8 @@ pub struct DataSettings {
     /// Fingerprint of the data that were used, a SHA-256 that `crates/worlds/data/README.md` defines; filled in when a
     /// run starts.
     pub fingerprint: String,
-    /// Numbers that tell the place of a step in the calendar; filled in when a run on a table starts.
-    pub calendar: usize,
+    /// Cycles of the calendar that the model of a table is told of, in days; filled in when a run starts.
+    pub calendar: Vec<f64>,
     /// What a step of recorded data is; filled in when a run starts. With it a model can filter without its data.
     pub step: StepSettings,
     /// How the columns of a table are coded; filled in when a run starts.
@@ -276,7 +276,7 @@ impl Default for DataSettings {
             max_bytes: bytes,
             max_unpacked_bytes: unpacked_bytes,
             fingerprint: String::new(),
-            calendar: 0,
+            calendar: Vec::new(),
             step: StepSettings::default(),
             columns: Vec::new(),
         }

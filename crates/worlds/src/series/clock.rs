@@ -37,6 +37,8 @@ const DATE_TIMES: [&str; 6] = [
     "%Y-%m-%dT%H:%M",
     "%Y/%m/%d %H:%M",
 ];
+/// Days of a year.
+const YEAR: f64 = 365.25;
 /// How many times as fast as a cycle of the calendar.
 const HARMONICS: [f64; 3] = [1.0, 2.0, 3.0];
 /// Relative difference up to which two distances of numbers are the same.
@@ -188,31 +190,36 @@ impl Clock {
         }
     }
 
-    /// Sines and cosines of the places of a step in the day, the week and the year, and of twice and three times as fast a
-    /// cycle, of those that are at least two steps long at this pace; nothing without dates.
-    pub fn seasons(&self, step: usize, pace: Option<Pace>) -> Vec<f64> {
-        let (Self::Dates(times), Some(pace)) = (self, pace) else {
-            return Vec::new();
-        };
-        let time = times[step];
-        let hours = f64::from(time.num_seconds_from_midnight()) / 3600.0;
-        let of_year = f64::from(time.ordinal0()) + hours / 24.0;
-        let of_week = f64::from(time.weekday().num_days_from_monday()) + hours / 24.0;
-        let apart = match pace {
-            Pace::Time(apart) => apart.num_milliseconds() as f64 / 3.6e6,
-            Pace::Months(months) => f64::from(months) * 30.4 * 24.0,
+    /// The cycles of the calendar in days, the day, the week and the year, and those twice and three times as fast: those
+    /// that are at least two steps long at this clock's pace, and of which the first `steps` steps hold at least two. None
+    /// without dates.
+    pub fn calendar(&self, steps: usize) -> Vec<f64> {
+        let apart = match (self, self.pace()) {
+            (Self::Dates(_), Some(Pace::Time(apart))) => apart.num_milliseconds() as f64 / 86.4e6,
+            (Self::Dates(_), Some(Pace::Months(months))) => f64::from(months) * YEAR / 12.0,
             _ => return Vec::new(),
         };
-        [
-            (hours / 24.0, 24.0),
-            (of_week / 7.0, 7.0 * 24.0),
-            (of_year / 365.25, 365.25 * 24.0),
-        ]
-        .into_iter()
-        .flat_map(|(share, cycle)| HARMONICS.map(|times| (times * share, cycle / times)))
-        .filter(|(_, cycle)| cycle / apart >= 2.0)
-        .flat_map(|(share, _)| [(TAU * share).sin(), (TAU * share).cos()])
-        .collect()
+        let seen = apart * steps as f64;
+        [1.0, 7.0, YEAR]
+            .into_iter()
+            .filter(|cycle| 2.0 * cycle <= seen)
+            .flat_map(|cycle| HARMONICS.map(|times| cycle / times))
+            .filter(|cycle| *cycle >= 2.0 * apart)
+            .collect()
+    }
+
+    /// Sines and cosines of the places of a step in cycles of the calendar, in days; zeros without dates.
+    pub fn seasons(&self, step: usize, cycles: &[f64]) -> Vec<f64> {
+        let Self::Dates(times) = self else {
+            return vec![0.0; 2 * cycles.len()];
+        };
+        // A Monday, at the beginning of a year.
+        let origin = NaiveDate::from_ymd_opt(2001, 1, 1).and_then(|day| day.and_hms_opt(0, 0, 0));
+        let since = origin.map_or(0.0, |origin| {
+            (times[step] - origin).num_milliseconds() as f64 / 86.4e6
+        });
+        let turns = cycles.iter().map(|cycle| TAU * since / cycle);
+        turns.flat_map(|turn| [turn.sin(), turn.cos()]).collect()
     }
 
     /// Steps of the cycles of the calendar, the longest first: a year of months, a day of hours. Those longer than `most` are
@@ -322,8 +329,11 @@ mod tests {
         assert_eq!(quarters.pace(), Some(Pace::Months(3)));
         let hourly = dates(&["2024-01-01 00:00", "2024-01-01 01:00", "2024-01-01 02:00"]);
         assert_eq!(hourly.cycles(200), [168, 24]);
-        assert_eq!(hourly.seasons(0, hourly.pace()).len(), 18);
-        assert_eq!(monthly.seasons(0, monthly.pace()).len(), 6);
+        assert_eq!(hourly.calendar(13 * 24), [1.0, 0.5, 1.0 / 3.0]);
+        assert_eq!(hourly.calendar(14 * 24).len(), 6);
+        assert_eq!(monthly.calendar(24), [YEAR, YEAR / 2.0, YEAR / 3.0]);
+        let seasons = hourly.seasons(1, &[1.0]);
+        assert!((seasons[0] - (TAU / 24.0).sin()).abs() < 1e-9, "{seasons:?}");
         let irregular = dates(&["2024-01-01", "2024-01-02", "2024-01-09", "2024-02-20"]);
         assert_eq!(irregular.pace(), None);
         let numbers = Clock::Numbers(vec![0.0, 0.1, 0.2, 0.5]);

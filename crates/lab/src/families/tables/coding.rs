@@ -25,8 +25,8 @@ pub struct Coding {
     pub modelled: Vec<Coded>,
     /// Those that are known in advance.
     pub known: Vec<Coded>,
-    /// Numbers of the calendar.
-    pub calendar: usize,
+    /// Cycles of the calendar that a model is told of, in days.
+    pub calendar: Vec<f64>,
 }
 
 /// A sequence as a model sees it.
@@ -236,13 +236,13 @@ impl Coding {
         }
         // Columns of one likelihood are computed together.
         modelled.sort_by_key(|column| column.likelihood.clone());
-        let seasons = |series: &Series| match series.clock.steps() {
-            0 => 0,
-            _ => series.clock.seasons(0, series.clock.pace()).len(),
-        };
-        let calendar = match settings.calendar {
-            true => data.series.iter().map(seasons).max().unwrap_or(0),
-            false => 0,
+        let longest = data
+            .series
+            .iter()
+            .max_by_key(|series| series.part(Part::Train, data.width()).len());
+        let calendar = match longest.filter(|_| settings.calendar) {
+            Some(series) => series.clock.calendar(series.part(Part::Train, data.width()).len()),
+            None => Vec::new(),
         };
         Ok(Self {
             modelled,
@@ -252,12 +252,12 @@ impl Coding {
     }
 
     /// The coding that a run keeps.
-    pub fn from_run(columns: &[Coded], calendar: usize) -> Self {
+    pub fn from_run(columns: &[Coded], calendar: &[f64]) -> Self {
         let (known, modelled) = columns.iter().cloned().partition(|column| column.known);
         Self {
             modelled,
             known,
-            calendar,
+            calendar: calendar.to_vec(),
         }
     }
 
@@ -276,7 +276,7 @@ impl Coding {
 
     /// Numbers that tell of the step that follows.
     pub fn extras(&self) -> usize {
-        self.known.iter().map(Coded::numbers).sum::<usize>() + self.calendar
+        self.known.iter().map(Coded::numbers).sum::<usize>() + 2 * self.calendar.len()
     }
 
     /// Numbers of an observation.
@@ -383,9 +383,9 @@ impl Coding {
             first += coded.numbers();
         }
         let clock = &series.clock;
-        if self.calendar > 0 && step < clock.steps() {
-            let seasons = clock.seasons(step, clock.pace());
-            for (place, season) in seasons.iter().enumerate().take(self.calendar) {
+        if step < clock.steps() {
+            let seasons = clock.seasons(step, &self.calendar);
+            for (place, season) in seasons.iter().enumerate() {
                 told[first + place] = *season as f32;
             }
         }

@@ -60,7 +60,7 @@ impl Source {
         let absolute = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         experiment.data.directory = absolute.display().to_string();
         experiment.data.columns = source.coding.columns();
-        experiment.data.calendar = source.coding.calendar;
+        experiment.data.calendar.clone_from(&source.coding.calendar);
         source.choose_lengths(experiment, &settings);
         Ok(source)
     }
@@ -84,7 +84,7 @@ impl Source {
         let of_run = &experiment.data.columns;
         let coding = match of_run.is_empty() {
             true => Coding::of(&data, settings)?,
-            false => Coding::from_run(of_run, experiment.data.calendar),
+            false => Coding::from_run(of_run, &experiment.data.calendar),
         };
         let source = Self {
             frames: Vec::new(),
