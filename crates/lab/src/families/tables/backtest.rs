@@ -26,7 +26,8 @@ struct Scored {
     crps: f64,
     absolute: f64,
     squared: f64,
-    covered: bool,
+    /// `None` for what is no number: its bands hold whole numbers, and so more than they should.
+    covered: Option<bool>,
 }
 
 /// How well a forecaster does, over all origins, horizons and numeric columns.
@@ -40,8 +41,8 @@ pub struct Judged {
     pub mase: f64,
     /// Root of the mean squared error of the mean, so divided.
     pub rmse: f64,
-    /// The share of truths in the bands of 80%.
-    pub coverage: f64,
+    /// The share of numbers in the bands of 80%; `None` if no column holds numbers.
+    pub coverage: Option<f64>,
     /// Forecasts judged.
     pub count: usize,
 }
@@ -127,7 +128,7 @@ fn of_samples(sorted: &[f64], truth: f64) -> Scored {
         crps: crps_of_samples(sorted, truth),
         absolute: (median - truth).abs(),
         squared: (mean - truth).powi(2),
-        covered: (low..=high).contains(&truth),
+        covered: Some((low..=high).contains(&truth)),
     }
 }
 
@@ -136,7 +137,7 @@ fn of_normal(foreseen: Foreseen, truth: f64) -> Scored {
         crps: crps_of_normal(foreseen, truth),
         absolute: (foreseen.mean - truth).abs(),
         squared: (foreseen.mean - truth).powi(2),
-        covered: (truth - foreseen.mean).abs() <= NINTH * foreseen.std,
+        covered: Some((truth - foreseen.mean).abs() <= NINTH * foreseen.std),
     }
 }
 
@@ -149,6 +150,61 @@ fn unit(train: &[f64]) -> Option<f64> {
     (change > 0.0).then_some(change)
 }
 
+/// Factors of the spread of forecasts that are tried.
+const SPREADS: [f64; 9] = [0.7, 0.85, 1.0, 1.15, 1.35, 1.6, 1.9, 2.25, 2.7];
+
+/// A score that is so near the lowest is as good.
+const GOOD: f64 = 1.01;
+
+/// For each modelled column the factor by which the distance of samples from their median is multiplied: the one nearest 1
+/// whose CRPS from these origins is within a hundredth of the lowest, 1 for what is no number, or if nothing was observed there. `samples` as in
+/// [`judge_samples`].
+pub fn spreads(
+    source: &Source,
+    origins: &[Origin],
+    horizon: usize,
+    samples: impl Fn(usize, usize, usize) -> Vec<f64>,
+) -> Vec<f64> {
+    let mut factors = vec![1.0; source.coding.modelled.len()];
+    for (which, units) in units(source) {
+        if !source.coding.modelled[which].is_number() {
+            continue;
+        }
+        let mut scores = [0.0; SPREADS.len()];
+        for (number, origin) in origins.iter().enumerate() {
+            let Some(unit) = units[origin.series] else {
+                continue;
+            };
+            let truth = source.column(&source.data.series[origin.series], which);
+            for step in 0..horizon {
+                let truth = truth.get(origin.known + step).copied().unwrap_or(f64::NAN);
+                if truth.is_nan() {
+                    continue;
+                }
+                let sorted = samples(number, step, which);
+                for (factor, score) in SPREADS.iter().zip(&mut scores) {
+                    *score += crps_of_samples(&spread(&sorted, *factor), truth) / unit;
+                }
+            }
+        }
+        let best = scores.iter().copied().fold(f64::INFINITY, f64::min);
+        let good = SPREADS
+            .iter()
+            .zip(scores)
+            .filter(|(_, score)| *score <= GOOD * best && *score > 0.0);
+        let nearest = good.min_by(|a, b| a.0.ln().abs().total_cmp(&b.0.ln().abs()));
+        factors[which] = nearest.map_or(1.0, |(factor, _)| *factor);
+    }
+    factors
+}
+
+/// Sorted samples with their distances from the median multiplied.
+pub fn spread(sorted: &[f64], factor: f64) -> Vec<f64> {
+    let median = quantile(sorted, 0.5);
+    let spread = sorted.iter().map(|x| median + factor * (x - median));
+    spread.collect()
+}
+
 /// Gathers scores, divided by their units.
 #[derive(Default)]
 struct Tally {
@@ -156,12 +212,12 @@ struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, scored: Scored, unit: f64) {
+    fn add(&mut self, scored: Scored, unit: f64, is_number: bool) {
         self.scores.push(Scored {
             crps: scored.crps / unit,
             absolute: scored.absolute / unit,
             squared: scored.squared / (unit * unit),
-            covered: scored.covered,
+            covered: scored.covered.filter(|_| is_number),
         });
     }
 
@@ -173,7 +229,11 @@ impl Tally {
             crps: mean(|score| score.crps),
             mase: mean(|score| score.absolute),
             rmse: mean(|score| score.squared).sqrt(),
-            coverage: mean(|score| f64::from(u8::from(score.covered))),
+            coverage: {
+                let covered: Vec<bool> = self.scores.iter().filter_map(|s| s.covered).collect();
+                let inside = covered.iter().filter(|covered| **covered).count();
+                (!covered.is_empty()).then(|| inside as f64 / covered.len() as f64)
+            },
             count,
         })
     }
@@ -208,6 +268,7 @@ pub fn judge_samples(
 ) -> Option<Judged> {
     let mut tally = Tally::default();
     for (which, units) in units(source) {
+        let is_number = source.coding.modelled[which].is_number();
         for (number, origin) in origins.iter().enumerate() {
             let Some(unit) = units[origin.series] else {
                 continue;
@@ -217,7 +278,7 @@ pub fn judge_samples(
                 let truth = truth.get(origin.known + step).copied().unwrap_or(f64::NAN);
                 if !truth.is_nan() {
                     let sorted = samples(number, step, which);
-                    tally.add(of_samples(&sorted, truth), unit);
+                    tally.add(of_samples(&sorted, truth), unit, is_number);
                 }
             }
         }
@@ -233,6 +294,7 @@ pub fn judge_baselines(source: &Source, origins: &[Origin], horizon: usize) -> V
         .map(|name| (name, Tally::default()))
         .collect();
     for (which, units) in units(source) {
+        let is_number = source.coding.modelled[which].is_number();
         for (number, series) in source.data.series.iter().enumerate() {
             let Some(unit) = units[number] else {
                 continue;
@@ -264,7 +326,7 @@ pub fn judge_baselines(source: &Source, origins: &[Origin], horizon: usize) -> V
                     for (step, foreseen) in model.forecast(&past, horizon).into_iter().enumerate() {
                         let truth = all.get(origin.known + step).copied();
                         if let Some(truth) = truth.filter(|truth| !truth.is_nan()) {
-                            tally.add(of_normal(foreseen, truth), unit);
+                            tally.add(of_normal(foreseen, truth), unit, is_number);
                         }
                     }
                 }

@@ -466,6 +466,14 @@ impl Coded {
         self.kind_of().values()
     }
 
+    /// Whether it holds numbers, not counts or truth values.
+    pub fn is_number(&self) -> bool {
+        matches!(
+            self.kind_of(),
+            ColumnLikelihood::Normal | ColumnLikelihood::StudentT
+        )
+    }
+
     /// Whether a forecast of it is judged as a number.
     pub fn is_numeric(&self) -> bool {
         !matches!(self.kind_of(), ColumnLikelihood::Categorical(_))

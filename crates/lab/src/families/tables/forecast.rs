@@ -1,8 +1,9 @@
 //! Forecasts: samples of the steps that follow, from the beliefs that filtering left.
 
 use super::{
-    backtest::{Origin, quantile},
+    backtest::{Origin, origins, quantile, spreads},
     coding::Coded,
+    settings::OwnTable,
     source::Source,
 };
 use crate::LabError;
@@ -74,6 +75,22 @@ pub struct Samples {
 }
 
 impl Samples {
+    /// Multiplies the distances of each column's samples from their median by its factor.
+    fn widen(&mut self, factors: &[f64]) {
+        for (place, samples) in self.values.chunks_mut(self.samples).enumerate() {
+            let factor = factors[place % self.columns];
+            if factor == 1.0 {
+                continue;
+            }
+            let mut sorted = samples.to_vec();
+            sorted.sort_by(f64::total_cmp);
+            let median = quantile(&sorted, 0.5);
+            for x in samples {
+                *x = median + factor * (*x - median);
+            }
+        }
+    }
+
     /// Those of a step and a column.
     pub fn of(&self, step: usize, column: usize) -> &[f64] {
         &self.values[(step * self.columns + column) * self.samples..][..self.samples]
@@ -227,6 +244,41 @@ pub fn samples<M: FilteringModel + Module>(
     Ok(all)
 }
 
+/// As [`samples`], with bands as wide as the validation part asks for: see [`spreads`]. It was also used to choose the
+/// checkpoint; the test part was not.
+pub fn calibrated<M: FilteringModel + Module>(
+    inference: &Inference<M>,
+    source: &Source,
+    factors: &[f64],
+    origins: &[Origin],
+    [steps, count]: [usize; 2],
+    seed: u64,
+) -> Result<Vec<Samples>, LabError> {
+    let mut all = samples(inference, source, origins, steps, count, seed)?;
+    for samples in &mut all {
+        samples.widen(factors);
+    }
+    Ok(all)
+}
+
+/// The factors by which the bands of each column are widened, from forecasts of the validation part.
+pub fn factors<M: FilteringModel + Module>(
+    inference: &Inference<M>,
+    source: &Source,
+    settings: &OwnTable,
+    seed: u64,
+) -> Result<Vec<f64>, LabError> {
+    let width = source.data.width();
+    let series = source.data.series.iter();
+    let longest = series.map(|series| series.part(Part::Valid, width).len()).max();
+    let horizon = settings.horizon.min(longest.unwrap_or(0) / 2).max(1);
+    let origins = origins(source, Part::Valid, horizon, settings.origins);
+    let drawn = samples(inference, source, &origins, horizon, settings.samples, seed)?;
+    Ok(spreads(source, &origins, horizon, |origin, step, column| {
+        drawn[origin].sorted(step, column)
+    }))
+}
+
 /// The forecast of the steps after the end of each sequence.
 ///
 /// # Errors
@@ -234,21 +286,23 @@ pub fn samples<M: FilteringModel + Module>(
 pub fn forecast<M: FilteringModel + Module>(
     inference: &Inference<M>,
     source: &Source,
+    factors: &[f64],
     ask: &Ask,
     future: Option<&Source>,
 ) -> Result<Forecast, LabError> {
     let mut notes = Vec::new();
     let extended = source.extended(ask.steps, future, &mut notes)?;
     let width = source.data.width();
-    let origins: Vec<Origin> = (0..source.data.series.len())
+    let ends: Vec<Origin> = (0..source.data.series.len())
         .map(|series| Origin {
             series,
             known: source.data.series[series].steps(width),
         })
         .collect();
-    let drawn = samples(inference, &extended, &origins, ask.steps, ask.samples, ask.seed)?;
+    let size = [ask.steps, ask.samples];
+    let drawn = calibrated(inference, &extended, factors, &ends, size, ask.seed)?;
     let mut values = Vec::new();
-    for (origin, drawn) in origins.iter().zip(&drawn) {
+    for (origin, drawn) in ends.iter().zip(&drawn) {
         let series = &extended.data.series[origin.series];
         for step in 0..ask.steps {
             let time = series.clock.text(origin.known + step);
@@ -282,7 +336,7 @@ pub fn forecast<M: FilteringModel + Module>(
             }
         }
     }
-    let charts = charts(source, &origins, &drawn, ask);
+    let charts = charts(source, &ends, &drawn, ask);
     Ok(Forecast {
         values,
         charts,
@@ -317,7 +371,7 @@ fn charts(source: &Source, origins: &[Origin], drawn: &[Samples], ask: &Ask) -> 
         .collect()
 }
 
-/// A chart of the last steps of the past, the samples' median with bands of 50 and 80%, and what happened, if it is known.
+/// A chart of the last steps of the past, the samples' median with a band of 80%, and what happened, if it is known.
 pub fn fan(
     title: &str,
     past: &[f64],
@@ -333,16 +387,15 @@ pub fn fan(
         numbered.map(|(value, t)| ((t + 1) as f64, *value)).collect()
     };
     let sorted: Vec<Vec<f64>> = (0..steps).map(|step| drawn.sorted(step, column)).collect();
-    let band = |label: &str, share: f64, line: bool| {
+    // Bands of a truth value say nothing.
+    let binary = sorted.iter().flatten().all(|value| *value == 0.0 || *value == 1.0);
+    let band = |label: &str, share: f64| {
         let low = (1.0 - share) / 2.0;
         let points = sorted.iter().zip(0..);
         Line {
             label: label.into(),
             points: points
-                .map(|(sorted, step)| {
-                    let median = if line { quantile(sorted, 0.5) } else { f64::NAN };
-                    (at(step), median)
-                })
+                .map(|(sorted, step)| (at(step), quantile(sorted, 0.5)))
                 .collect(),
             band: Some(
                 sorted
@@ -352,15 +405,23 @@ pub fn fan(
             ),
         }
     };
-    let mut series = vec![
-        Line {
-            label: "observed".into(),
-            points: observed(&past[from..], from),
+    let mut series = vec![Line {
+        label: "observed".into(),
+        points: observed(&past[from..], from),
+        band: None,
+    }];
+    match binary {
+        true => series.push(Line {
+            label: "probability".into(),
+            points: sorted
+                .iter()
+                .zip(0..)
+                .map(|(sorted, step)| (at(step), sorted.iter().sum::<f64>() / sorted.len() as f64))
+                .collect(),
             band: None,
-        },
-        band("median, band of 80%", 0.8, true),
-        band("", 0.5, false),
-    ];
+        }),
+        false => series.push(band("median, band of 80%", 0.8)),
+    }
     if !happened.is_empty() {
         series.push(Line {
             label: "what happened".into(),

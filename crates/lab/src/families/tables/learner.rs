@@ -2,7 +2,7 @@
 
 use super::{
     Plans, backtest,
-    forecast::{self, Ask, Forecast, fan, samples},
+    forecast::{self, Ask, Forecast, calibrated, factors, fan},
     settings::OwnTable,
     source::Source,
 };
@@ -155,8 +155,10 @@ impl<M: FilteringModel + Module> TableLearner<M> {
         if origins.is_empty() {
             return Ok(measures);
         }
-        let count = self.settings.samples;
-        let drawn = samples(&self.inference(), &self.source, &origins, horizon, count, seed)?;
+        let inference = self.inference();
+        let factors = factors(&inference, &self.source, &self.settings, seed)?;
+        let size = [horizon, self.settings.samples];
+        let drawn = calibrated(&inference, &self.source, &factors, &origins, size, seed)?;
         let judged = backtest::judge_samples(&self.source, &origins, horizon, |origin, step, column| {
             drawn[origin].sorted(step, column)
         });
@@ -166,7 +168,7 @@ impl<M: FilteringModel + Module> TableLearner<M> {
         if let Some(judged) = judged {
             measures = measures
                 .with("crps", judged.crps)
-                .with("coverage", judged.coverage)
+                .with_some("coverage", judged.coverage)
                 .with("mase", judged.mase)
                 .with("rmse", judged.rmse);
         }
@@ -175,7 +177,7 @@ impl<M: FilteringModel + Module> TableLearner<M> {
             if let Some([_, crps, coverage, mase]) = keys {
                 measures = measures
                     .with(*crps, judged.crps)
-                    .with(*coverage, judged.coverage)
+                    .with_some(*coverage, judged.coverage)
                     .with(*mase, judged.mase);
             }
         }
@@ -281,14 +283,10 @@ impl<M: FilteringModel + Module> TableLearner<M> {
     fn held_out_charts(&self, count: usize, seed: u64, steps: usize) -> Result<Vec<Chart>, LabError> {
         let part = self.part(Purpose::Final);
         let origins = backtest::origins(&self.source, part, steps, count);
-        let drawn = samples(
-            &self.inference(),
-            &self.source,
-            &origins,
-            steps,
-            self.settings.samples,
-            seed,
-        )?;
+        let inference = self.inference();
+        let factors = factors(&inference, &self.source, &self.settings, seed)?;
+        let size = [steps, self.settings.samples];
+        let drawn = calibrated(&inference, &self.source, &factors, &origins, size, seed)?;
         let numeric: Vec<usize> = (0..self.source.coding.modelled.len())
             .filter(|which| self.source.coding.modelled[*which].is_numeric())
             .collect();
@@ -380,7 +378,7 @@ where
         for chart in self.held_out_charts(count, 1, steps)? {
             charts.push(chart_figure(
                 chart,
-                "A forecast of held-out steps: the median of the samples, bands of 50 and 80%, and what happened.",
+                "A forecast of held-out steps: the median of the samples, a band of 80%, and what happened.",
             )?);
         }
         charts.push(chart_figure(
@@ -409,7 +407,9 @@ where
             let past = ask.past.as_deref().map(other).transpose()?;
             let future = ask.future.as_deref().map(other).transpose()?;
             let source = past.as_ref().unwrap_or(&self.source);
-            forecast::forecast(&self.inference(), source, ask, future.as_ref())
+            let inference = self.inference();
+            let factors = factors(&inference, &self.source, &self.settings, ask.seed)?;
+            forecast::forecast(&inference, source, &factors, ask, future.as_ref())
         };
         Some(forecast())
     }

@@ -28,7 +28,7 @@ pub static QUANTITIES: [Quantity; 9] = [
         .column("CRPS", 3)
         .claims(&[Claim::new("CRPS", "mean changes in training", 4)]),
     Quantity::new("coverage", "coverage", "")
-        .meaning("share of truths in the bands that should hold 80%")
+        .meaning("share of the truths of columns of numbers in the bands that should hold 80%")
         .format(Format::Decimals(3))
         .column("coverage of 80%", 3)
         .claims(&[Claim::new("coverage of 80% bands", "", 4)]),
