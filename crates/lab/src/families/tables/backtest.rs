@@ -289,8 +289,13 @@ pub fn judge_samples(
 /// The forecasts without a network, on the same origins.
 pub fn judge_baselines(source: &Source, origins: &[Origin], horizon: usize) -> Vec<Judged> {
     let width = source.data.width();
-    let mut tallies: Vec<(&str, Tally)> = ["random walk", "season before", "autoregression"]
-        .into_iter()
+    let mut tallies: Vec<(&str, Tally)> = [
+        "random walk",
+        "season before",
+        "autoregression",
+        "autoregression of changes",
+    ]
+    .into_iter()
         .map(|name| (name, Tally::default()))
         .collect();
     for (which, units) in units(source) {
@@ -315,6 +320,7 @@ pub fn judge_baselines(source: &Source, origins: &[Origin], horizon: usize) -> V
                 Some(Baseline::random_walk(&known)),
                 season.and_then(|season| Baseline::seasonal(&known, season)),
                 Baseline::autoregression(&known),
+                Baseline::of_changes(&known),
             ];
             for model in models.into_iter().flatten() {
                 let tally = tallies.iter_mut().find(|(name, _)| *name == model.name());

@@ -34,6 +34,11 @@ pub fn filled(values: &[f64]) -> Option<Vec<f64>> {
     Some(all)
 }
 
+/// The changes from step to step.
+fn changes(values: &[f64]) -> Vec<f64> {
+    values.windows(2).map(|pair| pair[1] - pair[0]).collect()
+}
+
 /// A forecaster of one column of one sequence.
 #[derive(Clone, Debug)]
 pub enum Baseline {
@@ -51,6 +56,8 @@ pub enum Baseline {
     },
     /// A linear map of the last values.
     Autoregression(Autoregression),
+    /// A linear map of the last changes.
+    OfChanges(Autoregression),
 }
 
 fn std_of(residuals: impl Iterator<Item = f64>) -> f64 {
@@ -65,6 +72,7 @@ impl Baseline {
             Self::RandomWalk { .. } => "random walk",
             Self::Seasonal { .. } => "season before",
             Self::Autoregression(_) => "autoregression",
+            Self::OfChanges(_) => "autoregression of changes",
         }
     }
 
@@ -88,6 +96,11 @@ impl Baseline {
         Autoregression::fit(train).map(Self::Autoregression)
     }
 
+    /// An autoregression of the changes from step to step.
+    pub fn of_changes(train: &[f64]) -> Option<Self> {
+        Autoregression::fit(&changes(train)).map(Self::OfChanges)
+    }
+
     /// Forecasts of the `horizon` steps that follow filled values.
     pub fn forecast(&self, past: &[f64], horizon: usize) -> Vec<Foreseen> {
         let last = past.last().copied().unwrap_or(0.0);
@@ -109,6 +122,23 @@ impl Baseline {
                 })
                 .collect(),
             Self::Autoregression(model) => model.forecast(past, horizon),
+            Self::OfChanges(model) => {
+                let (mut sum, mut response, mut variance) = (last, 0.0, 0.0);
+                let ahead = model.forecast(&changes(past), horizon);
+                let of_one = model.response(horizon);
+                let steps = ahead.iter().zip(of_one);
+                steps
+                    .map(|(change, one)| {
+                        sum += change.mean;
+                        response += one;
+                        variance += response * response;
+                        Foreseen {
+                            mean: sum,
+                            std: model.std * f64::sqrt(variance),
+                        }
+                    })
+                    .collect()
+            }
         }
     }
 }
@@ -177,6 +207,17 @@ impl Autoregression {
         })
     }
 
+    /// What a single disturbance of 1 adds to the steps from its own on.
+    fn response(&self, horizon: usize) -> Vec<f64> {
+        let mut response: Vec<f64> = Vec::with_capacity(horizon);
+        for ahead in 0..horizon {
+            let carried = self.weights.iter().zip(response.iter().rev());
+            let carried: f64 = carried.map(|(weight, before)| weight * before).sum();
+            response.push(if ahead == 0 { 1.0 } else { carried });
+        }
+        response
+    }
+
     /// Means step by step, and deviations from the response to a single disturbance.
     pub fn forecast(&self, past: &[f64], horizon: usize) -> Vec<Foreseen> {
         let lags = self.weights.len();
@@ -188,10 +229,10 @@ impl Autoregression {
         // With fewer values than lags, the mean stands for those before.
         let mut padded = vec![0.0; lags.saturating_sub(all.len())];
         padded.append(&mut all);
-        let mut response: Vec<f64> = Vec::with_capacity(horizon);
         let mut variance = 0.0;
-        (0..horizon)
-            .map(|ahead| {
+        self.response(horizon)
+            .into_iter()
+            .map(|here| {
                 let end = padded.len();
                 let told: f64 = self
                     .weights
@@ -200,17 +241,6 @@ impl Autoregression {
                     .map(|(k, weight)| weight * padded[end - 1 - k])
                     .sum();
                 padded.push(self.constant + told);
-                let here = match ahead {
-                    0 => 1.0,
-                    _ => self
-                        .weights
-                        .iter()
-                        .enumerate()
-                        .take(ahead)
-                        .map(|(k, weight)| weight * response[ahead - 1 - k])
-                        .sum(),
-                };
-                response.push(here);
                 variance += here * here;
                 Foreseen {
                     mean: self.mean + padded[end],
@@ -289,6 +319,19 @@ mod tests {
         assert!((far[499].mean - 1.0).abs() < 0.15, "{:?}", far[499]);
         assert!((far[499].std - variance.sqrt()).abs() < 0.1, "{:?}", far[499]);
         assert!((far[0].std - model.std).abs() < 1e-12);
+    }
+
+    #[test]
+    fn an_autoregression_of_changes_follows_a_trend_and_widens_like_a_walk() {
+        let noise = Stream::new(2, "noise").standard_normal(0, 4000);
+        let mut y = vec![0.0];
+        for e in noise {
+            y.push(y[y.len() - 1] + 2.0 + 0.5 * f64::from(e));
+        }
+        let foreseen = Baseline::of_changes(&y).unwrap().forecast(&y, 25);
+        let last = y[y.len() - 1];
+        assert!((foreseen[24].mean - last - 50.0).abs() < 2.0, "{:?}", foreseen[24]);
+        assert!((foreseen[24].std - 2.5).abs() < 0.3, "{:?}", foreseen[24]);
     }
 
     #[test]

@@ -254,7 +254,7 @@ where
 }
 
 /// The name of each forecast without a network, and the keys of its measurements.
-const BASELINES: [[&str; 4]; 3] = [
+const BASELINES: [[&str; 4]; 4] = [
     [
         "random walk",
         "random_walk",
@@ -272,6 +272,12 @@ const BASELINES: [[&str; 4]; 3] = [
         "autoregression",
         "autoregression_coverage",
         "autoregression_mase",
+    ],
+    [
+        "autoregression of changes",
+        "of_changes",
+        "of_changes_coverage",
+        "of_changes_mase",
     ],
 ];
 

@@ -86,6 +86,8 @@ impl Family for Tables {
             ("random_walk_mase", "mean absolute error of the random walk, scaled"),
             ("season_before_coverage", "share of truths in the bands of the season before"),
             ("season_before_mase", "mean absolute error of the season before, scaled"),
+            ("of_changes_coverage", "share of truths in the bands of the autoregression of changes"),
+            ("of_changes_mase", "mean absolute error of the autoregression of changes, scaled"),
             ("autoregression_coverage", "share of truths in the autoregression's bands"),
             ("autoregression_mase", "mean absolute error of the autoregression, scaled"),
         ]

@@ -6,7 +6,7 @@ use mnemora_training::{
 };
 
 /// The measurements of models of tables. The best checkpoint has the lowest free energy on the validation part.
-pub static QUANTITIES: [Quantity; 9] = [
+pub static QUANTITIES: [Quantity; 10] = [
     Quantity::new("free_energy", "free energy", "nats per step")
         .meaning("minus the bound on the log density of what was observed, in the coding of the model; over {scored_steps} steps of the {scored_part} part, lower is better")
         .format(Format::Decimals(4))
@@ -49,6 +49,8 @@ pub static QUANTITIES: [Quantity; 9] = [
         .claims(&[Claim::new("CRPS of the season before", UNIT, 4)]),
     baseline("autoregression", "CRPS of the autoregression")
         .claims(&[Claim::new("CRPS of the autoregression", UNIT, 4)]),
+    baseline("of_changes", "CRPS of the autoregression of changes")
+        .claims(&[Claim::new("CRPS of the autoregression of changes", UNIT, 4)]),
 ];
 
 /// What errors are divided by.
