@@ -116,6 +116,21 @@ const SMALL: &[(&str, &str, &[&str])] = &[
         ],
     ),
     (
+        "tables",
+        "own-small",
+        &[
+            "data.directory=tests/tables/measured.csv",
+            "table.sequence=station",
+            "table.known=[\"holiday\"]",
+            "table.window=8",
+            "table.samples=20",
+            "table.origins=4",
+            "training.batch=3",
+            "network.srnn.hidden=4",
+            "network.srnn.units=4",
+        ],
+    ),
+    (
         "agents",
         "boxworld-small",
         &[

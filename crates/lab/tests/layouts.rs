@@ -628,7 +628,7 @@ fn every_array_of_every_model_is_in_the_tables() {
                 features: 53,
             },
             [47, 59],
-            normal,
+            normal.clone(),
             2,
             53,
         ),
@@ -685,7 +685,7 @@ fn every_array_of_every_model_is_in_the_tables() {
                 visual: visual.clone(),
                 prior_hidden,
                 posterior_hidden,
-                likelihood,
+                likelihood: likelihood.clone(),
             };
             let or = |size: usize, other| if size > 0 { size } else { other };
             let sizes = [
@@ -724,7 +724,7 @@ fn every_array_of_every_model_is_in_the_tables() {
             layers: 2,
             observation_units: 13,
             latent_units: 17,
-            likelihood,
+            likelihood: likelihood.clone(),
         };
         let sizes = [
             ("observation", 5),
@@ -745,7 +745,7 @@ fn every_array_of_every_model_is_in_the_tables() {
                 layers: 2,
                 decoder_layers: 3,
                 smoothing,
-                likelihood,
+                likelihood: likelihood.clone(),
             };
             let sizes = [&sizes[..], &[("units", 13), ("seen", seen)]].concat();
             let srnn = srnn.init(&mut initializer()).unwrap();
@@ -855,7 +855,7 @@ fn every_array_of_every_model_is_in_the_tables() {
                 embedding,
                 prior,
                 skips: SvgSkips::Observed,
-                likelihood,
+                likelihood: likelihood.clone(),
             };
             let sizes = [
                 ("channels", 3),

@@ -56,6 +56,9 @@ pub struct TableSettings {
     pub categories: Vec<String>,
     /// How the data are divided; a column `split` takes precedence.
     pub division: Division,
+    /// Whether columns may be constant or empty, and columns of the lists missing: the file is not learned from.
+    #[serde(skip)]
+    pub lenient: bool,
 }
 
 impl TableSettings {

@@ -69,7 +69,7 @@ pub(super) fn series(
         series: Vec::new(),
         notes,
     };
-    for left_out in &settings.leave_out {
+    for left_out in settings.leave_out.iter().filter(|_| !settings.lenient) {
         if !table.header.contains(left_out) {
             return Err(format!(
                 "table.leave_out has '{left_out}', but the columns are {}",
@@ -78,7 +78,8 @@ pub(super) fn series(
         }
     }
     for (key, _, list) in settings.lists() {
-        if let Some(unknown) = list.iter().find(|name| !table.header.contains(name)) {
+        let unknown = list.iter().find(|name| !table.header.contains(name));
+        if let Some(unknown) = unknown.filter(|_| !settings.lenient) {
             return Err(format!(
                 "{key} has '{unknown}', but the columns are {}",
                 table.header.join(", ")
@@ -96,8 +97,12 @@ pub(super) fn series(
             .iter()
             .map(|(line, fields)| (*line, fields[place].as_str()))
             .collect();
+        let empty = table.rows.iter().all(|(_, fields)| is_missing(&fields[place]));
+        if empty && settings.lenient {
+            continue;
+        }
         let (column, found) = column(header, &fields, settings.wanted(header))?;
-        if is_constant(&found) {
+        if is_constant(&found) && !settings.lenient {
             return Err(format!(
                 "column {header} is constant; leave it out with table.leave_out=[\"{header}\"]"
             ));

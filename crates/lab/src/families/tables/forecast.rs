@@ -15,7 +15,10 @@ use mnemora_figures::chart::{Chart, Series as Line, Shaded};
 use mnemora_memory::Bundle;
 use mnemora_models::{FilteringModel, follow, generate};
 use mnemora_training::{arrays::host, strategy::Inference, strategy::noise};
-use mnemora_worlds::{Part, Stream, series::ColumnKind};
+use mnemora_worlds::{
+    Part, Stream,
+    series::{ColumnKind, SeriesData},
+};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -288,7 +291,7 @@ pub fn forecast<M: FilteringModel + Module>(
     source: &Source,
     factors: &[f64],
     ask: &Ask,
-    future: Option<&Source>,
+    future: Option<&SeriesData>,
 ) -> Result<Forecast, LabError> {
     let mut notes = Vec::new();
     let extended = source.extended(ask.steps, future, &mut notes)?;
@@ -451,7 +454,7 @@ impl Source {
     fn extended(
         &self,
         steps: usize,
-        future: Option<&Source>,
+        future: Option<&SeriesData>,
         notes: &mut Vec<String>,
     ) -> Result<Source, LabError> {
         let width = self.data.width();
@@ -492,11 +495,11 @@ impl Source {
             let Some(future) = future.filter(|_| !known.is_empty()) else {
                 continue;
             };
-            let ahead = future.data.series.iter().find(|other| other.name == series.name);
+            let ahead = future.series.iter().find(|other| other.name == series.name);
             let ahead = ahead.ok_or_else(|| {
                 LabError::Configuration(format!("--future has no sequence {}", series.name))
             })?;
-            let other_width = future.data.width();
+            let other_width = future.width();
             let given = ahead.steps(other_width);
             if given < steps {
                 return Err(LabError::Configuration(format!(
@@ -505,7 +508,7 @@ impl Source {
             }
             for place in &known {
                 let name = &data.columns[*place].name;
-                let there = future.data.columns.iter().position(|c| c.name == *name);
+                let there = future.columns.iter().position(|c| c.name == *name);
                 let there = there.ok_or_else(|| {
                     LabError::Configuration(format!("--future has no column {name}"))
                 })?;
@@ -513,7 +516,7 @@ impl Source {
                     let mut value = ahead.values[step * other_width + there];
                     // The same category by this table's number.
                     if let (ColumnKind::Category(own), ColumnKind::Category(others)) =
-                        (&data.columns[*place].kind, &future.data.columns[there].kind)
+                        (&data.columns[*place].kind, &future.columns[there].kind)
                         && !value.is_nan()
                     {
                         let name = &others[value as usize];

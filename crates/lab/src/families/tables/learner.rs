@@ -408,10 +408,11 @@ where
     }
 
     fn forecast(&self, ask: &Ask) -> Option<Result<Forecast, LabError>> {
-        let other = |path: &Path| Source::other(&self.experiment, path);
+        let past = |path: &Path| Source::other(&self.experiment, path);
+        let future = |path: &Path| Source::future(&self.experiment, path);
         let forecast = || {
-            let past = ask.past.as_deref().map(other).transpose()?;
-            let future = ask.future.as_deref().map(other).transpose()?;
+            let past = ask.past.as_deref().map(past).transpose()?;
+            let future = ask.future.as_deref().map(future).transpose()?;
             let source = past.as_ref().unwrap_or(&self.source);
             let inference = self.inference();
             let factors = factors(&inference, &self.source, &self.settings, ask.seed)?;

@@ -78,6 +78,7 @@ impl Family for Tables {
 
     fn extras(&self) -> &'static [(&'static str, &'static str)] {
         &[
+            ("sequences", "sequences of the table"),
             ("scored_steps", "held-out steps that were scored"),
             ("scored_part", "the part they belong to"),
             ("horizon", "steps of a judged forecast"),

@@ -120,6 +120,7 @@ impl OwnTable {
             binary: self.binary.clone(),
             categories: self.categories.clone(),
             division: self.division,
+            lenient: false,
         }
     }
 

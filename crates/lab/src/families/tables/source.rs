@@ -7,7 +7,7 @@ use super::{
 use crate::{Experiment, LabError};
 use mnemora_worlds::{
     Part, Stream,
-    series::{Series, SeriesData},
+    series::{Series, SeriesData, TableSettings},
 };
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
@@ -73,6 +73,19 @@ impl Source {
         let settings: OwnTable = experiment.own_settings()?;
         let table = SeriesData::open(path, &settings.reading(), experiment.data.limits())?;
         Self::of(table, &settings, experiment, path)
+    }
+
+    /// What is known in advance of the steps ahead; a table with these columns alone, or with others.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn future(experiment: &Experiment, path: &Path) -> Result<SeriesData, LabError> {
+        let settings: OwnTable = experiment.own_settings()?;
+        let reading = TableSettings {
+            lenient: true,
+            ..settings.reading()
+        };
+        Ok(SeriesData::open(path, &reading, experiment.data.limits())?)
     }
 
     fn of(

@@ -1,0 +1,183 @@
+//! A user's own table: from a CSV file to a forecast, and what can be wrong with either.
+
+mod common;
+
+use common::{assert_png, assert_says, mnemora, refuse, succeed, with_settings};
+use std::{
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+use tempfile::{TempDir, tempdir};
+
+/// Settings with which a training takes a second.
+const QUICK: [&str; 7] = [
+    "training.steps=60",
+    "training.checkpoint_every=20",
+    "table.samples=40",
+    "table.origins=8",
+    "network.srnn.hidden=8",
+    "network.srnn.units=8",
+    "evaluation.pictures=1",
+];
+
+/// A file of this text.
+fn written(name: &str, text: &str) -> (TempDir, PathBuf) {
+    let folder = tempdir().expect("a temporary folder is made");
+    let path = folder.path().join(name);
+    fs::write(&path, text).expect("it is written");
+    (folder, path)
+}
+
+/// A wave with a gap, scaled and shifted, and counts.
+fn waves(scale: f64, shift: f64) -> String {
+    let mut text = String::from("Date,level,visits\n");
+    for week in (0..120_u32).filter(|week| !(40..43).contains(week)) {
+        let noise = f64::from(week * 7919 % 101) / 50.0 - 1.0;
+        let level = (f64::from(week) / 4.0).sin() * 3.0 + noise;
+        let _ = writeln!(text, "{week},{},{}", level * scale + shift, (week * 31) % 9);
+    }
+    text
+}
+
+fn train(table: &Path, out: &Path, settings: &[&str]) -> Command {
+    let words = [
+        "train".as_ref(),
+        table.as_os_str(),
+        "--out".as_ref(),
+        out.as_os_str(),
+    ];
+    with_settings(mnemora(words), &[&QUICK, settings].concat())
+}
+
+/// The rows of a forecast: time, column, and numbers.
+fn forecast(run: &Path, words: &[&str]) -> Vec<(String, String, Vec<f64>)> {
+    let mut command = mnemora(["forecast".as_ref(), run.as_os_str()]);
+    command.args(words);
+    let text = succeed(command).stdout;
+    let rows = text.lines().skip(1).map(|line| {
+        let fields: Vec<&str> = line.split(',').collect();
+        let numbers = fields[2..].iter().map(|field| field.parse().expect("a number"));
+        (fields[0].to_owned(), fields[1].to_owned(), numbers.collect())
+    });
+    rows.collect()
+}
+
+#[test]
+fn a_table_is_trained_and_forecast_without_configuration() {
+    let (folder, table) = written("waves.csv", &waves(1.0, 0.0));
+    let run = folder.path().join("run");
+    let ended = succeed(train(&table, &run, &[]));
+    assert_says(
+        &ended.stderr,
+        &[
+            "1 sequence, times in Date",
+            "level (number), visits (count)",
+            "3 steps are missing",
+            "visits (negative-binomial)",
+        ],
+    );
+    assert_says(
+        &ended.stdout,
+        &["CRPS", "coverage", "CRPS of the random walk", "CRPS of the autoregression"],
+    );
+    let picture = folder.path().join("f.png");
+    let rows = forecast(&run, &["--steps", "5", "--draw", picture.to_str().unwrap()]);
+    assert_png(&picture);
+    assert_eq!(rows.len(), 10);
+    assert_eq!(rows[0].0, "120");
+    for (_, column, numbers) in &rows {
+        let [mean, low, median, high] = numbers[..] else {
+            panic!("{numbers:?}")
+        };
+        assert!(low <= median && median <= high && mean.is_finite(), "{numbers:?}");
+        if column == "visits" {
+            assert!(low >= 0.0 && median.fract() == 0.0, "{numbers:?}");
+        } else {
+            assert!(mean.abs() < 10.0, "{numbers:?}");
+        }
+    }
+    // The same samples again, and others under another seed.
+    assert_eq!(rows, forecast(&run, &["--steps", "5"]));
+    assert_ne!(rows, forecast(&run, &["--steps", "5", "--seed", "2"]));
+}
+
+/// Scaled by a power of two, all numbers of the training are the same: so are the forecasts, scaled.
+#[test]
+fn a_scaled_column_has_scaled_forecasts_bit_for_bit() {
+    let (folder, table) = written("waves.csv", &waves(1.0, 0.0));
+    let (other, scaled) = written("waves.csv", &waves(1024.0, 0.0));
+    let runs = [folder.path().join("run"), other.path().join("run")];
+    succeed(train(&table, &runs[0], &[]));
+    succeed(train(&scaled, &runs[1], &[]));
+    let [one, other] = runs.map(|run| forecast(&run, &["--steps", "6"]));
+    for ((_, column, numbers), (_, _, larger)) in one.iter().zip(&other) {
+        let factor = if column == "level" { 1024.0 } else { 1.0 };
+        for (number, larger) in numbers.iter().zip(larger) {
+            assert_eq!(number * factor, *larger, "{column}");
+        }
+    }
+}
+
+#[test]
+fn columns_known_in_advance_are_asked_for() {
+    let table = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/tests/tables/measured.csv");
+    let folder = tempdir().expect("a temporary folder is made");
+    let run = folder.path().join("run");
+    let known = ["table.known=[\"holiday\"]", "table.sequence=station"];
+    succeed(train(Path::new(table), &run, &known));
+    let ask = |future: Option<&Path>| {
+        let mut command = mnemora(["forecast".as_ref(), run.as_os_str()]);
+        command.args(["--steps", "3"]);
+        if let Some(future) = future {
+            command.arg("--future").arg(future);
+        }
+        command
+    };
+    assert_says(&refuse(ask(None)), &["table.known has holiday", "--future"]);
+    let future = folder.path().join("future.csv");
+    let rows = |steps: u32| {
+        let days = (1..=steps).map(|day| {
+            format!("2020-03-{day:02},north,{0}\n2020-03-{day:02},south,{0}\n", day % 2)
+        });
+        format!("date,station,holiday\n{}", days.collect::<String>())
+    };
+    fs::write(&future, rows(3)).unwrap();
+    let text = succeed(ask(Some(&future))).stdout;
+    assert!(text.starts_with("sequence,time,column,mean,q0.1,q0.5,q0.9\nnorth,2020-03-01,"), "{text}");
+    // Two sequences, three steps, three columns and a category of three names.
+    assert_eq!(text.lines().count(), 1 + 2 * 3 * (3 + 3));
+    fs::write(&future, rows(2)).unwrap();
+    assert_says(&refuse(ask(Some(&future))), &["--future ends after 2 steps", "3"]);
+}
+
+#[test]
+fn what_is_wrong_is_one_line_before_anything_is_trained() {
+    for (text, settings, parts) in [
+        ("a;b\n1;2\n", vec![], vec!["separator looks like ';'"]),
+        ("a,a\n1,2\n", vec![], vec!["two columns are named a"]),
+        ("a,b\n1.5,1\n2.5,1\n", vec![], vec!["b is constant", "table.leave_out"]),
+        (
+            "date,a\n2020-01-02,1\n2020-01-01,2\n",
+            vec![],
+            vec!["does not come after"],
+        ),
+        ("a\n1.5\n2.5\n3.5\n", vec![], vec!["steps to train on", "table.window"]),
+        ("a\n1.5\n2.5\n", vec!["table.known=[\"b\"]"], vec!["table.known has 'b'", "a"]),
+        ("a\n1.5\n2.5\n", vec!["table.dropped=1"], vec!["table.dropped is 1"]),
+        ("a\n1.5\n2.5\n", vec!["table.change=up"], vec!["auto", "growth"]),
+        ("a\n1.5\n2.5\n", vec!["table.counts=[\"a\"]"], vec!["1.5", "table.counts"]),
+    ] {
+        let (folder, table) = written("x.csv", text);
+        let run = folder.path().join("run");
+        let problem = refuse(train(&table, &run, &settings));
+        assert_says(&problem, &parts);
+        assert!(!run.exists(), "{problem}");
+    }
+    let refused = refuse(mnemora(["train", "nothing.csv"]));
+    assert_says(&refused, &["nothing.csv"]);
+    let perfect = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../pretrained/perfect-recall-small-hybrid");
+    let refused = refuse(mnemora(["forecast".as_ref(), perfect.as_os_str()]));
+    assert_says(&refused, &["does not forecast", "mnemora train FILE.csv"]);
+}
