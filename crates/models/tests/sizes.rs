@@ -164,10 +164,10 @@ fn a_likelihood_without_spread_is_refused() {
         likelihood,
         ..small()
     };
-    let refused = |likelihood| {
+    let refused = |likelihood: LikelihoodConfig| {
         [
-            srnn(likelihood).init(&mut init()).map(drop),
-            vrnn(likelihood).init(&mut init()).map(drop),
+            srnn(likelihood.clone()).init(&mut init()).map(drop),
+            vrnn(likelihood.clone()).init(&mut init()).map(drop),
             svg(likelihood).init(&mut init()).map(drop),
             gtmm(likelihood)
                 .init(&small_memory(6), &mut init())
