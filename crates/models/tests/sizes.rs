@@ -168,7 +168,7 @@ fn a_likelihood_without_spread_is_refused() {
         [
             srnn(likelihood.clone()).init(&mut init()).map(drop),
             vrnn(likelihood.clone()).init(&mut init()).map(drop),
-            svg(likelihood).init(&mut init()).map(drop),
+            svg(likelihood.clone()).init(&mut init()).map(drop),
             gtmm(likelihood)
                 .init(&small_memory(6), &mut init())
                 .map(drop),
