@@ -8,8 +8,8 @@ use crate::{
 use mnemora_memory::{CoreConfig, Initializer, LstmConfig, RecurrentCore};
 use mnemora_models::{LanguageConfig, WordDropout, Words};
 use mnemora_training::{
-    optimiser::{Optimiser, ParameterGradients, take},
     arrays::parameter_count,
+    optimiser::{Optimiser, ParameterGradients, take},
 };
 use mnemora_worlds::Stream;
 

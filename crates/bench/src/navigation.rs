@@ -9,7 +9,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use mnemora_lab::{LabError, families::navigation::NavigationSettings, load_experiment};
 use mnemora_memory::{Dnd, Initializer, dnd::log_weights};
 use mnemora_models::{ElboNoise, GtmSmConfig, ImageShape, Walk, WalkedWorld};
-use mnemora_training::{optimiser::ParameterGradients, arrays::parameter_count, updates::Updates};
+use mnemora_training::{arrays::parameter_count, optimiser::ParameterGradients, updates::Updates};
 use mnemora_worlds::{
     FrameShape, IMAGE_ACTIONS, ImageNavigation, Navigation, Pictures, Split, Stream, Walks,
 };

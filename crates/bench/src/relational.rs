@@ -10,8 +10,8 @@ use burn::tensor::{Device, Tensor};
 use mnemora_memory::{CoreConfig, Initializer, RmcConfig};
 use mnemora_models::ClassifierConfig;
 use mnemora_training::{
-    optimiser::{Optimiser, ParameterGradients, take},
     arrays::parameter_count,
+    optimiser::{Optimiser, ParameterGradients, take},
 };
 use mnemora_worlds::Stream;
 

@@ -12,7 +12,7 @@ use burn::{
 use mnemora_lab::load_experiment;
 use mnemora_memory::Initializer;
 use mnemora_models::{Cgqn, CgqnConfig, ImageShape, Latents, Views};
-use mnemora_training::{optimiser::ParameterGradients, arrays::parameter_count, updates::Updates};
+use mnemora_training::{arrays::parameter_count, optimiser::ParameterGradients, updates::Updates};
 use mnemora_worlds::Stream;
 use std::hint::black_box;
 

@@ -16,9 +16,9 @@ use mnemora_models::{
     SrnnConfig, Svg, SvgConfig, SvgNetwork, VrnnConfig, filter, filter_given, infer,
 };
 use mnemora_training::{
-    optimiser::{Optimiser, ParameterGradients, take},
     amortize::Amortizer,
     arrays::parameter_count,
+    optimiser::{Optimiser, ParameterGradients, take},
 };
 use mnemora_worlds::Stream;
 

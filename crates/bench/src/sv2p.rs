@@ -9,7 +9,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use mnemora_lab::load_experiment;
 use mnemora_memory::Initializer;
 use mnemora_models::{AnyScenes, CdnaConfig, ImageShape, Learning, Sv2pConfig, Views};
-use mnemora_training::{optimiser::ParameterGradients, arrays::parameter_count, updates::Updates};
+use mnemora_training::{arrays::parameter_count, optimiser::ParameterGradients, updates::Updates};
 use mnemora_worlds::Stream;
 
 /// The frames of the travelling salesman.

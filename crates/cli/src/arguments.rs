@@ -205,7 +205,7 @@ pub struct Filter {
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Checkpoint to use: last, best (by held-out bound, or by accuracy if the task has one) or a number of updates; usual
-        /// is the best of a training with training.patience, otherwise the last
+    /// is the best of a training with training.patience, otherwise the last
     #[arg(long, default_value = "usual", value_name = "WHICH")]
     pub checkpoint: Which,
     #[command(flatten)]
@@ -238,7 +238,7 @@ pub struct Walk {
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Checkpoint to use: last, best (by held-out bound, or by accuracy if the task has one) or a number of updates; usual
-        /// is the best of a training with training.patience, otherwise the last
+    /// is the best of a training with training.patience, otherwise the last
     #[arg(long, default_value = "usual", value_name = "WHICH")]
     pub checkpoint: Which,
     #[command(flatten)]
@@ -370,7 +370,7 @@ pub struct Query {
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Checkpoint to use: last, best (by held-out bound, or by accuracy if the task has one) or a number of updates; usual
-        /// is the best of a training with training.patience, otherwise the last
+    /// is the best of a training with training.patience, otherwise the last
     #[arg(long, default_value = "usual", value_name = "WHICH")]
     pub checkpoint: Which,
     #[command(flatten)]

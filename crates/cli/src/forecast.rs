@@ -13,13 +13,17 @@ use std::fmt::Write as _;
 /// Shares in increasing order, each between 0 and 1.
 fn quantiles(text: &str) -> Result<Vec<f64>, LabError> {
     let refuse = |problem: String| {
-        LabError::Configuration(format!("--quantiles {text}: {problem}, such as 0.1,0.5,0.9"))
+        LabError::Configuration(format!(
+            "--quantiles {text}: {problem}, such as 0.1,0.5,0.9"
+        ))
     };
     let shares = text.split(',').map(|part| {
         let part = part.trim();
-        let share: f64 = part
-            .parse()
-            .map_err(|_| refuse(format!("{part:?} is not a number; shares are separated by commas")))?;
+        let share: f64 = part.parse().map_err(|_| {
+            refuse(format!(
+                "{part:?} is not a number; shares are separated by commas"
+            ))
+        })?;
         match share > 0.0 && share < 1.0 {
             true => Ok(share),
             false => Err(refuse(format!("{part} is not between 0 and 1"))),
@@ -125,7 +129,10 @@ mod tests {
     #[test]
     fn shares_are_checked() {
         assert_eq!(quantiles("0.9, 0.1,0.5").unwrap(), [0.1, 0.5, 0.9]);
-        for (text, part) in [("0,0.5", "0 is not between"), ("x", "\"x\" is not a number")] {
+        for (text, part) in [
+            ("0,0.5", "0 is not between"),
+            ("x", "\"x\" is not a number"),
+        ] {
             let error = quantiles(text).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");
         }

@@ -58,8 +58,14 @@ fn forecast(run: &Path, words: &[&str]) -> Vec<(String, String, Vec<f64>)> {
     let text = succeed(command).stdout;
     let rows = text.lines().skip(1).map(|line| {
         let fields: Vec<&str> = line.split(',').collect();
-        let numbers = fields[2..].iter().map(|field| field.parse().expect("a number"));
-        (fields[0].to_owned(), fields[1].to_owned(), numbers.collect())
+        let numbers = fields[2..]
+            .iter()
+            .map(|field| field.parse().expect("a number"));
+        (
+            fields[0].to_owned(),
+            fields[1].to_owned(),
+            numbers.collect(),
+        )
     });
     rows.collect()
 }
@@ -80,7 +86,12 @@ fn a_table_is_trained_and_forecast_without_configuration() {
     );
     assert_says(
         &ended.stdout,
-        &["CRPS", "coverage", "CRPS of the random walk", "CRPS of the autoregression"],
+        &[
+            "CRPS",
+            "coverage",
+            "CRPS of the random walk",
+            "CRPS of the autoregression",
+        ],
     );
     let picture = folder.path().join("f.png");
     let rows = forecast(&run, &["--steps", "5", "--draw", picture.to_str().unwrap()]);
@@ -91,7 +102,10 @@ fn a_table_is_trained_and_forecast_without_configuration() {
         let [mean, low, median, high] = numbers[..] else {
             panic!("{numbers:?}")
         };
-        assert!(low <= median && median <= high && mean.is_finite(), "{numbers:?}");
+        assert!(
+            low <= median && median <= high && mean.is_finite(),
+            "{numbers:?}"
+        );
         if column == "visits" {
             assert!(low >= 0.0 && median.fract() == 0.0, "{numbers:?}");
         } else {
@@ -122,7 +136,10 @@ fn a_scaled_column_has_scaled_forecasts_bit_for_bit() {
 
 #[test]
 fn columns_known_in_advance_are_asked_for() {
-    let table = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/tests/tables/measured.csv");
+    let table = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../lab/tests/tables/measured.csv"
+    );
     let folder = tempdir().expect("a temporary folder is made");
     let run = folder.path().join("run");
     let known = ["table.known=[\"holiday\"]", "table.sequence=station"];
@@ -139,17 +156,26 @@ fn columns_known_in_advance_are_asked_for() {
     let future = folder.path().join("future.csv");
     let rows = |steps: u32| {
         let days = (1..=steps).map(|day| {
-            format!("2020-03-{day:02},north,{0}\n2020-03-{day:02},south,{0}\n", day % 2)
+            format!(
+                "2020-03-{day:02},north,{0}\n2020-03-{day:02},south,{0}\n",
+                day % 2
+            )
         });
         format!("date,station,holiday\n{}", days.collect::<String>())
     };
     fs::write(&future, rows(3)).unwrap();
     let text = succeed(ask(Some(&future))).stdout;
-    assert!(text.starts_with("sequence,time,column,mean,q0.1,q0.5,q0.9\nnorth,2020-03-01,"), "{text}");
+    assert!(
+        text.starts_with("sequence,time,column,mean,q0.1,q0.5,q0.9\nnorth,2020-03-01,"),
+        "{text}"
+    );
     // Two sequences, three steps, three columns and a category of three names.
     assert_eq!(text.lines().count(), 1 + 2 * 3 * (3 + 3));
     fs::write(&future, rows(2)).unwrap();
-    assert_says(&refuse(ask(Some(&future))), &["--future ends after 2 steps", "3"]);
+    assert_says(
+        &refuse(ask(Some(&future))),
+        &["--future ends after 2 steps", "3"],
+    );
 }
 
 #[test]
@@ -157,17 +183,41 @@ fn what_is_wrong_is_one_line_before_anything_is_trained() {
     for (text, settings, parts) in [
         ("a;b\n1;2\n", vec![], vec!["separator looks like ';'"]),
         ("a,a\n1,2\n", vec![], vec!["two columns are named a"]),
-        ("a,b\n1.5,1\n2.5,1\n", vec![], vec!["b is constant", "table.leave_out"]),
+        (
+            "a,b\n1.5,1\n2.5,1\n",
+            vec![],
+            vec!["b is constant", "table.leave_out"],
+        ),
         (
             "date,a\n2020-01-02,1\n2020-01-01,2\n",
             vec![],
             vec!["does not come after"],
         ),
-        ("a\n1.5\n2.5\n3.5\n", vec![], vec!["steps to train on", "table.window"]),
-        ("a\n1.5\n2.5\n", vec!["table.known=[\"b\"]"], vec!["table.known has 'b'", "a"]),
-        ("a\n1.5\n2.5\n", vec!["table.dropped=1"], vec!["table.dropped is 1"]),
-        ("a\n1.5\n2.5\n", vec!["table.change=up"], vec!["auto", "growth"]),
-        ("a\n1.5\n2.5\n", vec!["table.counts=[\"a\"]"], vec!["1.5", "table.counts"]),
+        (
+            "a\n1.5\n2.5\n3.5\n",
+            vec![],
+            vec!["steps to train on", "table.window"],
+        ),
+        (
+            "a\n1.5\n2.5\n",
+            vec!["table.known=[\"b\"]"],
+            vec!["table.known has 'b'", "a"],
+        ),
+        (
+            "a\n1.5\n2.5\n",
+            vec!["table.dropped=1"],
+            vec!["table.dropped is 1"],
+        ),
+        (
+            "a\n1.5\n2.5\n",
+            vec!["table.change=up"],
+            vec!["auto", "growth"],
+        ),
+        (
+            "a\n1.5\n2.5\n",
+            vec!["table.counts=[\"a\"]"],
+            vec!["1.5", "table.counts"],
+        ),
     ] {
         let (folder, table) = written("x.csv", text);
         let run = folder.path().join("run");
@@ -177,7 +227,8 @@ fn what_is_wrong_is_one_line_before_anything_is_trained() {
     }
     let refused = refuse(mnemora(["train", "nothing.csv"]));
     assert_says(&refused, &["nothing.csv"]);
-    let perfect = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../pretrained/perfect-recall-small-hybrid");
+    let perfect =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../pretrained/perfect-recall-small-hybrid");
     let refused = refuse(mnemora(["forecast".as_ref(), perfect.as_os_str()]));
     assert_says(&refused, &["does not forecast", "mnemora train FILE.csv"]);
 }

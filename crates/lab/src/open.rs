@@ -2,8 +2,8 @@
 
 use crate::{
     Experiment, LabError,
-    families::tables::{Ask, Forecast},
     experiment::family::{Answered, FilteredSequence, Gallery, Question, Walker},
+    families::tables::{Ask, Forecast},
     memory_use::check as check_memory,
     pictures::{self, write_png},
 };

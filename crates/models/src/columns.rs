@@ -252,8 +252,11 @@ impl ColumnsLikelihood {
     /// Expected observation, `[rows, observation]`: all columns observed, extras of 0. Of a count it is the number that
     /// stands for its mean, of a category the probabilities.
     pub fn mean(&self) -> Tensor<2> {
-        let parts = self.columns.runs().into_iter().map(|run| {
-            match run.columns[0] {
+        let parts = self
+            .columns
+            .runs()
+            .into_iter()
+            .map(|run| match run.columns[0] {
                 ColumnLikelihood::Normal | ColumnLikelihood::StudentT => self.parameter(&run, 0),
                 ColumnLikelihood::Poisson(_) | ColumnLikelihood::NegativeBinomial(_) => {
                     let numbers = self.log_mean(&run).exp().log1p();
@@ -264,8 +267,7 @@ impl ColumnsLikelihood {
                     let logits = self.output.clone().narrow(1, run.first[2], names);
                     activation::softmax(logits, 1)
                 }
-            }
-        });
+            });
         self.complete(parts.collect())
     }
 
@@ -314,7 +316,11 @@ impl ColumnsLikelihood {
                     // The largest of logits with Gumbel noise is a draw.
                     let uniform = uniform(noise).clamp(1e-7, 1.0 - 1e-7);
                     let gumbel = uniform.log().neg().log().neg();
-                    (logits + gumbel).argmax(1).squeeze_dim::<1>(1).one_hot(names).float()
+                    (logits + gumbel)
+                        .argmax(1)
+                        .squeeze_dim::<1>(1)
+                        .one_hot(names)
+                        .float()
                 }
             }
         });
@@ -418,7 +424,8 @@ fn student_quantile(z: f64, freedom: f64) -> f64 {
         y = (((((0.4 * y + 6.3) * y + 36.0) * y + 94.5) / c - y - 3.0) / b + 1.0) * x;
         y = (a * y * y).exp_m1();
     } else {
-        y = ((1.0 / (((n + 6.0) / (n * y) - 0.089 * d - 0.822) * (n + 2.0) * 3.0) + 0.5 / (n + 4.0))
+        y = ((1.0 / (((n + 6.0) / (n * y) - 0.089 * d - 0.822) * (n + 2.0) * 3.0)
+            + 0.5 / (n + 4.0))
             * y
             - 1.0)
             * (n + 1.0)
@@ -541,7 +548,10 @@ mod tests {
     #[test]
     fn log_gamma_is_that_of_factorials_and_halves() {
         let numbers = [0.5_f32, 1.0, 1.5, 2.0, 5.0, 11.0, 101.0];
-        let x = Tensor::from_data(TensorData::new(numbers.to_vec(), [1, 7]), &Device::default());
+        let x = Tensor::from_data(
+            TensorData::new(numbers.to_vec(), [1, 7]),
+            &Device::default(),
+        );
         let factorial = |n: u32| (1..=n).map(|k| f64::from(k).ln()).sum::<f64>();
         let expected = [
             PI.sqrt().ln(),
@@ -610,11 +620,12 @@ mod tests {
             .into(),
             extras: 2,
         };
-        assert_eq!([columns.values(), columns.observation(), columns.outputs()], [6, 12, 8]);
-        let output = Tensor::<2>::from_floats(
-            [[0.1, -0.2, 0.3, 0.0, 1.0, 0.0, -1.0, 0.7]],
-            &device,
+        assert_eq!(
+            [columns.values(), columns.observation(), columns.outputs()],
+            [6, 12, 8]
         );
+        let output =
+            Tensor::<2>::from_floats([[0.1, -0.2, 0.3, 0.0, 1.0, 0.0, -1.0, 0.7]], &device);
         let likelihood = ColumnsLikelihood { columns, output };
         let x = |observed: [f32; 4], extras: [f32; 2]| {
             let values = [0.5, -0.5, 0.0, 1.0, 0.0, 1.0];
@@ -648,7 +659,11 @@ mod tests {
                         true => 0.5 * erfc(-middle / 2.0_f64.sqrt()),
                         false => 1.0 - 0.5 * erfc(middle / 2.0_f64.sqrt()),
                     };
-                    if below < u { low = middle } else { high = middle }
+                    if below < u {
+                        low = middle
+                    } else {
+                        high = middle
+                    }
                 }
                 rows.push(low as f32);
                 rows.extend(vec![0.0; width - 1]);

@@ -16,7 +16,6 @@
 //! | [`device`], [`threads`], [`machine`], [`memory_use`] | devices, threads and memory |
 //! | [`progress`], [`say`], [`shell`], [`tensorboard`] | output for people and for TensorBoard |
 
-pub mod optimiser;
 pub mod amortize;
 pub mod arrays;
 pub mod carried;
@@ -30,6 +29,7 @@ pub mod machine;
 pub mod measures;
 pub mod memory_use;
 pub mod online;
+pub mod optimiser;
 pub mod particles;
 pub mod progress;
 pub mod run;

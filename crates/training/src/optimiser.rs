@@ -66,7 +66,13 @@ impl Rule {
     /// ```
     ///
     /// with v = 1 at the start, as in the code that Espeholt et al. 2018 published with IMPALA.
-    fn step(self, value: Tensor<1>, gradient: Tensor<1>, moments: Moments, rates: Rates) -> [Tensor<1>; 3] {
+    fn step(
+        self,
+        value: Tensor<1>,
+        gradient: Tensor<1>,
+        moments: Moments,
+        rates: Rates,
+    ) -> [Tensor<1>; 3] {
         let Moments { first, second } = moments;
         match self {
             Self::Adam => step(value, gradient, first, second, rates),
@@ -536,10 +542,10 @@ mod tests {
                 module = optimiser.step(module, gradients, 0.5, 0.01, step);
             }
             let found = &collect(&module)["weight"].values;
-            for (found, (first, gradients)) in found.iter().zip([
-                (0.5, [1.0, -0.5, 0.05]),
-                (-1.0, [-0.0005, 0.25, 20.0]),
-            ]) {
+            for (found, (first, gradients)) in found
+                .iter()
+                .zip([(0.5, [1.0, -0.5, 0.05]), (-1.0, [-0.0005, 0.25, 20.0])])
+            {
                 let expected = rmsprop_by_hand(first, &gradients, 0.01, rule);
                 let found = f64::from(*found);
                 assert!((found - expected).abs() < 1e-6, "{found} {expected}");

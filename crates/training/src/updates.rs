@@ -125,7 +125,8 @@ impl Updates {
                     false => 1.0,
                 };
                 self.last = Some(update);
-                self.optimiser.step(take(model), gradients, scale, rate, step)
+                self.optimiser
+                    .step(take(model), gradients, scale, rate, step)
             }
             true => {
                 let pending = Pending {

@@ -153,7 +153,9 @@ impl SeriesData {
     /// The number of steps of a part.
     pub fn steps(&self, part: Part) -> usize {
         let series = self.series.iter();
-        series.map(|series| series.part(part, self.width()).len()).sum()
+        series
+            .map(|series| series.part(part, self.width()).len())
+            .sum()
     }
 
     /// SHA-256 over the columns' names and kinds, and the names, parts and values of all sequences; 64 hexadecimal

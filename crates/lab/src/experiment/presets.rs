@@ -56,7 +56,9 @@ pub fn load_experiment(name: &str, overrides: &[String]) -> Result<Experiment, L
 
 /// The experiment of a user's own table: `own-small` on this file, under the file's name.
 fn of_table(file: &Path, overrides: &[String]) -> Result<Experiment, LabError> {
-    let directory = file.canonicalize().map_err(|error| LabError::read(file, error))?;
+    let directory = file
+        .canonicalize()
+        .map_err(|error| LabError::read(file, error))?;
     let mut experiment = load_experiment("own-small", overrides)?;
     if experiment.data.directory.is_empty() {
         experiment.data.directory = directory.display().to_string();

@@ -12,11 +12,11 @@ use burn::{
 use mnemora_memory::Initializer;
 use mnemora_training::{
     Error, Learner, Measures, Purpose, Row, Snapshot, StepFailure,
-    optimiser::ParameterGradients,
     arrays::{collect, restore},
     curriculum::Stages,
     learner::BATCHES_AHEAD,
     memory_use::{Parts, Planned, in_words},
+    optimiser::ParameterGradients,
     updates::Updates,
 };
 use mnemora_worlds::{Prefetch, Stream};

@@ -197,12 +197,7 @@ impl Agent {
     }
 
     /// One step on `[batch, ..]` observations.
-    pub fn act(
-        &self,
-        prepared: &AgentPrepared,
-        observed: Observed,
-        state: AnyCoreState,
-    ) -> Acted {
+    pub fn act(&self, prepared: &AgentPrepared, observed: Observed, state: AnyCoreState) -> Acted {
         let (CoreOutput { output, attention }, state) =
             self.core.step(prepared, self.see(observed), state);
         Acted {

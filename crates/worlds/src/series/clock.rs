@@ -51,7 +51,8 @@ pub(super) fn date(text: &str) -> Option<NaiveDateTime> {
     }
     let text = text.strip_suffix('Z').unwrap_or(text);
     let timed = DATE_TIMES.iter();
-    if let Some(found) = { timed }.find_map(|format| NaiveDateTime::parse_from_str(text, format).ok())
+    if let Some(found) =
+        { timed }.find_map(|format| NaiveDateTime::parse_from_str(text, format).ok())
     {
         return Some(found);
     }
@@ -285,7 +286,7 @@ fn months(times: &[NaiveDateTime]) -> Option<u32> {
         .windows(2)
         .filter(|pair| after(pair[0], Pace::Months(middle.max(1) as u32), 1) == Some(pair[1]))
         .count();
-    (middle >= 1 && 2 * regular > apart.len()).then(|| middle as u32)
+    (middle >= 1 && 2 * regular > apart.len()).then_some(middle as u32)
 }
 
 #[cfg(test)]
@@ -306,7 +307,11 @@ mod tests {
             "2024-02-29T01:00:00+01:00",
             "2024-02-29 00:00",
         ] {
-            assert_eq!(date(text).map(shown).as_deref(), Some("2024-02-29"), "{text}");
+            assert_eq!(
+                date(text).map(shown).as_deref(),
+                Some("2024-02-29"),
+                "{text}"
+            );
         }
         assert_eq!(date("2024-02").map(shown).as_deref(), Some("2024-02-01"));
         for text in ["2024", "12.5", "2023-02-29", "tomorrow", "1700000000"] {
@@ -333,7 +338,10 @@ mod tests {
         assert_eq!(hourly.calendar(14 * 24).len(), 6);
         assert_eq!(monthly.calendar(24), [YEAR, YEAR / 2.0, YEAR / 3.0]);
         let seasons = hourly.seasons(1, &[1.0]);
-        assert!((seasons[0] - (TAU / 24.0).sin()).abs() < 1e-9, "{seasons:?}");
+        assert!(
+            (seasons[0] - (TAU / 24.0).sin()).abs() < 1e-9,
+            "{seasons:?}"
+        );
         let irregular = dates(&["2024-01-01", "2024-01-02", "2024-01-09", "2024-02-20"]);
         assert_eq!(irregular.pace(), None);
         let numbers = Clock::Numbers(vec![0.0, 0.1, 0.2, 0.5]);

@@ -114,7 +114,10 @@ pub(super) fn column(
 
 /// A finite number, or a truth value.
 pub(super) fn number(field: &str) -> Option<f64> {
-    let parsed = field.parse::<f64>().ok().filter(|number| number.is_finite());
+    let parsed = field
+        .parse::<f64>()
+        .ok()
+        .filter(|number| number.is_finite());
     parsed.or_else(|| truth(field))
 }
 
@@ -123,7 +126,10 @@ fn found_kind(name: &str, observed: &Fields) -> Result<ColumnKind, String> {
     let Some(numbers) = numbers else {
         return categories(name, observed);
     };
-    if numbers.iter().all(|number| *number == 0.0 || *number == 1.0) {
+    if numbers
+        .iter()
+        .all(|number| *number == 0.0 || *number == 1.0)
+    {
         return Ok(ColumnKind::Binary);
     }
     let counts = numbers
@@ -135,7 +141,12 @@ fn found_kind(name: &str, observed: &Fields) -> Result<ColumnKind, String> {
     })
 }
 
-fn wanted_kind(name: &str, key: &str, wanted: &str, observed: &Fields) -> Result<ColumnKind, String> {
+fn wanted_kind(
+    name: &str,
+    key: &str,
+    wanted: &str,
+    observed: &Fields,
+) -> Result<ColumnKind, String> {
     let fits = |kind: ColumnKind, holds: fn(f64) -> bool| {
         let other = observed
             .iter()
@@ -215,7 +226,10 @@ mod tests {
             ColumnKind::Category(vec!["1".into(), "2".into()])
         );
         let refused = |fields: &[&str], wanted| found(fields, wanted).unwrap_err();
-        assert!(refused(&["1", "1.5"], Some("count")).contains("\"1.5\" is not a count, but table.list"));
+        assert!(
+            refused(&["1", "1.5"], Some("count"))
+                .contains("\"1.5\" is not a count, but table.list")
+        );
         assert!(refused(&["", "NA"], None).contains("column x is empty"));
         let many: Vec<String> = (0..65).map(|i| format!("text {i}")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();

@@ -97,7 +97,10 @@ pub(super) fn series(
             .iter()
             .map(|(line, fields)| (*line, fields[place].as_str()))
             .collect();
-        let empty = table.rows.iter().all(|(_, fields)| is_missing(&fields[place]));
+        let empty = table
+            .rows
+            .iter()
+            .all(|(_, fields)| is_missing(&fields[place]));
         if empty && settings.lenient {
             continue;
         }
@@ -130,7 +133,9 @@ pub(super) fn series(
         rows[place].push(row);
     }
     for (name, rows) in names.into_iter().zip(rows) {
-        let parts = split.map(|column| parts_of(&table, column, &rows)).transpose()?;
+        let parts = split
+            .map(|column| parts_of(&table, column, &rows))
+            .transpose()?;
         let one = sequence_of(name, &table, time, &rows, &values, parts, &mut data.notes)?;
         data.series.push(one);
     }
@@ -145,7 +150,9 @@ pub(super) fn series(
 fn check_header(table: &Table) -> Result<(), String> {
     let header = &table.header;
     if let [only] = header.as_slice()
-        && let Some(separator) = [';', '\t', '|'].into_iter().find(|mark| only.contains(*mark))
+        && let Some(separator) = [';', '\t', '|']
+            .into_iter()
+            .find(|mark| only.contains(*mark))
     {
         return Err(format!(
             "one column was found, {only:?}; the separator looks like {separator:?}, it must be a comma"
@@ -193,7 +200,8 @@ fn time_column(table: &Table, settings: &TableSettings) -> Result<Option<usize>,
     let usual = named(table, &TIMES)
         .filter(|column| all(*column, &is_date) || all(*column, &|field| number(field).is_some()));
     let dates = || {
-        (0..table.header.len()).find(|column| all(*column, &|field| is_date(field) && number(field).is_none()))
+        (0..table.header.len())
+            .find(|column| all(*column, &|field| is_date(field) && number(field).is_none()))
     };
     Ok(usual.or_else(dates))
 }
@@ -327,7 +335,10 @@ fn sequence_of(
             notes.push(format!(
                 "{whose}{filled} steps are missing in the file; nothing is observed there"
             ));
-            clock.first(1).paced(pace, steps).unwrap_or(Clock::Order(steps))
+            clock
+                .first(1)
+                .paced(pace, steps)
+                .unwrap_or(Clock::Order(steps))
         }
         _ => clock,
     };
@@ -370,9 +381,9 @@ fn clock_of(table: &Table, column: usize, rows: &[usize]) -> Result<Clock, Strin
             Ok(Clock::Numbers(times))
         }
         (None, None) => {
-            let wrong = rows
-                .iter()
-                .find(|row| date(field(**row).1).is_none() && field(**row).1.parse::<f64>().is_err());
+            let wrong = rows.iter().find(|row| {
+                date(field(**row).1).is_none() && field(**row).1.parse::<f64>().is_err()
+            });
             let (line, text) = field(*wrong.unwrap_or(&rows[0]));
             let problem = if is_missing(text) {
                 "is missing".to_owned()
@@ -428,9 +439,9 @@ fn describe(data: &mut SeriesData, time: Option<&str>) {
 
 /// A table with one value in a row, made wide; `None` if it is no such table.
 fn melted(table: &Table) -> Result<Option<Table>, String> {
-    let pair = MELTED.iter().find_map(|[variable, value]| {
-        Some([named(table, &[variable])?, named(table, &[value])?])
-    });
+    let pair = MELTED
+        .iter()
+        .find_map(|[variable, value]| Some([named(table, &[variable])?, named(table, &[value])?]));
     let Some([variable, value]) = pair else {
         return Ok(None);
     };
@@ -530,7 +541,11 @@ mod tests {
         let text = "unique_id,t,y,n,wet,sky,split\n\
                     a,0,1.5,3,0,blue,train\nb,0,2.5,0,1,grey,train\na,1,NA,2,1,blue,valid\na,2,0.5,1,0,,test\n";
         let data = read(text).unwrap();
-        let names: Vec<&str> = data.series.iter().map(|series| series.name.as_str()).collect();
+        let names: Vec<&str> = data
+            .series
+            .iter()
+            .map(|series| series.name.as_str())
+            .collect();
         assert_eq!(names, ["a", "b"]);
         assert_eq!(data.series[0].starts, [1, 2]);
         assert_eq!(data.series[1].starts, [1, 1]);
@@ -538,7 +553,12 @@ mod tests {
         let sky = ColumnKind::Category(vec!["blue".into(), "grey".into()]);
         assert_eq!(
             kinds,
-            [&ColumnKind::Number, &ColumnKind::Count, &ColumnKind::Binary, &sky]
+            [
+                &ColumnKind::Number,
+                &ColumnKind::Count,
+                &ColumnKind::Binary,
+                &sky
+            ]
         );
         assert!(data.series[0].values[4].is_nan() && data.series[0].values[11].is_nan());
     }
@@ -548,7 +568,11 @@ mod tests {
         let text = "date,variable,value\n2024-01-01,a,1.5\n2024-01-01,b,2.5\n2024-01-02,a,3.5\n2024-01-03,b,4.5\n\
                     2024-01-03,a,0.5\n";
         let data = read(text).unwrap();
-        let names: Vec<&str> = data.columns.iter().map(|column| column.name.as_str()).collect();
+        let names: Vec<&str> = data
+            .columns
+            .iter()
+            .map(|column| column.name.as_str())
+            .collect();
         assert_eq!(names, ["a", "b"]);
         assert_eq!(data.series[0].values[..2], [1.5, 2.5]);
         assert!(data.series[0].values[3].is_nan());
@@ -573,7 +597,11 @@ mod tests {
     fn numbers_of_rows_are_no_sequences() {
         let data = read("id,y\n1,1.5\n2,2.5\n3,0.5\n").unwrap();
         assert_eq!((data.series.len(), data.columns.len()), (1, 2));
-        assert!(data.notes[1].contains("names no sequences"), "{:?}", data.notes);
+        assert!(
+            data.notes[1].contains("names no sequences"),
+            "{:?}",
+            data.notes
+        );
     }
 
     #[test]
@@ -606,7 +634,9 @@ mod tests {
             ..TableSettings::default()
         };
         let refused = |settings| read_with("a,b\n1,2\n3,4\n", &settings).unwrap_err();
-        assert!(refused(settings("c", &[])).contains("table.time is 'c', but the columns are a, b"));
+        assert!(
+            refused(settings("c", &[])).contains("table.time is 'c', but the columns are a, b")
+        );
         assert!(refused(settings("", &["c"])).contains("table.leave_out has 'c'"));
     }
 }

@@ -172,7 +172,9 @@ fn weights_of(
         }
         let weights = host(weights.into_data());
         for row in weights.chunks(slots) {
-            let wide = row.iter().flat_map(|weight| std::iter::repeat_n(1.0 - weight, size));
+            let wide = row
+                .iter()
+                .flat_map(|weight| std::iter::repeat_n(1.0 - weight, size));
             let wide: Vec<f32> = wide.collect();
             all.extend(std::iter::repeat_n(wide, size).flatten());
         }
@@ -182,12 +184,17 @@ fn weights_of(
 
 /// An episode with the attention of the memory below each frame; `None` for a core without heads, or with more slots than
 /// fit there.
-fn attended(experiment: &Experiment, spec: &Spec, episode: &Episode) -> Result<Option<Image>, LabError> {
+fn attended(
+    experiment: &Experiment,
+    spec: &Spec,
+    episode: &Episode,
+) -> Result<Option<Image>, LabError> {
     let (frames, [channels, height, width]) = drawable(spec, &episode.frames);
     let steps = episode.steps.min(STEPS);
     let size = (height / 4).max(1);
     let widest = 4 * width.max(height);
-    let Some((weights, [rows, columns])) = weights_of(&episode.attention[..steps], size, widest) else {
+    let Some((weights, [rows, columns])) = weights_of(&episode.attention[..steps], size, widest)
+    else {
         return Ok(None);
     };
     let row = |label: &str, frames, channels, height, width| Row {
@@ -202,10 +209,19 @@ fn attended(experiment: &Experiment, spec: &Spec, episode: &Episode) -> Result<O
         first_step: 0,
     };
     let picture = sheet(&Sheet {
-        title: format!("{}: what it sees, and where its memory looks", experiment.name),
+        title: format!(
+            "{}: what it sees, and where its memory looks",
+            experiment.name
+        ),
         groups: vec![Group {
             rows: vec![
-                row("sees", &frames[..steps * channels * height * width], channels, height, width),
+                row(
+                    "sees",
+                    &frames[..steps * channels * height * width],
+                    channels,
+                    height,
+                    width,
+                ),
                 row("attention", &weights, 1, rows, columns),
             ],
             marked: Vec::new(),

@@ -21,10 +21,10 @@ use mnemora_memory::{AnyCoreState, Bundle, Count, Initializer, TensorMapper};
 use mnemora_models::{Agent, ImageShape, Taken, objective};
 use mnemora_training::{
     Error, Learner, Measures, Purpose, Row, Snapshot, StepFailure,
-    optimiser::ParameterGradients,
     arrays::{Array, Arrays, collect, parameters_of, restore},
     device::outline,
     memory_use::{Parts, Planned, Work, in_words},
+    optimiser::ParameterGradients,
     updates::Updates,
 };
 use mnemora_worlds::{Environment, Finished, Spec, Stream, Vectorised};

@@ -197,7 +197,8 @@ impl Walker for Watched {
         let acts = self
             .actor
             .step(&self.agent, &self.prepared, Choice::Drawn)?;
-        self.account.add(&mut self.actor.environments, acts.actions[0]);
+        self.account
+            .add(&mut self.actor.environments, acts.actions[0]);
         Ok(())
     }
 

@@ -9,10 +9,10 @@ use mnemora_memory::{AnyMemory, Count, Memory};
 use mnemora_models::{Filtered, FilteringModel, Gtmm, filter_by_segments};
 use mnemora_training::{
     Error, Measures, Row, Snapshot, StepFailure,
-    optimiser::ParameterGradients,
     arrays::{collect, parameters_of, restore},
     memory_use::Parts,
     online::{Observed, Online, OnlineFilter},
+    optimiser::ParameterGradients,
     settings::TrainingSettings,
     strategy::{Inference, Strategy},
     updates::Updates,

@@ -25,11 +25,11 @@ use mnemora_models::{
 };
 use mnemora_training::{
     Error, Learner, Measures, Purpose, Row, Snapshot, StepFailure,
-    optimiser::ParameterGradients,
     arrays::{collect, parameters_of, restore},
     device::outline,
     memory_use::{Parts, Planned, Work, in_words},
     online::{Numbers, Observed, Online, OnlineFilter},
+    optimiser::ParameterGradients,
     strategy::Inference,
     updates::Updates,
 };
@@ -280,7 +280,9 @@ impl Learner for Navigator {
         let gradients = ParameterGradients::of(&self.model, loss.backward());
         let names = ["bound", "KL"];
         let factor = faster(&self.experiment, &self.progress, self.settings.faster, step);
-        self.updates.optimiser.set_factors(&[("transition.", factor)]);
+        self.updates
+            .optimiser
+            .set_factors(&[("transition.", factor)]);
         self.updates
             .make(&mut self.model, step, gradients, &names, terms)?;
         let transition = &self.model.transition;

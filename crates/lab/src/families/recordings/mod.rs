@@ -27,13 +27,13 @@ use mnemora_memory::{Count, Initializer};
 use mnemora_models::{FilteringModel, ImageShape, LikelihoodConfig, Recorded, WithModel};
 use mnemora_training::{
     Error, Learner, Measures, Purpose, Quantity, Row, Snapshot, StepFailure,
-    optimiser::ParameterGradients,
     arrays::{collect, parameters_of, restore},
     device::outline,
     learner::{BATCHES_AHEAD, BATCHES_AT_A_TIME},
     measures::{Better, Claim, Format},
     memory_use::{Parts, Planned, Work, in_words},
     online::{Numbers, Observed, Online, OnlineFilter},
+    optimiser::ParameterGradients,
     strategy::Strategy,
     updates::Updates,
 };

@@ -14,11 +14,11 @@ use mnemora_memory::{Count, Initializer};
 use mnemora_models::{AnyScenes, ImageShape, Latents, Learning, ModelName, Views};
 use mnemora_training::{
     Error, Learner, Measures, Purpose, Row, Snapshot, StepFailure,
-    optimiser::ParameterGradients,
     arrays::{collect, parameters_of, parameters_within, restore},
     device::outline,
     learner::BATCHES_AHEAD,
     memory_use::{Parts, Planned, Work, in_words},
+    optimiser::ParameterGradients,
     updates::Updates,
 };
 use mnemora_worlds::{FrameShape, Prefetch, Split, Stream, scenes::SceneBatch};

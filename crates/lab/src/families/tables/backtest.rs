@@ -90,8 +90,7 @@ fn crps_of_samples(sorted: &[f64], truth: f64) -> f64 {
 fn crps_of_normal(Foreseen { mean, std }: Foreseen, truth: f64) -> f64 {
     let z = (truth - mean) / std;
     let density = (-0.5 * z * z).exp() / (2.0 * std::f64::consts::PI).sqrt();
-    std * (z * (2.0 * normal_below(z) - 1.0) + 2.0 * density
-        - 1.0 / std::f64::consts::PI.sqrt())
+    std * (z * (2.0 * normal_below(z) - 1.0) + 2.0 * density - 1.0 / std::f64::consts::PI.sqrt())
 }
 
 /// The probability below a standard normal number, by its series or continued fraction.
@@ -146,7 +145,11 @@ fn of_normal(foreseen: Foreseen, truth: f64) -> Scored {
 fn unit(train: &[f64]) -> Option<f64> {
     let all = filled(train)?;
     let count = (all.len().saturating_sub(1)).max(1) as f64;
-    let change = all.windows(2).map(|pair| (pair[1] - pair[0]).abs()).sum::<f64>() / count;
+    let change = all
+        .windows(2)
+        .map(|pair| (pair[1] - pair[0]).abs())
+        .sum::<f64>()
+        / count;
     (change > 0.0).then_some(change)
 }
 
@@ -250,7 +253,11 @@ fn units(source: &Source) -> Vec<(usize, Vec<Option<f64>>)> {
                 let train = series.part(Part::Train, width);
                 // A sequence that is wholly held out has no training part; all that is known of it stands in.
                 let all = source.column(series, which);
-                let known = if train.is_empty() { &all[..] } else { &all[train] };
+                let known = if train.is_empty() {
+                    &all[..]
+                } else {
+                    &all[train]
+                };
                 unit(known)
             });
             (which, units.collect())
@@ -296,8 +303,8 @@ pub fn judge_baselines(source: &Source, origins: &[Origin], horizon: usize) -> V
         "autoregression of changes",
     ]
     .into_iter()
-        .map(|name| (name, Tally::default()))
-        .collect();
+    .map(|name| (name, Tally::default()))
+    .collect();
     for (which, units) in units(source) {
         let is_number = source.coding.modelled[which].is_number();
         for (number, series) in source.data.series.iter().enumerate() {
@@ -353,9 +360,15 @@ mod tests {
     #[test]
     fn samples_of_a_normal_distribution_score_as_it_does() {
         let noise = Stream::new(3, "noise").standard_normal(0, 20_000);
-        let mut samples: Vec<f64> = noise.into_iter().map(|z| 1.5 + 2.0 * f64::from(z)).collect();
+        let mut samples: Vec<f64> = noise
+            .into_iter()
+            .map(|z| 1.5 + 2.0 * f64::from(z))
+            .collect();
         samples.sort_by(f64::total_cmp);
-        let foreseen = Foreseen { mean: 1.5, std: 2.0 };
+        let foreseen = Foreseen {
+            mean: 1.5,
+            std: 2.0,
+        };
         for truth in [-6.0, 1.5, 2.0, 9.0] {
             let [one, other] = [of_samples(&samples, truth), of_normal(foreseen, truth)];
             assert!((one.crps - other.crps).abs() < 0.03, "{one:?} {other:?}");
@@ -376,7 +389,11 @@ mod tests {
             (-3.5, 2.326_290_790_355_25e-4),
             (2.9, 0.998_134_186_699_616),
         ] {
-            assert!((normal_below(z) - below).abs() < 1e-9, "{z} {}", normal_below(z));
+            assert!(
+                (normal_below(z) - below).abs() < 1e-9,
+                "{z} {}",
+                normal_below(z)
+            );
         }
     }
 

@@ -26,9 +26,9 @@ pub fn filled(values: &[f64]) -> Option<Vec<f64>> {
     all[last..].fill(values[last]);
     for pair in known.windows(2) {
         let (from, to) = (pair[0], pair[1]);
-        for t in from + 1..to {
-            let share = (t - from) as f64 / (to - from) as f64;
-            all[t] = values[from] + share * (values[to] - values[from]);
+        let rise = (values[to] - values[from]) / (to - from) as f64;
+        for (value, steps) in all[from + 1..to].iter_mut().zip(1..) {
+            *value = values[from] + f64::from(steps) * rise;
         }
     }
     Some(all)
@@ -116,7 +116,10 @@ impl Baseline {
                     let back = season - ahead % season;
                     let seasons = (ahead / season + 1) as f64;
                     Foreseen {
-                        mean: past.get(past.len().wrapping_sub(back)).copied().unwrap_or(last),
+                        mean: past
+                            .get(past.len().wrapping_sub(back))
+                            .copied()
+                            .unwrap_or(last),
                         std: std * seasons.sqrt(),
                     }
                 })
@@ -179,10 +182,10 @@ impl Autoregression {
             row.extend((1..=lags).map(|lag| centred[t - lag]));
             row
         };
-        for t in most..centred.len() {
+        for (t, now) in centred.iter().enumerate().skip(most) {
             let row = row(t);
             for (i, a) in row.iter().enumerate() {
-                right[i] += a * centred[t];
+                right[i] += a * now;
                 for (j, b) in row.iter().enumerate() {
                     normal[i * size + j] += a * b;
                 }
@@ -281,7 +284,10 @@ fn solve(mut matrix: Vec<f64>, mut right: Vec<f64>) -> Option<Vec<f64>> {
             .sum();
         solution[row] = (right[row] - known) / matrix[row * size + row];
     }
-    solution.iter().all(|value| value.is_finite()).then_some(solution)
+    solution
+        .iter()
+        .all(|value| value.is_finite())
+        .then_some(solution)
 }
 
 #[cfg(test)]
@@ -317,7 +323,11 @@ mod tests {
         // The mean and the deviation of the process.
         let variance = 0.49 * (1.0 + 0.5) / ((1.0 - 0.5) * ((1.0 + 0.5f64).powi(2) - 1.44));
         assert!((far[499].mean - 1.0).abs() < 0.15, "{:?}", far[499]);
-        assert!((far[499].std - variance.sqrt()).abs() < 0.1, "{:?}", far[499]);
+        assert!(
+            (far[499].std - variance.sqrt()).abs() < 0.1,
+            "{:?}",
+            far[499]
+        );
         assert!((far[0].std - model.std).abs() < 1e-12);
     }
 
@@ -330,7 +340,11 @@ mod tests {
         }
         let foreseen = Baseline::of_changes(&y).unwrap().forecast(&y, 25);
         let last = y[y.len() - 1];
-        assert!((foreseen[24].mean - last - 50.0).abs() < 2.0, "{:?}", foreseen[24]);
+        assert!(
+            (foreseen[24].mean - last - 50.0).abs() < 2.0,
+            "{:?}",
+            foreseen[24]
+        );
         assert!((foreseen[24].std - 2.5).abs() < 0.3, "{:?}", foreseen[24]);
     }
 
@@ -342,6 +356,12 @@ mod tests {
         assert_eq!(means, [0.0, 1.0, 2.0, 3.0, 0.0, 1.0]);
         assert!(Baseline::seasonal(&y, 13).is_none());
         let walk = Baseline::random_walk(&[0.0, 1.0, 0.0, 1.0]).forecast(&[5.0], 4);
-        assert_eq!(walk[3], Foreseen { mean: 5.0, std: 2.0 });
+        assert_eq!(
+            walk[3],
+            Foreseen {
+                mean: 5.0,
+                std: 2.0
+            }
+        );
     }
 }

@@ -132,18 +132,24 @@ fn best_form(data: &SeriesData, column: usize) -> Form {
         let Some(all) = filled(&of_column(series, width, column)) else {
             continue;
         };
-        let (train, valid) = (series.part(Part::Train, width), series.part(Part::Valid, width));
+        let (train, valid) = (
+            series.part(Part::Train, width),
+            series.part(Part::Valid, width),
+        );
         if train.len() < 4 || valid.is_empty() {
             continue;
         }
         let known = &all[train.clone()];
-        let range = known
-            .iter()
-            .fold([f64::MAX, f64::MIN], |[low, high], y| [low.min(*y), high.max(*y)]);
+        let range = known.iter().fold([f64::MAX, f64::MIN], |[low, high], y| {
+            [low.min(*y), high.max(*y)]
+        });
         let leaves = |y: &&f64| !(range[0]..=range[1]).contains(*y);
         outside += all[valid.clone()].iter().filter(leaves).count();
         validated += valid.len();
-        let unit = known.windows(2).map(|pair| (pair[1] - pair[0]).abs()).sum::<f64>();
+        let unit = known
+            .windows(2)
+            .map(|pair| (pair[1] - pair[0]).abs())
+            .sum::<f64>();
         let unit = (unit / train.len() as f64).max(f64::MIN_POSITIVE);
         for (form, error) in forms.into_iter().zip(&mut errors) {
             // The first change is not known; it stands for none.
@@ -173,7 +179,10 @@ fn best_form(data: &SeriesData, column: usize) -> Form {
     if outside as f64 > OUTSIDE * validated as f64 {
         errors[0] = f64::INFINITY;
     }
-    let best = forms.into_iter().zip(errors).min_by(|a, b| a.1.total_cmp(&b.1));
+    let best = forms
+        .into_iter()
+        .zip(errors)
+        .min_by(|a, b| a.1.total_cmp(&b.1));
     match best {
         Some((form, error)) if error.is_finite() => form,
         // Nothing could be compared.
@@ -241,7 +250,9 @@ impl Coding {
             .iter()
             .max_by_key(|series| series.part(Part::Train, data.width()).len());
         let calendar = match longest.filter(|_| settings.calendar) {
-            Some(series) => series.clock.calendar(series.part(Part::Train, data.width()).len()),
+            Some(series) => series
+                .clock
+                .calendar(series.part(Part::Train, data.width()).len()),
             None => Vec::new(),
         };
         Ok(Self {
@@ -305,7 +316,12 @@ impl Coding {
     }
 
     /// The coded values of a column's name: of this table's categories, the numbers of the model's.
-    fn translated(&self, data: &SeriesData, coded: &Coded, place: usize) -> Result<Vec<f64>, LabError> {
+    fn translated(
+        &self,
+        data: &SeriesData,
+        coded: &Coded,
+        place: usize,
+    ) -> Result<Vec<f64>, LabError> {
         let ColumnKind::Category(names) = &data.columns[place].kind else {
             return Ok(Vec::new());
         };
@@ -490,7 +506,11 @@ impl Coded {
         if !self.by_sequence {
             return [self.mean, self.deviation];
         }
-        let own = if train.is_empty() { shown } else { &shown[train] };
+        let own = if train.is_empty() {
+            shown
+        } else {
+            &shown[train]
+        };
         let (mean, deviation) = mean_and_std(own.iter().copied());
         [mean, deviation]
     }

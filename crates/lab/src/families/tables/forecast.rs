@@ -196,14 +196,21 @@ pub fn samples<M: FilteringModel + Module>(
                 .collect(),
         );
         let index = chunk as u64;
-        let latents = noise(&draws, 2 * index, [steps, rows, model.generation_noise()], &device);
+        let latents = noise(
+            &draws,
+            2 * index,
+            [steps, rows, model.generation_noise()],
+            &device,
+        );
         let observed = noise(&draws, 2 * index + 1, [steps, rows, size], &device);
         let mut told = Vec::with_capacity(steps);
         for step in 0..steps {
             let mut row = Vec::with_capacity(rows * extras);
             for origin in origins {
                 let series = &source.data.series[origin.series];
-                let one = source.coding.told(&source.data, series, origin.known + step + 1)?;
+                let one = source
+                    .coding
+                    .told(&source.data, series, origin.known + step + 1)?;
                 row.extend(std::iter::repeat_n(one, count).flatten());
             }
             told.push(row);
@@ -273,13 +280,18 @@ pub fn factors<M: FilteringModel + Module>(
 ) -> Result<Vec<f64>, LabError> {
     let width = source.data.width();
     let series = source.data.series.iter();
-    let longest = series.map(|series| series.part(Part::Valid, width).len()).max();
+    let longest = series
+        .map(|series| series.part(Part::Valid, width).len())
+        .max();
     let horizon = settings.horizon.min(longest.unwrap_or(0) / 2).max(1);
     let origins = origins(source, Part::Valid, horizon, settings.origins);
     let drawn = samples(inference, source, &origins, horizon, settings.samples, seed)?;
-    Ok(spreads(source, &origins, horizon, |origin, step, column| {
-        drawn[origin].sorted(step, column)
-    }))
+    Ok(spreads(
+        source,
+        &origins,
+        horizon,
+        |origin, step, column| drawn[origin].sorted(step, column),
+    ))
 }
 
 /// The forecast of the steps after the end of each sequence.
@@ -360,7 +372,8 @@ fn charts(source: &Source, origins: &[Origin], drawn: &[Samples], ask: &Ask) -> 
         .filter(|(_, coded)| coded.is_numeric())
         .collect();
     let pairs = origins.iter().zip(drawn);
-    let all = pairs.flat_map(|(origin, drawn)| numeric.iter().map(move |column| (origin, drawn, column)));
+    let all =
+        pairs.flat_map(|(origin, drawn)| numeric.iter().map(move |column| (origin, drawn, column)));
     all.take(MOST_CHARTS)
         .map(|(origin, drawn, (which, coded))| {
             let series = &source.data.series[origin.series];
@@ -387,11 +400,16 @@ pub fn fan(
     let at = |step: usize| (past.len() + step + 1) as f64;
     let observed = |values: &[f64], first: usize| -> Vec<(f64, f64)> {
         let numbered = values.iter().zip(first..);
-        numbered.map(|(value, t)| ((t + 1) as f64, *value)).collect()
+        numbered
+            .map(|(value, t)| ((t + 1) as f64, *value))
+            .collect()
     };
     let sorted: Vec<Vec<f64>> = (0..steps).map(|step| drawn.sorted(step, column)).collect();
     // Bands of a truth value say nothing.
-    let binary = sorted.iter().flatten().all(|value| *value == 0.0 || *value == 1.0);
+    let binary = sorted
+        .iter()
+        .flatten()
+        .all(|value| *value == 0.0 || *value == 1.0);
     let band = |label: &str, share: f64| {
         let low = (1.0 - share) / 2.0;
         let points = sorted.iter().zip(0..);

@@ -111,7 +111,11 @@ impl<M: FilteringModel + Module> TableLearner<M> {
             .unwrap_or(usize::MAX)
             .saturating_mul(self.experiment.evaluation.batch);
         let with: Vec<usize> = (0..self.source.data.series.len())
-            .filter(|number| !self.source.data.series[*number].part(part, width).is_empty())
+            .filter(|number| {
+                !self.source.data.series[*number]
+                    .part(part, width)
+                    .is_empty()
+            })
             .collect();
         let chosen = data_stream(&self.experiment, purpose).choose(0, with.len(), most);
         let mut rows: Vec<usize> = chosen.into_iter().map(|place| with[place]).collect();
@@ -159,9 +163,10 @@ impl<M: FilteringModel + Module> TableLearner<M> {
         let factors = factors(&inference, &self.source, &self.settings, seed)?;
         let size = [horizon, self.settings.samples];
         let drawn = calibrated(&inference, &self.source, &factors, &origins, size, seed)?;
-        let judged = backtest::judge_samples(&self.source, &origins, horizon, |origin, step, column| {
-            drawn[origin].sorted(step, column)
-        });
+        let judged =
+            backtest::judge_samples(&self.source, &origins, horizon, |origin, step, column| {
+                drawn[origin].sorted(step, column)
+            });
         let mut measures = measures
             .with("horizon", horizon)
             .with("origins", origins.len());
@@ -200,7 +205,8 @@ where
         let filtered = self.strategy.learn(training, &self.model, x, None, step)?;
         let terms = filtered_terms(&filtered);
         // The step before the window is not one of the table.
-        let loss = filtered.bound(training.kl_weight(step)).mean().neg() / self.settings.window as f64;
+        let loss =
+            filtered.bound(training.kl_weight(step)).mean().neg() / self.settings.window as f64;
         let gradients = ParameterGradients::of(&self.model, loss.backward());
         self.updates
             .make(&mut self.model, step, gradients, &FILTERED_TERMS, terms)
@@ -286,7 +292,12 @@ const CHARTS: usize = 4;
 
 impl<M: FilteringModel + Module> TableLearner<M> {
     /// Forecasts of held-out steps beside what happened, from `count` places.
-    fn held_out_charts(&self, count: usize, seed: u64, steps: usize) -> Result<Vec<Chart>, LabError> {
+    fn held_out_charts(
+        &self,
+        count: usize,
+        seed: u64,
+        steps: usize,
+    ) -> Result<Vec<Chart>, LabError> {
         let part = self.part(Purpose::Final);
         let origins = backtest::origins(&self.source, part, steps, count);
         let inference = self.inference();

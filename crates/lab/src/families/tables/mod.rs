@@ -83,14 +83,38 @@ impl Family for Tables {
             ("scored_part", "the part they belong to"),
             ("horizon", "steps of a judged forecast"),
             ("origins", "steps from which forecasts were judged"),
-            ("random_walk_coverage", "share of truths in the random walk's bands of 80%"),
-            ("random_walk_mase", "mean absolute error of the random walk, scaled"),
-            ("season_before_coverage", "share of truths in the bands of the season before"),
-            ("season_before_mase", "mean absolute error of the season before, scaled"),
-            ("of_changes_coverage", "share of truths in the bands of the autoregression of changes"),
-            ("of_changes_mase", "mean absolute error of the autoregression of changes, scaled"),
-            ("autoregression_coverage", "share of truths in the autoregression's bands"),
-            ("autoregression_mase", "mean absolute error of the autoregression, scaled"),
+            (
+                "random_walk_coverage",
+                "share of truths in the random walk's bands of 80%",
+            ),
+            (
+                "random_walk_mase",
+                "mean absolute error of the random walk, scaled",
+            ),
+            (
+                "season_before_coverage",
+                "share of truths in the bands of the season before",
+            ),
+            (
+                "season_before_mase",
+                "mean absolute error of the season before, scaled",
+            ),
+            (
+                "of_changes_coverage",
+                "share of truths in the bands of the autoregression of changes",
+            ),
+            (
+                "of_changes_mase",
+                "mean absolute error of the autoregression of changes, scaled",
+            ),
+            (
+                "autoregression_coverage",
+                "share of truths in the autoregression's bands",
+            ),
+            (
+                "autoregression_mase",
+                "mean absolute error of the autoregression, scaled",
+            ),
         ]
     }
 
@@ -219,7 +243,11 @@ impl Source {
                     "growth" => "changes of the logarithm, ",
                     _ => "",
                 };
-                let own = if column.by_sequence { ", each sequence by its own scale" } else { "" };
+                let own = if column.by_sequence {
+                    ", each sequence by its own scale"
+                } else {
+                    ""
+                };
                 let how = match column.known {
                     true => "known in advance".to_owned(),
                     false => format!("{form}{}{own}", column.likelihood),

@@ -10,7 +10,7 @@ use mnemora_worlds::{
     series::{Series, SeriesData, TableSettings},
 };
 use std::path::{Path, PathBuf};
-use toml::{Table, Value};
+use toml::Value;
 
 /// Steps of the longest window that is chosen without being asked for.
 const LONGEST_WINDOW: usize = 64;
@@ -123,7 +123,10 @@ impl Source {
             0 => (longest(Part::Test) / 2).clamp(1, LONGEST_HORIZON),
             given => given,
         };
-        let table = experiment.own.entry("table".into()).or_insert_with(Table::new);
+        let table = experiment
+            .own
+            .entry("table".into())
+            .or_default();
         for (key, value) in [("window", window), ("horizon", horizon)] {
             table.insert(key.into(), Value::Integer(value as i64));
         }
@@ -187,7 +190,9 @@ impl Source {
         let size = self.coding.observation();
         let likelihood = self.coding.likelihood();
         let shown = likelihood.values() + likelihood.columns.len();
-        let mut draws = stream.uniform_values(index, batch * (window + 1)).into_iter();
+        let mut draws = stream
+            .uniform_values(index, batch * (window + 1))
+            .into_iter();
         let mut draw = move || draws.next().unwrap_or(0.0);
         let mut all = Vec::with_capacity(batch * (window + 1) * size);
         for _ in 0..batch {

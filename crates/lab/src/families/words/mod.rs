@@ -25,13 +25,13 @@ use mnemora_memory::{AnyCore, AnyCoreState, Bundle, Count, Initializer, Recurren
 use mnemora_models::{LanguageModel, WordDropout, WordSamples, Words as WordBatch};
 use mnemora_training::{
     Error, Learner, Measures, Purpose, Quantity, Row, Snapshot, StepFailure,
-    optimiser::ParameterGradients,
     arrays::{Arrays, collect, parameters_of, restore},
     carried,
     device::outline,
     learner::{BATCHES_AHEAD, BATCHES_AT_A_TIME},
     measures::{Better, Claim, Format},
     memory_use::{Parts, Planned, Work, in_words},
+    optimiser::ParameterGradients,
     updates::Updates,
 };
 use mnemora_worlds::{Part, Prefetch, Stream, Text, TextBatch};
