@@ -123,10 +123,7 @@ impl Source {
             0 => (longest(Part::Test) / 2).clamp(1, LONGEST_HORIZON),
             given => given,
         };
-        let table = experiment
-            .own
-            .entry("table".into())
-            .or_default();
+        let table = experiment.own.entry("table".into()).or_default();
         for (key, value) in [("window", window), ("horizon", horizon)] {
             table.insert(key.into(), Value::Integer(value as i64));
         }
