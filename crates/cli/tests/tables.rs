@@ -189,6 +189,11 @@ fn what_is_wrong_is_one_line_before_anything_is_trained() {
             vec!["b is constant", "table.leave_out"],
         ),
         (
+            "a\n1\n1\n1\n1\n1\n1\n1\n1\n2.5\n3\n",
+            vec![],
+            vec!["column a does not change in the training part"],
+        ),
+        (
             "date,a\n2020-01-02,1\n2020-01-01,2\n",
             vec![],
             vec!["does not come after"],

@@ -29,6 +29,16 @@ impl Table {
         let mut rows = rows(text, room)?.into_iter();
         let (_, header) = rows.next().ok_or("an empty table; a header is needed")?;
         let rows: Vec<_> = rows.collect();
+        // Numbers with decimal commas would only be said to be too many fields.
+        if let [only] = header.as_slice()
+            && let Some(mark) = [';', '\t', '|']
+                .into_iter()
+                .find(|mark| only.contains(*mark))
+        {
+            return Err(format!(
+                "one column was found, {only:?}; the separator looks like {mark:?}, it must be a comma"
+            ));
+        }
         for (line, fields) in &rows {
             if fields.len() != header.len() {
                 return Err(format!(

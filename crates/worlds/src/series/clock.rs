@@ -28,7 +28,7 @@ pub enum Pace {
 }
 
 /// Formats of dates and of dates with times, tried in this order.
-const DATES: [&str; 4] = ["%Y-%m-%d", "%Y/%m/%d", "%Y%m%d", "%Y-%m"];
+const DATES: [&str; 5] = ["%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%Y%m%d", "%Y-%m"];
 const DATE_TIMES: [&str; 6] = [
     "%Y-%m-%d %H:%M:%S%.f",
     "%Y-%m-%dT%H:%M:%S%.f",
@@ -44,7 +44,7 @@ const HARMONICS: [f64; 3] = [1.0, 2.0, 3.0];
 /// Relative difference up to which two distances of numbers are the same.
 const SAME: f64 = 1e-6;
 
-/// A date in one of the formats of ISO 8601, or with slashes.
+/// A date in one of the formats of ISO 8601, with slashes, or with the day first and dots.
 pub(super) fn date(text: &str) -> Option<NaiveDateTime> {
     if let Ok(zoned) = DateTime::parse_from_rfc3339(text) {
         return Some(zoned.naive_utc());
@@ -57,7 +57,8 @@ pub(super) fn date(text: &str) -> Option<NaiveDateTime> {
         return Some(found);
     }
     // Eight digits may be a number.
-    let plain = text.len() >= 7 && (text.contains('-') || text.contains('/') || text.len() == 8);
+    let marked = text.contains(['-', '/']) || text.matches('.').count() == 2;
+    let plain = text.len() >= 7 && (marked || text.len() == 8);
     let mut formats = DATES.iter().filter(|_| plain);
     let day = formats.find_map(|format| match *format {
         "%Y-%m" => NaiveDate::parse_from_str(&format!("{text}-01"), "%Y-%m-%d").ok(),
@@ -302,6 +303,7 @@ mod tests {
         for text in [
             "2024-02-29",
             "2024/02/29",
+            "29.02.2024",
             "20240229",
             "2024-02-29T00:00:00Z",
             "2024-02-29T01:00:00+01:00",

@@ -124,7 +124,16 @@ pub(super) fn number(field: &str) -> Option<f64> {
 fn found_kind(name: &str, observed: &Fields) -> Result<ColumnKind, String> {
     let numbers: Option<Vec<f64>> = observed.iter().map(|(_, field)| number(field)).collect();
     let Some(numbers) = numbers else {
-        return categories(name, observed);
+        let other = observed.iter().find(|(_, field)| number(field).is_none());
+        let count = observed.iter().filter(|(_, field)| number(field).is_some());
+        return match other {
+            // A column of numbers with something else in it.
+            Some((line, field)) if 2 * count.count() > observed.len() => Err(format!(
+                "line {line}, column {name}: {field:?} is not a number, and most others are; leave it empty if nothing was \
+                 observed, or set table.categories=[\"{name}\"]"
+            )),
+            _ => categories(name, observed),
+        };
     };
     if numbers
         .iter()

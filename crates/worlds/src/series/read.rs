@@ -146,16 +146,13 @@ pub(super) fn series(
     Ok(data)
 }
 
-/// Two columns of one name, and a file with other separators, cannot be read.
+/// Two columns of one name, and a file without names, cannot be read.
 fn check_header(table: &Table) -> Result<(), String> {
     let header = &table.header;
-    if let [only] = header.as_slice()
-        && let Some(separator) = [';', '\t', '|']
-            .into_iter()
-            .find(|mark| only.contains(*mark))
-    {
+    if header.iter().all(|name| number(name).is_some()) {
         return Err(format!(
-            "one column was found, {only:?}; the separator looks like {separator:?}, it must be a comma"
+            "the first line has numbers alone, {}; it must name the columns",
+            header.join(", ")
         ));
     }
     for (place, name) in header.iter().enumerate() {
@@ -611,6 +608,12 @@ mod tests {
             ("a;b\n1;2\n", vec!["a;b", "';'"]),
             ("y,y\n1,2\n", vec!["two columns are named y"]),
             ("y,\n1,2\n", vec!["column 2 has no name"]),
+            ("1.5,2\n1,2\n", vec!["1.5, 2", "must name the columns"]),
+            ("a;b\n1,5;2\n", vec!["separator looks like ';'"]),
+            (
+                "y\n1.5\n2.5\ninf\n",
+                vec!["line 4", "\"inf\" is not a number", "table.categories"],
+            ),
             ("y\n", vec!["a header without rows"]),
             ("y,z\n1,3\n2,3\n", vec!["z is constant", "table.leave_out"]),
             ("y,z\n1,\n2,\n", vec!["z is empty", "table.leave_out"]),

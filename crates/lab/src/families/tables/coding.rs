@@ -46,12 +46,7 @@ fn mean_and_std(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
     }
     let mean = observed.clone().sum::<f64>() / count as f64;
     let variance = observed.map(|value| (value - mean).powi(2)).sum::<f64>() / count as f64;
-    // A column that is constant in the training part has no deviation to divide by.
-    let std = match variance > 0.0 {
-        true => variance.sqrt(),
-        false => 1.0,
-    };
-    (mean, std)
+    (mean, variance.sqrt())
 }
 
 /// What of a number is modelled.
@@ -203,9 +198,11 @@ fn differ(data: &SeriesData, column: usize, form: Form) -> bool {
     });
     let scales: Vec<(f64, f64)> = scales.collect();
     let stds = scales.iter().map(|(_, std)| *std);
-    let [least, most] = stds.fold([f64::MAX, f64::MIN], |[least, most], std| {
-        [least.min(std), most.max(std)]
-    });
+    let [least, most] = stds
+        .filter(|std| *std > 0.0)
+        .fold([f64::MAX, f64::MIN], |[least, most], std| {
+            [least.min(std), most.max(std)]
+        });
     // Means that lie further apart than a sequence itself moves.
     let (_, apart) = mean_and_std(scales.iter().map(|(mean, _)| *mean));
     scales.len() > 1 && (most > FACTOR * least || apart > FACTOR * most)
@@ -242,6 +239,13 @@ impl Coding {
             return Err(LabError::Configuration(
                 "table.known has all columns; at least one must be modelled".into(),
             ));
+        }
+        if let Some(still) = modelled.iter().find(|column| column.deviation == 0.0) {
+            return Err(LabError::Configuration(format!(
+                "column {0} does not change in the training part, so nothing can be learned of it; leave it out with \
+                 table.leave_out=[\"{0}\"]",
+                still.name
+            )));
         }
         // Columns of one likelihood are computed together.
         modelled.sort_by_key(|column| column.likelihood.clone());
@@ -448,6 +452,11 @@ fn coded(data: &SeriesData, place: usize, settings: &OwnTable, known: bool) -> C
         ColumnKind::Count => mean_and_std(of_training.into_iter().map(f64::ln_1p)),
         ColumnKind::Binary | ColumnKind::Category(_) => (0.0, 1.0),
     };
+    // What is known in advance may change later only.
+    let deviation = match known && deviation == 0.0 {
+        true => 1.0,
+        false => deviation,
+    };
     Coded {
         name: column.name.clone(),
         likelihood: likelihood.to_owned(),
@@ -511,8 +520,11 @@ impl Coded {
         } else {
             &shown[train]
         };
-        let (mean, deviation) = mean_and_std(own.iter().copied());
-        [mean, deviation]
+        // A sequence that does not move there has no deviation of its own.
+        match mean_and_std(own.iter().copied()) {
+            (mean, 0.0) => [mean, self.deviation],
+            (mean, deviation) => [mean, deviation],
+        }
     }
 
     /// The same for the modelled numbers of a sequence's column.
