@@ -135,6 +135,35 @@ fn a_scaled_column_has_scaled_forecasts_bit_for_bit() {
 }
 
 #[test]
+fn a_table_of_categories_alone_is_forecast_by_probabilities() {
+    let days: String = (0..80)
+        .map(|day| ["dry\n", "rain\n", "dry\n", "snow\n"][day * 7919 % 101 % 4])
+        .collect();
+    let (folder, table) = written("sky.csv", &format!("sky\n{days}"));
+    let run = folder.path().join("run");
+    succeed(train(&table, &run, &[]));
+    let picture = folder.path().join("f.png");
+    let mut command = mnemora(["forecast".as_ref(), run.as_os_str()]);
+    command.args(["--steps", "2", "--draw"]).arg(&picture);
+    let text = succeed(command).stdout;
+    assert_png(&picture);
+    let rows: Vec<(&str, f64)> = text
+        .lines()
+        .skip(1)
+        .map(|line| {
+            let fields: Vec<&str> = line.split(',').collect();
+            (fields[1], fields[2].parse().expect("a share"))
+        })
+        .collect();
+    let names: Vec<&str> = rows.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names[..3], ["sky=dry", "sky=rain", "sky=snow"]);
+    for step in rows.chunks(3) {
+        let sum: f64 = step.iter().map(|(_, share)| share).sum();
+        assert!((sum - 1.0).abs() < 1e-9, "{rows:?}");
+    }
+}
+
+#[test]
 fn columns_known_in_advance_are_asked_for() {
     let table = concat!(
         env!("CARGO_MANIFEST_DIR"),

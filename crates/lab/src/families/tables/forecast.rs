@@ -362,33 +362,76 @@ pub fn forecast<M: FilteringModel + Module>(
 /// The most charts of a forecast.
 const MOST_CHARTS: usize = 12;
 
-/// The past and the forecast of each numeric column, for the first sequences.
+/// The past and the forecast of each column, for the first sequences.
 fn charts(source: &Source, origins: &[Origin], drawn: &[Samples], ask: &Ask) -> Vec<Chart> {
-    let numeric: Vec<(usize, &Coded)> = source
-        .coding
-        .modelled
-        .iter()
-        .enumerate()
-        .filter(|(_, coded)| coded.is_numeric())
-        .collect();
     let pairs = origins.iter().zip(drawn);
-    let all =
-        pairs.flat_map(|(origin, drawn)| numeric.iter().map(move |column| (origin, drawn, column)));
-    all.take(MOST_CHARTS)
-        .map(|(origin, drawn, (which, coded))| {
+    let all = pairs.flat_map(|(origin, drawn)| {
+        let columns = 0..source.coding.modelled.len();
+        columns.map(move |which| {
             let series = &source.data.series[origin.series];
-            let past = source.column(series, *which);
+            let past = source.column(series, which);
+            let coded = &source.coding.modelled[which];
             let title = match series.name.as_str() {
                 "" => coded.name.clone(),
                 name => format!("{name}: {}", coded.name),
             };
-            fan(&title, &past, drawn, *which, ask.steps, &[])
+            chart(&title, coded, &past, drawn, which, ask.steps, &[])
         })
-        .collect()
+    });
+    all.take(MOST_CHARTS).collect()
+}
+
+/// The chart of a column: of numbers the past and a band, of categories how probable each is.
+pub fn chart(
+    title: &str,
+    coded: &Coded,
+    past: &[f64],
+    drawn: &Samples,
+    which: usize,
+    steps: usize,
+    happened: &[f64],
+) -> Chart {
+    match coded.is_numeric() {
+        true => fan(title, past, drawn, which, steps, happened),
+        false => shares(title, coded, past.len(), drawn, which, steps),
+    }
+}
+
+/// The most categories in a chart.
+const MOST_NAMES: usize = 7;
+
+/// A chart of the probability of each category at the steps ahead.
+fn shares(
+    title: &str,
+    coded: &Coded,
+    past: usize,
+    drawn: &Samples,
+    column: usize,
+    steps: usize,
+) -> Chart {
+    let names = coded.names.iter().take(MOST_NAMES).enumerate();
+    let series = names.map(|(place, name)| Line {
+        label: name.clone(),
+        points: (0..steps)
+            .map(|step| {
+                let all = drawn.of(step, column);
+                let there = all.iter().filter(|value| **value == place as f64).count();
+                ((past + step + 1) as f64, there as f64 / all.len() as f64)
+            })
+            .collect(),
+        band: None,
+    });
+    Chart {
+        title: title.into(),
+        x_label: "step".into(),
+        y_label: "probability".into(),
+        series: series.collect(),
+        ..Chart::default()
+    }
 }
 
 /// A chart of the last steps of the past, the samples' median with a band of 80%, and what happened, if it is known.
-pub fn fan(
+fn fan(
     title: &str,
     past: &[f64],
     drawn: &Samples,

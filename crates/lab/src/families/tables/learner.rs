@@ -2,7 +2,7 @@
 
 use super::{
     Plans, backtest,
-    forecast::{self, Ask, Forecast, calibrated, factors, fan},
+    forecast::{self, Ask, Forecast, calibrated, chart, factors},
     settings::OwnTable,
     source::Source,
 };
@@ -304,22 +304,19 @@ impl<M: FilteringModel + Module> TableLearner<M> {
         let factors = factors(&inference, &self.source, &self.settings, seed)?;
         let size = [steps, self.settings.samples];
         let drawn = calibrated(&inference, &self.source, &factors, &origins, size, seed)?;
-        let numeric: Vec<usize> = (0..self.source.coding.modelled.len())
-            .filter(|which| self.source.coding.modelled[*which].is_numeric())
-            .collect();
         let mut charts = Vec::new();
         for (origin, drawn) in origins.iter().zip(&drawn) {
-            for which in &numeric {
+            for (which, coded) in self.source.coding.modelled.iter().enumerate() {
                 let series = &self.source.data.series[origin.series];
-                let all = self.source.column(series, *which);
-                let name = &self.source.coding.modelled[*which].name;
+                let all = self.source.column(series, which);
+                let name = &coded.name;
                 let title = match series.name.as_str() {
                     "" => format!("{name}, from step {}", origin.known + 1),
                     series => format!("{series}: {name}, from step {}", origin.known + 1),
                 };
                 let (past, next) = all.split_at(origin.known);
                 let next = &next[..steps.min(next.len())];
-                charts.push(fan(&title, past, drawn, *which, steps, next));
+                charts.push(chart(&title, coded, past, drawn, which, steps, next));
             }
         }
         charts.truncate(count.max(1) * CHARTS);
@@ -390,12 +387,18 @@ where
     fn figures(&self, shown: &Shown) -> Result<Figures, LabError> {
         let steps = self.settings.horizon;
         let count = shown.experiment.evaluation.pictures;
-        let generated = self.draw(count, 1, None)?.picture;
+        let held_out = self.held_out_charts(count, 1, steps)?;
+        // Held-out parts may be shorter than a forecast.
+        let generated = match held_out.is_empty() {
+            true => training_picture(&self.source, &self.settings)?.picture,
+            false => charts_image(&held_out)?,
+        };
         let mut charts = Vec::new();
-        for chart in self.held_out_charts(count, 1, steps)? {
+        for chart in held_out {
             charts.push(chart_figure(
                 chart,
-                "A forecast of held-out steps: the median of the samples, a band of 80%, and what happened.",
+                "A forecast of held-out steps: the median of the samples, a band of 80%, and what happened; of categories how \
+                 probable each is.",
             )?);
         }
         charts.push(chart_figure(
