@@ -208,11 +208,10 @@ fn training_step(world: World, device: &Device) -> Result<Prepared, BenchError> 
 
 /// Samples of one sequence: each is a scene, of which all views are drawn.
 fn samples(world: World, device: &Device) -> Result<Prepared, BenchError> {
+    // Only parameters that are trained are counted.
+    let parameters = parameter_count(&world.model(device)?);
     let device = &device.clone().inner();
-    let model = world.model(device)?;
-    let parameters = parameter_count(&model);
-    // Frozen parameters are not counted.
-    let model = model.no_grad();
+    let model = world.model(device)?.no_grad();
     let context = world.views(1, world.context, device);
     let queries = world.views(1, world.asked, device).queries;
     let noise = numbers([SAMPLES, model.noise_size(world.asked)], device);
