@@ -112,6 +112,9 @@ fn a_table_is_trained_and_forecast_without_configuration() {
             assert!(mean.abs() < 10.0, "{numbers:?}");
         }
     }
+    let mut command = mnemora(["forecast".as_ref(), run.as_os_str()]);
+    command.args(["--steps", "100000", "--samples", "1000000"]);
+    assert_says(&refuse(command), &["--steps or --samples"]);
     // The same samples again, and others under another seed.
     assert_eq!(rows, forecast(&run, &["--steps", "5"]));
     assert_ne!(rows, forecast(&run, &["--steps", "5", "--seed", "2"]));

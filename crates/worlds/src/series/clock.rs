@@ -261,7 +261,7 @@ fn after(time: NaiveDateTime, pace: Pace, steps: usize) -> Option<NaiveDateTime>
             let total = months.checked_mul(u32::try_from(steps).ok()?)?;
             let next = time.checked_add_months(Months::new(total))?;
             // The end of a month stays the end of a month.
-            let last = (time + TimeDelta::days(1)).day() == 1;
+            let last = time.checked_add_signed(TimeDelta::days(1))?.day() == 1;
             match last {
                 true => next
                     .with_day(1)?

@@ -49,7 +49,7 @@ impl AffineFit {
 }
 
 /// Solves a symmetric system by elimination with pivots; `None` if it is singular to working precision.
-fn solve(mut matrix: Vec<f64>, mut right: Vec<f64>) -> Option<Vec<f64>> {
+pub(crate) fn solve(mut matrix: Vec<f64>, mut right: Vec<f64>) -> Option<Vec<f64>> {
     let size = right.len();
     let largest = matrix.iter().fold(0.0_f64, |most, x| most.max(x.abs()));
     for column in 0..size {

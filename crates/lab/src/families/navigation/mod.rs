@@ -29,6 +29,7 @@ mod walker;
 mod walks;
 mod world;
 
+pub(crate) use fit::solve;
 pub use settings::{NavigationSettings, StageSettings};
 
 use crate::{

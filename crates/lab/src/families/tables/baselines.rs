@@ -1,6 +1,8 @@
 //! Forecasts without a network, fitted on the training part: persistence as a random walk, the season before, and an
 //! autoregression. Each is a normal distribution at every step ahead, from its own residuals.
 
+use crate::families::navigation::solve;
+
 /// A normal forecast.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Foreseen {
@@ -252,42 +254,6 @@ impl Autoregression {
             })
             .collect()
     }
-}
-
-/// The solution of a symmetric positive system, by elimination with the largest pivot; `None` if it has none.
-fn solve(mut matrix: Vec<f64>, mut right: Vec<f64>) -> Option<Vec<f64>> {
-    let size = right.len();
-    for column in 0..size {
-        let pivot = (column..size).max_by(|a, b| {
-            let of = |row: &usize| matrix[row * size + column].abs();
-            of(a).total_cmp(&of(b))
-        })?;
-        if matrix[pivot * size + column].abs() < f64::MIN_POSITIVE {
-            return None;
-        }
-        for k in 0..size {
-            matrix.swap(column * size + k, pivot * size + k);
-        }
-        right.swap(column, pivot);
-        for row in column + 1..size {
-            let factor = matrix[row * size + column] / matrix[column * size + column];
-            for k in column..size {
-                matrix[row * size + k] -= factor * matrix[column * size + k];
-            }
-            right[row] -= factor * right[column];
-        }
-    }
-    let mut solution = vec![0.0; size];
-    for row in (0..size).rev() {
-        let known: f64 = (row + 1..size)
-            .map(|k| matrix[row * size + k] * solution[k])
-            .sum();
-        solution[row] = (right[row] - known) / matrix[row * size + row];
-    }
-    solution
-        .iter()
-        .all(|value| value.is_finite())
-        .then_some(solution)
 }
 
 #[cfg(test)]

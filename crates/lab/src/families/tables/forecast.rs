@@ -27,6 +27,9 @@ const ROWS: usize = 4096;
 /// Steps of the past in a picture, for each step of the forecast.
 const PAST: usize = 4;
 
+/// The most numbers of a forecast, samples counted: a gigabyte.
+const MOST_NUMBERS: usize = 1 << 27;
+
 /// What to forecast.
 #[derive(Clone, Debug)]
 pub struct Ask {
@@ -305,6 +308,22 @@ pub fn forecast<M: FilteringModel + Module>(
     ask: &Ask,
     future: Option<&SeriesData>,
 ) -> Result<Forecast, LabError> {
+    let numbers = [
+        ask.steps,
+        ask.samples,
+        source.coding.modelled.len(),
+        source.data.series.len(),
+    ];
+    let numbers = numbers
+        .iter()
+        .fold(1_usize, |product, n| product.saturating_mul(*n));
+    if numbers > MOST_NUMBERS {
+        return Err(LabError::Configuration(format!(
+            "{} steps and {} samples of every column and sequence are {numbers} numbers, at most {MOST_NUMBERS} are held: ask \
+             for fewer with --steps or --samples",
+            ask.steps, ask.samples
+        )));
+    }
     let mut notes = Vec::new();
     let extended = source.extended(ask.steps, future, &mut notes)?;
     let width = source.data.width();
