@@ -186,8 +186,16 @@ pub enum Command {
     the model's own prediction in place of the observation (\"advanced\": true, with mean, std and\n\
     prediction). A line that is not an observation, or that lacks the condition that the model needs,\n\
     is not a step (\"advanced\": false).\n\n\
+    A model of a table takes rows with named columns: CSV with a header, or one line {\"column\": value} each.\n\
+    Empty fields and null are values that were not observed, and rows that are missing at the table's pace are\n\
+    steps of which nothing was. It goes on after the end of the run's table. Output: {\"t\", \"time\", \"surprise\",\n\
+    \"columns\", \"next\"}: the free energy of the row and its part by column, in nats and the columns' units; mean,\n\
+    standard deviation and quantiles of the row that follows. A column known in advance is given for the row that\n\
+    follows: \"next.holiday\". With --anomalies also \"p\", the share of held-out and recent rows that are at least\n\
+    as surprising, and \"alarm\".\n\n\
     Examples: mnemora filter runs/mine --state mine.state < observations.jsonl > beliefs.jsonl\n\
-    mnemora filter runs/chorales --recording 1 --draw chorale.png > beliefs.jsonl"
+    mnemora filter runs/chorales --recording 1 --draw chorale.png > beliefs.jsonl\n\
+    mnemora filter runs/sensors --anomalies=0.01 --draw alarms.png < new.csv > rows.jsonl"
 )]
 pub struct Filter {
     /// Directory of the run
@@ -198,6 +206,21 @@ pub struct Filter {
     /// Number of a held-out recording of the run's data to filter instead of standard input
     #[arg(long, value_name = "N")]
     pub recording: Option<usize>,
+    /// Table: the sequence that goes on, if there are several
+    #[arg(long, value_name = "NAME")]
+    pub sequence: Option<String>,
+    /// Table: begin a new sequence instead of going on after the end of the run's table
+    #[arg(long)]
+    pub fresh: bool,
+    /// Table: samples of the row that follows; 0 to leave it out
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(0..=100_000))]
+    pub samples: u64,
+    /// Table: quantiles of the row that follows, each between 0 and 1
+    #[arg(long, value_name = "SHARES", default_value = "0.1,0.5,0.9")]
+    pub quantiles: String,
+    /// Table: say which rows are too surprising, with this rate of false alarms [default: 0.01]
+    #[arg(long, value_name = "RATE", num_args = 0..=1, require_equals = true, default_missing_value = "0.01")]
+    pub anomalies: Option<f64>,
     /// PNG with the observations, the one-step-ahead predictions and the surprise
     #[arg(long, value_name = "PNG")]
     pub draw: Option<PathBuf>,
@@ -313,6 +336,12 @@ pub struct Forecast {
     /// CSV file of the steps ahead, for columns that are known in advance (table.known)
     #[arg(long, value_name = "FILE")]
     pub future: Option<PathBuf>,
+    /// State that `mnemora filter --state` wrote, to forecast from instead of the end of the table
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["future", "data"])]
+    pub state: Option<PathBuf>,
+    /// The sequence that the state belongs to, if there are several
+    #[arg(long, value_name = "NAME", requires = "state")]
+    pub sequence: Option<String>,
     /// How to print
     #[arg(long, default_value = "csv")]
     pub format: Layout,

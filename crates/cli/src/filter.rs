@@ -1,6 +1,6 @@
 //! `mnemora filter`: reads observations from standard input and writes one belief per line to standard output.
 
-use crate::{arguments::Filter, signals::StopSignal};
+use crate::{arguments::Filter, rows, signals::StopSignal};
 use mnemora_lab::{
     FilteredSequence, FilteredStep, LabError, Numbers, Observed, OnlineFilter, check_target,
     find_device, load_filter_state, note, npy, open, open_to_filter, pictures::check_png_name,
@@ -106,6 +106,21 @@ pub fn run(arguments: &Filter) -> Result<u8, LabError> {
         Some(_) => open(run, checkpoint, &[], data, &device)?,
         None => open_to_filter(run, checkpoint, data, &device)?,
     };
+    let asked = rows::asked(arguments)?;
+    if let Some(filter) = trained.rows(&asked)? {
+        return rows::run(arguments, &trained, filter);
+    }
+    let of_tables = [
+        ("--sequence", arguments.sequence.is_some()),
+        ("--fresh", arguments.fresh),
+        ("--anomalies", arguments.anomalies.is_some()),
+    ];
+    if let Some((name, _)) = of_tables.iter().find(|(_, given)| *given) {
+        return Err(LabError::Configuration(format!(
+            "{name} is for models of tables, and this one is of the task {}",
+            trained.experiment.task.name.as_str()
+        )));
+    }
     let mut filter = trained.online(arguments.seed)?;
     if let Some(path) = arguments.state.as_deref().filter(|path| path.exists()) {
         load_filter_state(filter.as_mut(), path)?;
@@ -144,7 +159,7 @@ pub fn run(arguments: &Filter) -> Result<u8, LabError> {
 }
 
 /// The lines as they arrive, or the whole input at once if it is an array.
-fn lines_of_standard_input() -> Receiver<Result<Vec<u8>, LabError>> {
+pub fn lines_of_standard_input() -> Receiver<Result<Vec<u8>, LabError>> {
     let (sender, receiver) = sync_channel(AHEAD);
     std::thread::spawn(move || {
         let mut input = std::io::stdin().lock();
@@ -336,13 +351,15 @@ impl Session<'_> {
 
 /// The numbers of the closing message.
 #[derive(Default)]
-struct Tally {
+pub struct Tally {
     microseconds: Vec<f64>,
-    refused: usize,
+    /// Observations that could not be used.
+    pub refused: usize,
 }
 
 impl Tally {
-    fn timed<T, E>(&mut self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    /// Does the work of an observation, and notes its time if it succeeds.
+    pub fn timed<T, E>(&mut self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         let begun = Instant::now();
         let done = work();
         if done.is_ok() {
@@ -351,7 +368,8 @@ impl Tally {
         done
     }
 
-    fn report(mut self) {
+    /// Says how long observations took.
+    pub fn report(mut self) {
         self.microseconds.sort_by(f64::total_cmp);
         let count = self.microseconds.len();
         let refused = match self.refused {

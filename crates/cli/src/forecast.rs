@@ -11,7 +11,7 @@ use mnemora_lab::{
 use std::fmt::Write as _;
 
 /// Shares in increasing order, each between 0 and 1.
-fn quantiles(text: &str) -> Result<Vec<f64>, LabError> {
+pub fn quantiles(text: &str) -> Result<Vec<f64>, LabError> {
     let refuse = |problem: String| {
         LabError::Configuration(format!(
             "--quantiles {text}: {problem}, such as 0.1,0.5,0.9"
@@ -100,6 +100,8 @@ pub fn run(arguments: &Forecast) -> Result<u8, LabError> {
         seed: arguments.seed,
         past: arguments.data.data.clone(),
         future: arguments.future.clone(),
+        state: arguments.state.clone(),
+        sequence: arguments.sequence.clone(),
     })?;
     for line in &forecast.notes {
         note(format_args!("mnemora: {line}"));
@@ -114,6 +116,16 @@ pub fn run(arguments: &Forecast) -> Result<u8, LabError> {
             std::fs::write(out, text).map_err(|error| LabError::write(out, error))?;
             note(out.display());
         }
+    }
+    if let Some(out) = arguments
+        .draw
+        .as_ref()
+        .filter(|_| arguments.state.is_some())
+    {
+        return Err(LabError::Configuration(format!(
+            "--draw {}: the state of a filter does not hold the past, so there is nothing to draw a forecast beside",
+            out.display()
+        )));
     }
     if let Some(out) = &arguments.draw {
         write_picture(&charts_image(&forecast.charts)?, out)?;

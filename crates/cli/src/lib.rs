@@ -11,6 +11,7 @@ mod forecast;
 mod output;
 mod play;
 mod query;
+mod rows;
 mod screen;
 mod signals;
 mod walk;

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{assert_png, assert_says, mnemora, refuse, succeed, with_settings};
+use common::{assert_png, assert_says, mnemora, refuse, run_with_input, succeed, with_settings};
 use std::{
     fmt::Write as _,
     fs,
@@ -268,4 +268,221 @@ fn what_is_wrong_is_one_line_before_anything_is_trained() {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../pretrained/perfect-recall-small-hybrid");
     let refused = refuse(mnemora(["forecast".as_ref(), perfect.as_os_str()]));
     assert_says(&refused, &["does not forecast", "mnemora train FILE.csv"]);
+}
+
+/// Days of a slow wave with noise: `level(day)` of each.
+fn days(range: std::ops::Range<i64>, level: impl Fn(i64, f64) -> f64) -> String {
+    let mut text = String::from("date,level\n");
+    for day in range {
+        // Numbers without a pattern, nearly normal.
+        let noise: i64 = (1..5)
+            .map(|k| (day * day * 31 + day * 7919 * k + 17 * k) % 1009 - 504)
+            .sum();
+        let wave = (day as f64 / 6.0).sin();
+        let date = days_after(day);
+        let _ = writeln!(text, "{date},{}", level(day, wave + noise as f64 / 3000.0));
+    }
+    text
+}
+
+/// A day of the year 2001 or later, as text.
+fn days_after(mut day: i64) -> String {
+    let months = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let mut year = 2001;
+    loop {
+        let leap = i64::from(year % 4 == 0);
+        for (month, days) in months.iter().enumerate() {
+            let days = days + if month == 1 { leap } else { 0 };
+            if day < days {
+                return format!("{year}-{:02}-{:02}", month + 1, day + 1);
+            }
+            day -= days;
+        }
+        year += 1;
+    }
+}
+
+/// The filter's answers to rows.
+fn filtered(run: &Path, words: &[&str], input: &str) -> Vec<serde_json::Value> {
+    let mut command = mnemora(["filter".as_ref(), run.as_os_str()]);
+    command.args(words);
+    let ended = run_with_input(command, input.as_bytes());
+    assert_eq!(ended.status, Some(0), "{}", ended.stderr);
+    let lines = ended.stdout.lines();
+    lines
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect()
+}
+
+const PAST: i64 = 1500;
+
+#[test]
+fn rows_are_filtered_as_they_arrive() {
+    let (folder, table) = written("days.csv", &days(0..PAST, |_, level| level));
+    let run = folder.path().join("run");
+    let settings = ["training.steps=200", "network.srnn.hidden=16"];
+    succeed(train(&table, &run, &settings));
+    let state = folder.path().join("state");
+    let state = state.to_str().unwrap();
+
+    // All at once, or stopped and continued: the same.
+    let rows = days(PAST..PAST + 40, |_, level| level);
+    let all = filtered(&run, &["--anomalies"], &rows);
+    let half = rows.lines().take(21).collect::<Vec<_>>().join("\n");
+    let rest: Vec<&str> = rows
+        .lines()
+        .enumerate()
+        .filter(|(n, _)| *n == 0 || *n > 20)
+        .map(|(_, l)| l)
+        .collect();
+    let mut parts = filtered(&run, &["--anomalies", "--state", state], &half);
+    parts.extend(filtered(
+        &run,
+        &["--anomalies", "--state", state],
+        &rest.join("\n"),
+    ));
+    assert_eq!(all, parts);
+    assert_eq!(all[0]["t"], PAST + 1);
+    assert_eq!(all[39]["next"]["time"], days_after(PAST + 40).as_str());
+    let next = &all[9]["next"]["columns"]["level"];
+    let [low, high] = [0, 2].map(|place| next["quantiles"][place].as_f64().unwrap());
+    let mean = next["mean"].as_f64().unwrap();
+    assert!(
+        low < mean && mean < high && next["std"].as_f64().unwrap() > 0.0,
+        "{next}"
+    );
+
+    // A forecast from the state begins with the row that follows.
+    let mut command = mnemora(["forecast".as_ref(), run.as_os_str()]);
+    command.args(["--state", state, "--steps", "3"]);
+    let text = succeed(command).stdout;
+    let first = format!("{},level,", days_after(PAST + 40));
+    assert!(text.lines().nth(1).unwrap().starts_with(&first), "{text}");
+    assert_eq!(text.lines().count(), 4);
+
+    // Rows that are missing, null, of an earlier day, with a word for a number.
+    let input = format!(
+        "{{\"date\":\"{0}\",\"level\":0.1}}\n{{\"date\":\"{1}\",\"level\":0.2}}\n{{\"level\":null}}\n{{\"date\":\"{0}\",\"level\":1}}\n\
+         {{\"level\":\"low\"}}\n{{\"level\":0.3,\"levle\":1}}\n{{\"level\":0.2}}\n",
+        days_after(PAST),
+        days_after(PAST + 6),
+    );
+    let answers = filtered(&run, &[], &input);
+    assert_eq!([&answers[0]["t"], &answers[1]["t"]], [PAST + 1, PAST + 7]);
+    assert_eq!(answers[1]["missing"], 5);
+    let surprise = answers[1]["surprise"].as_f64().unwrap();
+    assert!(surprise < 10.0, "{surprise} nats after five missing rows");
+    assert_eq!(answers[2]["t"], PAST + 8);
+    assert_eq!(answers[2].get("surprise"), None);
+    assert_says(
+        answers[3]["error"].as_str().unwrap(),
+        &["date", "does not come after"],
+    );
+    assert_eq!(answers[3]["advanced"], false);
+    assert_says(
+        answers[4]["error"].as_str().unwrap(),
+        &["level", "\"low\" is not a number"],
+    );
+    assert_eq!(answers[4]["advanced"], true);
+    assert_eq!(answers[4]["t"], PAST + 9);
+    assert_says(
+        answers[5]["error"].as_str().unwrap(),
+        &["no column levle", "level"],
+    );
+    assert_eq!(answers[6]["t"], PAST + 10);
+
+    // A belief widens while nothing is observed.
+    let std = |row: &serde_json::Value| row["next"]["columns"]["level"]["std"].as_f64().unwrap();
+    let silent = filtered(
+        &run,
+        &["--samples", "1000"],
+        &"{\"level\":null}\n".repeat(8),
+    );
+    assert!(
+        std(&silent[7]) > std(&silent[0]),
+        "{} {}",
+        std(&silent[0]),
+        std(&silent[7])
+    );
+
+    // Spikes raise alarms, a change of variance ten times as many as there were; both are drawn.
+    let odd = days(PAST..PAST + 300, |day, level| match day - PAST {
+        50 | 120 => level + 5.0,
+        200.. => level * if day % 2 == 0 { 3.0 } else { -3.0 },
+        _ => level,
+    });
+    let picture = folder.path().join("alarms.png");
+    let words = ["--anomalies=0.01", "--draw", picture.to_str().unwrap()];
+    let answers = filtered(&run, &words, &odd);
+    assert_png(&picture);
+    let alarms: Vec<usize> = (0..300).filter(|n| answers[*n]["alarm"] == true).collect();
+    assert!(alarms.contains(&50) && alarms.contains(&120), "{alarms:?}");
+    let clean = alarms
+        .iter()
+        .filter(|n| **n < 200 && ![50, 51, 120, 121].contains(*n))
+        .count();
+    assert!(clean <= 6, "{alarms:?}");
+    assert!(
+        alarms.iter().filter(|n| **n >= 200).count() >= 10,
+        "{alarms:?}"
+    );
+
+    // What cannot be.
+    let refused = |words: &[&str]| {
+        let mut command = mnemora(["filter".as_ref(), run.as_os_str()]);
+        command.args(words);
+        refuse(command)
+    };
+    assert_says(
+        &refused(&["--anomalies=1.5"]),
+        &["--anomalies 1.5", "between 0 and 1"],
+    );
+    assert_says(
+        &refused(&["--anomalies=0.0001"]),
+        &["needs 9999 held-out steps"],
+    );
+    assert_says(&refused(&["--sequence", "north"]), &["--sequence north"]);
+    assert_says(&refused(&["--recording", "1"]), &["--recording"]);
+    assert_says(&refused(&["--quantiles", "2"]), &["--quantiles"]);
+    let perfect =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../pretrained/perfect-recall-small-hybrid");
+    let mut command = mnemora(["filter".as_ref(), perfect.as_os_str()]);
+    command.arg("--anomalies");
+    assert_says(&refuse(command), &["--anomalies is for models of tables"]);
+}
+
+/// What kind of sequence it is stands in a column that does not change within it.
+#[test]
+fn a_column_that_stands_still_in_each_sequence_tells_which_kind_it_is() {
+    let mut text = String::from("sequence,kind,y\n");
+    for sequence in 0..12 {
+        let kind = ["calm", "wild"][sequence % 2];
+        for step in 0..60 {
+            let noise = (step * step * 37 + sequence * 7919) % 101;
+            let size = if kind == "calm" { 0.01 } else { 1.0 };
+            let y = (noise as f64 / 50.0 - 1.0) * size;
+            let _ = writeln!(text, "s{sequence},{kind},{y}");
+        }
+    }
+    let (folder, table) = written("kinds.csv", &text);
+    let run = folder.path().join("run");
+    let ended = succeed(train(
+        &table,
+        &run,
+        &["table.division=sequence", "table.change=level"],
+    ));
+    assert_says(&ended.stderr, &["kind (one value in each sequence)"]);
+    let mut command = mnemora(["forecast".as_ref(), run.as_os_str()]);
+    command.args(["--steps", "1"]);
+    let text = succeed(command).stdout;
+    let width = |row: usize| {
+        let fields: Vec<&str> = text.lines().nth(row).unwrap().split(',').collect();
+        let number = |place: usize| fields[place].parse::<f64>().unwrap();
+        assert_eq!(fields[0], format!("s{}", row - 1));
+        number(6) - number(4)
+    };
+    assert_eq!(text.lines().count(), 13);
+    for wild in [2, 4, 6, 8, 10, 12] {
+        assert!(width(wild) > 2.0 * width(wild - 1), "{text}");
+    }
 }

@@ -14,8 +14,8 @@ mod validate;
 pub use language::LanguageSettings;
 pub use programs::{CurriculumName, ProgramSettings};
 pub use settings::{
-    ColumnSettings, DataSettings, DecoderInputName, Kind, LikelihoodName, ModelSettings,
-    StepSettings, TaskName, TaskSettings, VisualName,
+    ColumnLikelihoodName, ColumnSettings, DataSettings, DecoderInputName, Form, Kind,
+    LikelihoodName, ModelSettings, StepSettings, TaskName, TaskSettings, VisualName,
 };
 
 use crate::LabError;

@@ -46,7 +46,10 @@ pub use experiment::{
 };
 pub use export::export;
 pub use families::agents::Game;
-pub use families::tables::{Ask, Forecast, Value};
+pub use families::tables::{
+    Ask, Expected, Fields, FilteredRow, Forecast, NextRow, RefusedRow, RowAsk, RowFilter, Value,
+    filtered as filtered_charts,
+};
 pub use mnemora_figures::{animation::gif, picture::Image};
 pub use mnemora_kernels::KERNELS_VARIABLE;
 pub use mnemora_memory::{CHECKS_VARIABLE, MemoryName, MemorySettings, set_range_checks};
@@ -55,13 +58,17 @@ pub use mnemora_training::{
     Error as TrainingError, Learner, Measures, Outcome, Purpose, Quantity, Row, RunContext,
     device::{DEVICE_VARIABLE, DeviceName, device_words, find_device},
     memory_use::{MemoryLimit, MemoryUse, limit_memory},
-    online::{FilteredStep, Numbers, Observed, OnlineFilter, load_filter_state, save_filter_state},
+    online::{
+        FilterState, FilteredStep, Numbers, Observed, OnlineFilter, load_filter_state,
+        save_filter_state,
+    },
     run::{Change, Origin, check_target, read_metrics, read_origin},
     say::{note, one_line, printable},
     settings::{EvaluationSettings, FilteringSettings, Schedule, StrategyName, TrainingSettings},
     shell::quoted,
     threads::THREADS_VARIABLE,
 };
+pub use mnemora_worlds::series::fields_of_line;
 pub use mnemora_worlds::{DATA_VARIABLE, npy};
 pub use open::{Plan, Trained, Which, open, open_to_filter, plan, prepare, read_experiment};
 pub use replicas::{ReplicasOutcome, replica, train_replicas};

@@ -3,7 +3,7 @@
 use crate::{
     Experiment, LabError,
     experiment::family::{Answered, FilteredSequence, Gallery, Question, Walker},
-    families::tables::{Ask, Forecast},
+    families::tables::{Ask, Fields, FilteredRow, Forecast, RefusedRow, RowAsk, RowFilter},
     memory_use::check as check_memory,
     pictures::{self, write_png},
 };
@@ -15,7 +15,7 @@ use mnemora_training::{
     checkpoint::{self, Checkpoint, State},
     device::is_processor,
     memory_use::{MemoryUse, Planned, in_words},
-    online::{FilteredStep, Observed, OnlineFilter},
+    online::{FilterState, FilteredStep, Observed, OnlineFilter},
     run::{EXPERIMENT_FILE, Origin, experiment_text, read_origin},
     say::note,
     threads::Threads,
@@ -198,9 +198,6 @@ impl Trained {
         filter.ok_or_else(|| {
             let why = match self.experiment.network.srnn.smoothing {
                 true => "its posterior uses later observations (network.srnn.smoothing)",
-                false if self.experiment.task.name.as_str() == "table" => {
-                    "the filter does not take tables yet; see mnemora forecast"
-                }
                 false => "it has no latents",
             };
             let task = self.experiment.task.name.as_str();
@@ -271,6 +268,16 @@ impl Trained {
         })
     }
 
+    /// The model as a filter of a table's rows; `None` if it does not model tables.
+    ///
+    /// # Errors
+    /// If the run's table does not have what is asked for.
+    pub fn rows(&self, ask: &RowAsk) -> Result<Option<Box<dyn RowFilter>>, LabError> {
+        let filter = self.ask(|learner| learner.rows(ask).transpose())?;
+        let threads = self.threads.clone();
+        Ok(filter.map(|filter| -> Box<dyn RowFilter> { Box::new(OnThreads { threads, filter }) }))
+    }
+
     /// Draws the observations, their predictions and how surprising they were.
     pub fn draw_filtered(&self, sequence: &FilteredSequence, out: &Path) -> Result<(), LabError> {
         let picture = self.ask(|learner| learner.draw_filtered(sequence).transpose())?;
@@ -285,26 +292,14 @@ impl Trained {
 }
 
 /// A filter that runs on its experiment's own threads.
-struct OnThreads {
+struct OnThreads<F: ?Sized> {
     threads: Threads,
-    filter: Box<dyn OnlineFilter>,
+    filter: Box<F>,
 }
 
-impl OnlineFilter for OnThreads {
-    fn observed(&self) -> Observed {
-        self.filter.observed()
-    }
-
+impl<F: FilterState + ?Sized> FilterState for OnThreads<F> {
     fn model(&self) -> &str {
         self.filter.model()
-    }
-
-    fn step(&mut self, x: &[f32], condition: Option<&[f32]>) -> Result<FilteredStep, String> {
-        self.threads.install(|| self.filter.step(x, condition))
-    }
-
-    fn skip(&mut self, condition: Option<&[f32]>) -> Result<FilteredStep, String> {
-        self.threads.install(|| self.filter.skip(condition))
     }
 
     fn steps(&self) -> u64 {
@@ -317,6 +312,30 @@ impl OnlineFilter for OnThreads {
 
     fn restore(&mut self, state: Arrays, path: &Path) -> Result<(), Error> {
         self.threads.run(|| self.filter.restore(state, path))
+    }
+}
+
+impl OnlineFilter for OnThreads<dyn OnlineFilter> {
+    fn observed(&self) -> Observed {
+        self.filter.observed()
+    }
+
+    fn step(&mut self, x: &[f32], condition: Option<&[f32]>) -> Result<FilteredStep, String> {
+        self.threads.install(|| self.filter.step(x, condition))
+    }
+
+    fn skip(&mut self, condition: Option<&[f32]>) -> Result<FilteredStep, String> {
+        self.threads.install(|| self.filter.skip(condition))
+    }
+}
+
+impl RowFilter for OnThreads<dyn RowFilter> {
+    fn check_names(&self, names: &[String]) -> Result<(), LabError> {
+        self.filter.check_names(names)
+    }
+
+    fn step(&mut self, row: &Fields) -> Result<FilteredRow, RefusedRow> {
+        self.threads.install(|| self.filter.step(row))
     }
 }
 

@@ -27,7 +27,9 @@ pub struct OnlineStep<S, P> {
 pub struct ScoredStep<P> {
     /// The prior of `z_t`, before the observation, `[batch, latent]`.
     pub prior: P,
-    /// `log p(x_t | z_t, ..)` in nats, `[batch]`, for one sample.
+    /// Of the observation, at one sample of `z_t`.
+    pub likelihood: Likelihood,
+    /// `log p(x_t | z_t, ..)` in nats, `[batch]`, for that sample.
     pub reconstruction: Tensor<1>,
     /// `KL(q_t || p_t)` in nats, `[batch]`.
     pub kl: Tensor<1>,
@@ -73,10 +75,14 @@ pub fn online_step<M: FilteringModel>(
     let z = posterior.sample(noise);
     let emission = model.emit(z.clone(), &context);
     OnlineStep {
-        scored: prior.map(|prior| ScoredStep {
-            reconstruction: model.decode(emission.clone()).log_probability(x),
-            kl: prior.kl_from(&posterior, &z),
-            prior,
+        scored: prior.map(|prior| {
+            let likelihood = model.decode(emission.clone());
+            ScoredStep {
+                reconstruction: likelihood.log_probability(x),
+                likelihood,
+                kl: prior.kl_from(&posterior, &z),
+                prior,
+            }
         }),
         posterior,
         state: model.update(&features, z, &emission, context),

@@ -13,7 +13,9 @@ use burn::{
     tensor::{Device, Int, Tensor, TensorData},
 };
 use mnemora_memory::{Bundle, TensorMapper};
-use mnemora_models::{Distribution, FilteringModel, expect_next, online_step, unobserved_step};
+use mnemora_models::{
+    Distribution, FilteringModel, ScoredStep, expect_next, online_step, unobserved_step,
+};
 use mnemora_worlds::{FrameShape, Scale, Stream};
 use serde::Serialize;
 use std::path::Path;
@@ -85,13 +87,25 @@ pub struct Observed {
     pub conditions: usize,
 }
 
-/// A filter that takes one observation at a time. A refused observation leaves its state unchanged.
-pub trait OnlineFilter: Send {
-    /// The input it takes.
-    fn observed(&self) -> Observed;
-
+/// A filter whose state can be kept in a file.
+pub trait FilterState: Send {
     /// SHA-256 of the model's parameters.
     fn model(&self) -> &str;
+
+    /// Steps processed so far.
+    fn steps(&self) -> u64;
+
+    /// The state, from which [`restore`](Self::restore) continues.
+    fn save(&self) -> Arrays;
+
+    /// Continues from a state returned by [`save`](Self::save); `path` is its file.
+    fn restore(&mut self, state: Arrays, path: &Path) -> Result<(), Error>;
+}
+
+/// A filter that takes one observation at a time. A refused observation leaves its state unchanged.
+pub trait OnlineFilter: FilterState {
+    /// The input it takes.
+    fn observed(&self) -> Observed;
 
     /// Processes the next observation.
     ///
@@ -105,15 +119,6 @@ pub trait OnlineFilter: Send {
     /// # Errors
     /// As text: the condition is missing or invalid, or the model still memorises. The state is unchanged.
     fn skip(&mut self, condition: Option<&[f32]>) -> Result<FilteredStep, String>;
-
-    /// Steps processed so far.
-    fn steps(&self) -> u64;
-
-    /// The state, from which [`restore`](Self::restore) continues.
-    fn save(&self) -> Arrays;
-
-    /// Continues from a state returned by [`save`](Self::save); `path` is its file.
-    fn restore(&mut self, state: Arrays, path: &Path) -> Result<(), Error>;
 }
 
 /// The first words of a filter's state file.
@@ -121,7 +126,7 @@ const MAGIC: &str = "mnemora filter state";
 
 /// Writes the state of a filter to a file, completely or not at all: a line with the digests of the model and of the
 /// rest of the file, then a safetensors file.
-pub fn save_filter_state(filter: &dyn OnlineFilter, path: &Path) -> Result<(), Error> {
+pub fn save_filter_state(filter: &dyn FilterState, path: &Path) -> Result<(), Error> {
     let state = to_safetensors(&filter.save());
     let mut bytes = format!("{MAGIC} {} {}\n", filter.model(), digest(&state)).into_bytes();
     bytes.extend(state);
@@ -135,7 +140,7 @@ pub fn save_filter_state(filter: &dyn OnlineFilter, path: &Path) -> Result<(), E
 ///
 /// # Errors
 /// If the file is damaged, or is the state of a model with other parameters.
-pub fn load_filter_state(filter: &mut dyn OnlineFilter, path: &Path) -> Result<(), Error> {
+pub fn load_filter_state(filter: &mut dyn FilterState, path: &Path) -> Result<(), Error> {
     let bytes = disk::read(path).map_err(|error| Error::read(path, error))?;
     let damaged = |problem: &str| Error::DamagedFile {
         path: path.to_owned(),
@@ -157,6 +162,17 @@ pub fn load_filter_state(filter: &mut dyn OnlineFilter, path: &Path) -> Result<(
         });
     }
     filter.restore(from_safetensors(state, path)?, path)
+}
+
+/// The belief about the latents of a step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Belief {
+    /// Its mean.
+    pub mean: Vec<f32>,
+    /// Its standard deviation.
+    pub std: Vec<f32>,
+    /// Free energy of the step in nats; `None` if it is not scored.
+    pub surprise: Option<f32>,
 }
 
 /// A model used as a filter.
@@ -188,6 +204,75 @@ impl<M: FilteringModel + Module> Online<M> {
             samples: Stream::new(seed, "online samples"),
             seed,
         }
+    }
+
+    /// The model.
+    pub fn inference(&self) -> &Inference<M> {
+        &self.inference
+    }
+
+    /// Its state after the last step.
+    pub fn state(&self) -> &M::State {
+        &self.state
+    }
+
+    /// Goes on from a state of the model after so many steps.
+    pub fn begin_after(&mut self, state: M::State, steps: u64) {
+        self.state = state;
+        self.steps = steps;
+    }
+
+    /// Filters an observation that is scaled and checked; the model must have stopped memorising. Returns the belief about
+    /// its latents, and what it was scored by.
+    ///
+    /// # Errors
+    /// As text: the belief is not finite. The state is unchanged.
+    pub fn pass(&mut self, x: &[f32]) -> Result<(Belief, Option<ScoredStep<M::Prior>>), String> {
+        self.passed(x, None)
+    }
+
+    fn passed(
+        &mut self,
+        x: &[f32],
+        condition: Option<&[f32]>,
+    ) -> Result<(Belief, Option<ScoredStep<M::Prior>>), String> {
+        let model = self.inference.working_model();
+        let shape = [1, 1, model.noise_size()];
+        let sample = noise(&self.samples, self.steps, shape, &self.device());
+        let made = online_step(
+            model,
+            &self.prepared,
+            self.state.clone(),
+            self.row(x),
+            condition.map(|condition| self.row(condition)),
+            sample.squeeze_dim::<2>(0),
+            |features, context, x| {
+                self.inference
+                    .belief(features, context, x, &self.samples, self.steps)
+            },
+        );
+        let surprise = made.scored.as_ref().map(ScoredStep::surprise);
+        let surprise = surprise.map(|surprise| host(surprise.into_data())[0]);
+        let belief = Belief {
+            mean: host(made.posterior.mean.into_data()),
+            std: host(made.posterior.log_std.exp().into_data()),
+            surprise,
+        };
+        if surprise.is_some_and(|nats| !nats.is_finite())
+            || belief
+                .mean
+                .iter()
+                .chain(&belief.std)
+                .any(|v| !v.is_finite())
+        {
+            return Err(
+                "the belief is not finite: x is too far from everything the model has seen".into(),
+            );
+        }
+        // No parameter is tracked and the belief is a constant, so the state belongs to no graph.
+        self.state = made.state;
+        self.steps += 1;
+        Ok((belief, made.scored))
     }
 
     fn device(&self) -> Device {
@@ -277,51 +362,18 @@ impl<M: FilteringModel + Module> OnlineFilter for Online<M> {
         self.observed
     }
 
-    fn model(&self) -> &str {
-        &self.model
-    }
-
     fn step(&mut self, x: &[f32], condition: Option<&[f32]>) -> Result<FilteredStep, String> {
         let Observed { frame, numbers, .. } = self.observed;
         check("x", x, frame.size(), numbers)?;
         self.check_condition(condition)?;
-        let model = self.inference.working_model();
-        let shape = [1, 1, model.noise_size()];
-        let sample = noise(&self.samples, self.steps, shape, &self.device());
-        let made = online_step(
-            model,
-            &self.prepared,
-            self.state.clone(),
-            self.row(&x.iter().map(|x| self.scaled(*x)).collect::<Vec<_>>()),
-            condition.map(|condition| self.row(condition)),
-            sample.squeeze_dim::<2>(0),
-            |features, context, x| {
-                self.inference
-                    .belief(features, context, x, &self.samples, self.steps)
-            },
-        );
-        let surprise = made.scored.map(|step| step.surprise());
-        let surprise = surprise.map(|surprise| host(surprise.into_data())[0]);
-        let mean = host(made.posterior.mean.into_data());
-        let std = host(made.posterior.log_std.exp().into_data());
-        if surprise.is_some_and(|nats| !nats.is_finite())
-            || mean.iter().chain(&std).any(|v| !v.is_finite())
-        {
-            return Err(
-                "the belief is not finite: x is too far from everything the model has seen".into(),
-            );
-        }
-        // No parameter is tracked and the belief is a constant, so the state belongs to no graph.
-        let state = made.state;
-        let prediction = self.prediction(&state);
-        self.state = state;
-        self.steps += 1;
+        let scaled: Vec<f32> = x.iter().map(|x| self.scaled(*x)).collect();
+        let (belief, _) = self.passed(&scaled, condition)?;
         Ok(FilteredStep {
             t: self.steps,
-            mean,
-            std,
-            prediction,
-            surprise,
+            prediction: self.prediction(&self.state),
+            mean: belief.mean,
+            std: belief.std,
+            surprise: belief.surprise,
         })
     }
 
@@ -352,6 +404,12 @@ impl<M: FilteringModel + Module> OnlineFilter for Online<M> {
             prediction,
             surprise: None,
         })
+    }
+}
+
+impl<M: FilteringModel + Module> FilterState for Online<M> {
+    fn model(&self) -> &str {
+        &self.model
     }
 
     fn steps(&self) -> u64 {

@@ -5,7 +5,9 @@ use mnemora_memory::Initializer;
 use mnemora_models::{GtmSm, GtmSmConfig, ImageShape, WalkedWorld};
 use mnemora_training::{
     arrays::{Array, collect},
-    online::{Numbers, Observed, Online, OnlineFilter, load_filter_state, save_filter_state},
+    online::{
+        FilterState, Numbers, Observed, Online, OnlineFilter, load_filter_state, save_filter_state,
+    },
     strategy::Inference,
 };
 use mnemora_worlds::{FrameShape, Scale, Stream};

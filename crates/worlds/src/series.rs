@@ -8,14 +8,18 @@
 //! | --- | --- |
 //! | `columns.rs` | what a column holds |
 //! | `clock.rs` | times, and those that follow |
+//! | `ticking.rs` | a clock that goes on as rows arrive |
 //! | `read.rs` | from the rows of a table |
 
 mod clock;
 mod columns;
 mod read;
+mod ticking;
 
+pub use crate::formats::table::fields as fields_of_line;
 pub use clock::{Clock, Pace};
-pub use columns::{Column, ColumnKind, MOST_CATEGORIES};
+pub use columns::{Column, ColumnKind, MOST_CATEGORIES, value_of};
+pub use ticking::Ticking;
 
 use crate::{
     Error, Limits, Part, files::Files, folder::has_extension, folder::unusable,
@@ -72,6 +76,14 @@ impl TableSettings {
         ]
     }
 
+    /// What a column without values holds.
+    fn empty_kind(&self, column: &str) -> ColumnKind {
+        match self.categories.iter().any(|name| name == column) {
+            true => ColumnKind::Category(Vec::new()),
+            false => ColumnKind::Number,
+        }
+    }
+
     /// What a column must hold, with the key that says so; `None` if that is to be found out.
     fn wanted(&self, column: &str) -> Option<(&'static str, &'static str)> {
         let lists = self.lists().into_iter();
@@ -98,6 +110,10 @@ pub struct Series {
 pub struct SeriesData {
     /// The file's name without its ending.
     pub name: String,
+    /// The column of times; empty if there is none.
+    pub time: String,
+    /// The column that names the sequence of a row; empty if there is none.
+    pub sequence: String,
     /// What is observed at each step.
     pub columns: Vec<Column>,
     /// The sequences.

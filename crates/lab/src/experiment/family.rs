@@ -8,7 +8,7 @@ use super::{Experiment, shipped::Shipped};
 use crate::{
     FAMILIES, LabError, MemoryName, ModelName,
     curves::Curves,
-    families::tables::{Ask, Forecast},
+    families::tables::{Ask, Forecast, RowAsk, RowFilter},
     pictures::Figures,
 };
 use burn::tensor::Device;
@@ -314,6 +314,11 @@ pub trait Gallery: Learner {
 
     /// A forecast of the steps that follow; `None` if the model does not forecast.
     fn forecast(&self, _ask: &Ask) -> Option<Result<Forecast, LabError>> {
+        None
+    }
+
+    /// The model as a filter of a table's rows; `None` if it does not model tables.
+    fn rows(&self, _ask: &RowAsk) -> Option<Result<Box<dyn RowFilter>, LabError>> {
         None
     }
 

@@ -198,6 +198,52 @@ pub struct DataSettings {
     pub columns: Vec<ColumnSettings>,
 }
 
+/// The likelihood of a table's column, by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ColumnLikelihoodName {
+    /// Of truth values.
+    Bernoulli,
+    /// Of categories.
+    Categorical,
+    /// Of counts, whose variance is at least the mean.
+    NegativeBinomial,
+    /// Of numbers.
+    Normal,
+    /// Of counts, whose variance is the mean.
+    Poisson,
+    /// Of numbers, which is not upset by single large values.
+    #[default]
+    StudentT,
+}
+
+impl ColumnLikelihoodName {
+    /// Its name in a run.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Bernoulli => "bernoulli",
+            Self::Categorical => "categorical",
+            Self::NegativeBinomial => "negative-binomial",
+            Self::Normal => "normal",
+            Self::Poisson => "poisson",
+            Self::StudentT => "student-t",
+        }
+    }
+}
+
+/// What of a table's number is modelled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Form {
+    /// The number itself.
+    #[default]
+    Level,
+    /// Its change from the step before.
+    Change,
+    /// The change of its logarithm.
+    Growth,
+}
+
 /// How a column of a table is coded for a model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -205,11 +251,13 @@ pub struct ColumnSettings {
     /// Its name in the header.
     pub name: String,
     /// Its likelihood.
-    pub likelihood: String,
+    pub likelihood: ColumnLikelihoodName,
     /// Whether it is known in advance, and not modelled.
     pub known: bool,
+    /// Whether it has one value in each sequence; it is then known in advance, too.
+    pub fixed: bool,
     /// What of its numbers is modelled: `level`, `change` or `growth`.
-    pub form: String,
+    pub form: Form,
     /// Whether each sequence has a mean and a deviation of its own.
     pub by_sequence: bool,
     /// Mean of the training part: of what is modelled of numbers, and of ln(1 + n) of counts.

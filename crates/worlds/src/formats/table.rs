@@ -58,6 +58,19 @@ impl Table {
     }
 }
 
+/// The fields of a line.
+///
+/// # Errors
+/// As text: a quotation mark is never closed, or text follows one.
+pub fn fields(line: &str) -> Result<Vec<String>, String> {
+    let found = rows(line, crate::Limits::default().room(line.len()))?;
+    Ok(found
+        .into_iter()
+        .next()
+        .map(|(_, fields)| fields)
+        .unwrap_or_default())
+}
+
 /// All rows except blank lines, each with the number of the line it begins in.
 fn rows(text: &str, room: Room) -> Result<Vec<(usize, Vec<String>)>, String> {
     /// Bytes of overhead per allocation.

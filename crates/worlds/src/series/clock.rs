@@ -255,7 +255,7 @@ fn month_number(time: NaiveDateTime) -> i64 {
 }
 
 /// The time so many steps later.
-fn after(time: NaiveDateTime, pace: Pace, steps: usize) -> Option<NaiveDateTime> {
+pub(super) fn after(time: NaiveDateTime, pace: Pace, steps: usize) -> Option<NaiveDateTime> {
     match pace {
         Pace::Months(months) => {
             let total = months.checked_mul(u32::try_from(steps).ok()?)?;

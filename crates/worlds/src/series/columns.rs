@@ -121,6 +121,15 @@ pub(super) fn number(field: &str) -> Option<f64> {
     parsed.or_else(|| truth(field))
 }
 
+/// The number that a field holds; NaN if nothing was observed. `None` if it is no number.
+pub fn value_of(field: &str) -> Option<f64> {
+    let field = field.trim();
+    match is_missing(field) {
+        true => Some(f64::NAN),
+        false => number(field),
+    }
+}
+
 fn found_kind(name: &str, observed: &Fields) -> Result<ColumnKind, String> {
     let numbers: Option<Vec<f64>> = observed.iter().map(|(_, field)| number(field)).collect();
     let Some(numbers) = numbers else {

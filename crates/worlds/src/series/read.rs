@@ -1,7 +1,7 @@
 //! From the rows of a table to sequences.
 
 use super::{
-    Clock, Division, Series, SeriesData, TableSettings,
+    Clock, Column, Division, Series, SeriesData, TableSettings,
     clock::date,
     columns::{column, is_missing, number},
 };
@@ -65,6 +65,8 @@ pub(super) fn series(
     let split = named(&table, &[SPLIT]);
     let mut data = SeriesData {
         name: name.to_owned(),
+        time: header_of(&table, time),
+        sequence: header_of(&table, sequence),
         columns: Vec::new(),
         series: Vec::new(),
         notes,
@@ -102,6 +104,11 @@ pub(super) fn series(
             .iter()
             .all(|(_, fields)| is_missing(&fields[place]));
         if empty && settings.lenient {
+            data.columns.push(Column {
+                name: header.clone(),
+                kind: settings.empty_kind(header),
+            });
+            values.push(vec![f64::NAN; fields.len()]);
             continue;
         }
         let (column, found) = column(header, &fields, settings.wanted(header))?;
@@ -144,6 +151,11 @@ pub(super) fn series(
     }
     describe(&mut data, time.map(|column| table.header[column].as_str()));
     Ok(data)
+}
+
+/// The name of a column; empty if there is none.
+fn header_of(table: &Table, column: Option<usize>) -> String {
+    column.map_or(String::new(), |column| table.header[column].clone())
 }
 
 /// Two columns of one name, and a file without names, cannot be read.

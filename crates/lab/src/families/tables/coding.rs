@@ -5,10 +5,13 @@
 //! is told of, too, a sequence begins with one in which nothing is observed.
 
 use super::{
-    baselines::{Baseline, filled},
+    form::{best_form, differ, mean_and_std, of_column},
     settings::{ChangeName, CountLikelihood, NumberLikelihood, OwnTable},
 };
-use crate::{LabError, experiment::ColumnSettings};
+use crate::{
+    LabError,
+    experiment::{ColumnLikelihoodName, ColumnSettings, Form},
+};
 use mnemora_models::{ColumnLikelihood, Columns, CountScale};
 use mnemora_worlds::{
     Part,
@@ -38,176 +41,6 @@ pub struct Frames {
     pub steps: usize,
 }
 
-fn mean_and_std(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
-    let observed = values.filter(|value| value.is_finite());
-    let count = observed.clone().count();
-    if count == 0 {
-        return (0.0, 1.0);
-    }
-    let mean = observed.clone().sum::<f64>() / count as f64;
-    let variance = observed.map(|value| (value - mean).powi(2)).sum::<f64>() / count as f64;
-    (mean, variance.sqrt())
-}
-
-/// What of a number is modelled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
-    /// The number itself.
-    Level,
-    /// Its change from the step before.
-    Change,
-    /// The change of its logarithm.
-    Growth,
-}
-
-impl Form {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Level => "level",
-            Self::Change => "change",
-            Self::Growth => "growth",
-        }
-    }
-
-    fn named(name: &str) -> Self {
-        match name {
-            "change" => Self::Change,
-            "growth" => Self::Growth,
-            _ => Self::Level,
-        }
-    }
-
-    /// The modelled numbers of a column; NaN where that or the step before was not observed.
-    fn of(self, values: &[f64]) -> Vec<f64> {
-        let between = |change: fn(f64, f64) -> f64| {
-            let changes = values.windows(2).map(|pair| change(pair[0], pair[1]));
-            std::iter::once(f64::NAN).chain(changes).collect()
-        };
-        match self {
-            Self::Level => values.to_vec(),
-            Self::Change => between(|before, now| now - before),
-            Self::Growth => between(|before, now| (now / before).ln()),
-        }
-    }
-
-    /// The number, from what is modelled and the number before.
-    fn undo(self, value: f64, before: f64) -> f64 {
-        match self {
-            Self::Level => value,
-            Self::Change => before + value,
-            Self::Growth => before * value.exp(),
-        }
-    }
-}
-
-/// The values of a column of a sequence.
-pub fn of_column(series: &Series, width: usize, column: usize) -> Vec<f64> {
-    series
-        .values
-        .iter()
-        .skip(column)
-        .step_by(width)
-        .copied()
-        .collect()
-}
-
-/// Steps ahead for which forms of a column are compared.
-const AHEAD: usize = 8;
-/// A column whose validation part is outside the range of its training part in more than this share of steps is not modelled
-/// by its level: no network knows what lies there.
-const OUTSIDE: f64 = 0.1;
-
-/// The form in which autoregressions foresee a column best on the validation part, some steps ahead from each of its steps.
-fn best_form(data: &SeriesData, column: usize) -> Form {
-    let width = data.width();
-    let mut errors = [0.0; 3];
-    let forms = [Form::Level, Form::Change, Form::Growth];
-    let (mut outside, mut validated) = (0, 0);
-    for series in &data.series {
-        let Some(all) = filled(&of_column(series, width, column)) else {
-            continue;
-        };
-        let (train, valid) = (
-            series.part(Part::Train, width),
-            series.part(Part::Valid, width),
-        );
-        if train.len() < 4 || valid.is_empty() {
-            continue;
-        }
-        let known = &all[train.clone()];
-        let range = known.iter().fold([f64::MAX, f64::MIN], |[low, high], y| {
-            [low.min(*y), high.max(*y)]
-        });
-        let leaves = |y: &&f64| !(range[0]..=range[1]).contains(*y);
-        outside += all[valid.clone()].iter().filter(leaves).count();
-        validated += valid.len();
-        let unit = known
-            .windows(2)
-            .map(|pair| (pair[1] - pair[0]).abs())
-            .sum::<f64>();
-        let unit = (unit / train.len() as f64).max(f64::MIN_POSITIVE);
-        for (form, error) in forms.into_iter().zip(&mut errors) {
-            // The first change is not known; it stands for none.
-            let mut shown = form.of(&all);
-            if form != Form::Level {
-                shown[0] = 0.0;
-            }
-            let model = match shown.iter().all(|value| value.is_finite()) {
-                true => Baseline::autoregression(&shown[train.clone()]),
-                false => None,
-            };
-            let Some(model) = model else {
-                *error = f64::INFINITY;
-                continue;
-            };
-            for origin in valid.clone() {
-                let mut now = all[origin - 1];
-                let ahead = AHEAD.min(valid.end - origin);
-                let foreseen = model.forecast(&shown[..origin], ahead);
-                for (foreseen, truth) in foreseen.iter().zip(&all[origin..]) {
-                    now = form.undo(foreseen.mean, now);
-                    *error += (now - truth).abs() / unit;
-                }
-            }
-        }
-    }
-    if outside as f64 > OUTSIDE * validated as f64 {
-        errors[0] = f64::INFINITY;
-    }
-    let best = forms
-        .into_iter()
-        .zip(errors)
-        .min_by(|a, b| a.1.total_cmp(&b.1));
-    match best {
-        Some((form, error)) if error.is_finite() => form,
-        // Nothing could be compared.
-        _ if errors[0].is_infinite() => Form::Change,
-        _ => Form::Level,
-    }
-}
-
-/// Whether the sequences of a column differ so much that each is scaled by itself.
-fn differ(data: &SeriesData, column: usize, form: Form) -> bool {
-    const FACTOR: f64 = 3.0;
-    let width = data.width();
-    let scales = data.series.iter().filter_map(|series| {
-        let shown = form.of(&of_column(series, width, column));
-        let train = series.part(Part::Train, width);
-        let observed = shown[train].iter().filter(|value| value.is_finite());
-        (observed.clone().count() > 2).then(|| mean_and_std(observed.copied()))
-    });
-    let scales: Vec<(f64, f64)> = scales.collect();
-    let stds = scales.iter().map(|(_, std)| *std);
-    let [least, most] = stds
-        .filter(|std| *std > 0.0)
-        .fold([f64::MAX, f64::MIN], |[least, most], std| {
-            [least.min(std), most.max(std)]
-        });
-    // Means that lie further apart than a sequence itself moves.
-    let (_, apart) = mean_and_std(scales.iter().map(|(mean, _)| *mean));
-    scales.len() > 1 && (most > FACTOR * least || apart > FACTOR * most)
-}
-
 impl Coding {
     /// The coding of a table's columns, from its training part.
     ///
@@ -228,8 +61,12 @@ impl Coding {
         }
         let (mut modelled, mut known) = (Vec::new(), Vec::new());
         for (place, column) in data.columns.iter().enumerate() {
-            let in_advance = settings.known.contains(&column.name);
-            let coded = coded(data, place, settings, in_advance);
+            let fixed = is_fixed(data, place);
+            let in_advance = fixed || settings.known.contains(&column.name);
+            let coded = Coded {
+                fixed,
+                ..coded(data, place, settings, in_advance)
+            };
             match in_advance {
                 true => known.push(coded),
                 false => modelled.push(coded),
@@ -237,7 +74,9 @@ impl Coding {
         }
         if modelled.is_empty() {
             return Err(LabError::Configuration(
-                "table.known has all columns; at least one must be modelled".into(),
+                "all columns are known in advance (table.known) or stand still in each sequence; at least one must be \
+                 modelled"
+                    .into(),
             ));
         }
         if let Some(still) = modelled.iter().find(|column| column.deviation == 0.0) {
@@ -248,7 +87,7 @@ impl Coding {
             )));
         }
         // Columns of one likelihood are computed together.
-        modelled.sort_by_key(|column| column.likelihood.clone());
+        modelled.sort_by_key(|column| column.likelihood);
         let longest = data
             .series
             .iter()
@@ -299,118 +138,186 @@ impl Coding {
         self.likelihood().observation()
     }
 
-    /// The places of the columns in a table's rows.
+    /// Where a table has the columns.
     ///
     /// # Errors
-    /// The table lacks a column, or one holds something else.
-    fn places(&self, data: &SeriesData, columns: &[Coded]) -> Result<Vec<usize>, LabError> {
-        columns
-            .iter()
-            .map(|coded| {
-                let place = data.columns.iter().position(|c| c.name == coded.name);
-                let place = place.ok_or_else(|| {
-                    LabError::Configuration(format!(
-                        "{} has no column {}, which the model was trained with",
-                        data.name, coded.name
-                    ))
-                })?;
-                Ok(place)
-            })
-            .collect()
+    /// It lacks one, or has a category that was never seen in training.
+    pub fn places(&self, data: &SeriesData) -> Result<Places, LabError> {
+        let of = |columns: &[Coded]| {
+            let places = columns.iter().map(|coded| Place::of(data, coded));
+            places.collect::<Result<Vec<_>, _>>()
+        };
+        Ok(Places {
+            modelled: of(&self.modelled)?,
+            known: of(&self.known)?,
+        })
     }
 
-    /// The coded values of a column's name: of this table's categories, the numbers of the model's.
-    fn translated(
-        &self,
-        data: &SeriesData,
-        coded: &Coded,
-        place: usize,
-    ) -> Result<Vec<f64>, LabError> {
-        let ColumnKind::Category(names) = &data.columns[place].kind else {
-            return Ok(Vec::new());
-        };
-        names
-            .iter()
-            .map(|name| {
-                let known = coded.names.iter().position(|other| other == name);
-                known.map(|place| place as f64).ok_or_else(|| {
-                    LabError::Configuration(format!(
-                        "column {}: '{name}' was never seen in training; the categories are {}",
-                        coded.name,
-                        coded.names.join(", ")
-                    ))
-                })
-            })
+    /// Means and deviations by which the modelled columns of a sequence are coded.
+    pub fn scales(&self, data: &SeriesData, places: &Places, series: &Series) -> Vec<[f64; 2]> {
+        let train = series.part(Part::Train, data.width());
+        let columns = self.modelled.iter().zip(&places.modelled);
+        columns
+            .map(|(coded, place)| coded.scale(&place.column(data, series), train.clone()))
             .collect()
     }
 
     /// A sequence as the model sees it. Its clock may go on beyond its values.
-    ///
-    /// # Errors
-    /// The table does not fit the model.
-    pub fn frames(&self, data: &SeriesData, series: &Series) -> Result<Frames, LabError> {
-        let width = data.width();
-        let steps = series.steps(width);
-        let observation = self.observation();
-        let likelihood = self.likelihood();
-        let (values, count) = (likelihood.values(), self.modelled.len());
-        let mut all = vec![0.0; (steps + 1) * observation];
-        let places = self.places(data, &self.modelled)?;
-        let mut first = 0;
-        for (which, (coded, place)) in self.modelled.iter().zip(places).enumerate() {
-            let names = self.translated(data, coded, place)?;
-            let shown = coded.form().of(&of_column(series, width, place));
-            let scale = coded.scale(&shown, series.part(Part::Train, width));
-            for (t, value) in shown.iter().enumerate() {
-                if !value.is_finite() {
-                    continue;
+    pub fn frames(&self, data: &SeriesData, places: &Places, series: &Series) -> Frames {
+        let steps = series.steps(data.width());
+        let size = self.observation();
+        let scales = self.scales(data, places, series);
+        let mut all = vec![0.0; (steps + 1) * size];
+        let columns: Vec<Vec<f64>> = self
+            .modelled
+            .iter()
+            .zip(&places.modelled)
+            .map(|(coded, place)| coded.form.of(&place.column(data, series)))
+            .collect();
+        let mut shown = vec![0.0; columns.len()];
+        for (t, row) in all.chunks_mut(size).enumerate() {
+            if t > 0 {
+                for (shown, column) in shown.iter_mut().zip(&columns) {
+                    *shown = column[t - 1];
                 }
-                let row = &mut all[(t + 1) * observation..][..observation];
-                coded.code(*value, scale, &names, &mut row[first..]);
+                self.observe(&shown, &scales, row);
+            }
+            let told = self.told_of(data, places, series, t);
+            row[size - told.len()..].copy_from_slice(&told);
+        }
+        Frames { values: all, steps }
+    }
+
+    /// Writes what is modelled of a step into a row of an observation; of numbers that are not finite nothing.
+    pub fn observe(&self, shown: &[f64], scales: &[[f64; 2]], row: &mut [f32]) {
+        let values: usize = self.modelled.iter().map(Coded::numbers).sum();
+        let mut first = 0;
+        for (which, coded) in self.modelled.iter().enumerate() {
+            if shown[which].is_finite() {
+                coded.code(shown[which], scales[which], &mut row[first..]);
                 row[values + which] = 1.0;
             }
             first += coded.numbers();
         }
-        let start = values + count;
-        for t in 0..=steps {
-            let told = self.told(data, series, t)?;
-            all[t * observation + start..][..told.len()].copy_from_slice(&told);
-        }
-        Ok(Frames { values: all, steps })
     }
 
-    /// What is known in advance of step `step`; zeros of what is not.
-    ///
-    /// # Errors
-    /// The table does not fit the model.
-    pub fn told(
-        &self,
-        data: &SeriesData,
-        series: &Series,
-        step: usize,
-    ) -> Result<Vec<f32>, LabError> {
+    /// What the model is told of a step: the values of the columns that are known in advance, NaN for those that are not,
+    /// and its place in the calendar.
+    pub fn told(&self, known: &[f64], seasons: &[f64]) -> Vec<f32> {
         let mut told = vec![0.0; self.extras()];
-        let width = data.width();
-        let places = self.places(data, &self.known)?;
         let mut first = 0;
-        for (coded, place) in self.known.iter().zip(places) {
-            let names = self.translated(data, coded, place)?;
-            let value = series.values.get(step * width + place).copied();
-            if let Some(value) = value.filter(|value| !value.is_nan()) {
+        for (coded, value) in self.known.iter().zip(known) {
+            if value.is_finite() {
                 let scale = [coded.mean, coded.deviation];
-                coded.code(value, scale, &names, &mut told[first..]);
+                coded.code(*value, scale, &mut told[first..]);
             }
             first += coded.numbers();
         }
-        let clock = &series.clock;
-        if step < clock.steps() {
-            let seasons = clock.seasons(step, &self.calendar);
-            for (place, season) in seasons.iter().enumerate() {
-                told[first + place] = *season as f32;
-            }
+        for (told, season) in told[first..].iter_mut().zip(seasons) {
+            *told = *season as f32;
         }
-        Ok(told)
+        told
     }
+
+    /// The same of step `step` of a sequence; zeros beyond its end.
+    pub fn told_of(
+        &self,
+        data: &SeriesData,
+        places: &Places,
+        series: &Series,
+        step: usize,
+    ) -> Vec<f32> {
+        let rows = || series.values.chunks(data.width());
+        let row = rows().nth(step);
+        let known = self.known.iter().zip(&places.known);
+        let known = known.map(|(coded, place)| match coded.fixed {
+            true => rows()
+                .map(|row| place.value(row))
+                .find(|value| !value.is_nan())
+                .unwrap_or(f64::NAN),
+            false => row.map_or(f64::NAN, |row| place.value(row)),
+        });
+        let seasons = match step < series.clock.steps() {
+            true => series.clock.seasons(step, &self.calendar),
+            false => Vec::new(),
+        };
+        self.told(&known.collect::<Vec<_>>(), &seasons)
+    }
+}
+
+/// Where a table has a column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Place {
+    column: usize,
+    /// The model's numbers of the table's categories.
+    names: Vec<f64>,
+}
+
+impl Place {
+    fn of(data: &SeriesData, coded: &Coded) -> Result<Self, LabError> {
+        let column = data.columns.iter().position(|c| c.name == coded.name);
+        let column = column.ok_or_else(|| {
+            LabError::Configuration(format!(
+                "{} has no column {}, which the model was trained with",
+                data.name, coded.name
+            ))
+        })?;
+        let categorical = coded.likelihood == ColumnLikelihoodName::Categorical;
+        let names = match &data.columns[column].kind {
+            kind if categorical != matches!(kind, ColumnKind::Category(_)) => {
+                return Err(LabError::Configuration(format!(
+                    "{}: column {} holds {}, and the model was trained with {}",
+                    data.name,
+                    coded.name,
+                    kind.name(),
+                    coded.likelihood.as_str()
+                )));
+            }
+            ColumnKind::Category(names) => {
+                let numbers = names.iter().map(|name| coded.category(name));
+                let numbers = numbers.collect::<Result<_, _>>();
+                numbers.map_err(LabError::Configuration)?
+            }
+            _ => Vec::new(),
+        };
+        Ok(Self { column, names })
+    }
+
+    /// The value of a table's row.
+    pub fn value(&self, row: &[f64]) -> f64 {
+        let value = row[self.column];
+        match self.names.is_empty() || value.is_nan() {
+            true => value,
+            false => self.names[value as usize],
+        }
+    }
+
+    /// The values of a sequence.
+    pub fn column(&self, data: &SeriesData, series: &Series) -> Vec<f64> {
+        let rows = series.values.chunks(data.width());
+        rows.map(|row| self.value(row)).collect()
+    }
+}
+
+/// Where a table has a model's columns.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Places {
+    /// Those that are modelled.
+    pub modelled: Vec<Place>,
+    /// Those that are known in advance.
+    pub known: Vec<Place>,
+}
+
+/// Whether a column has one value in each of several sequences: what kind of sequence it is.
+fn is_fixed(data: &SeriesData, place: usize) -> bool {
+    let stands = |series: &Series| {
+        let column = of_column(series, data.width(), place);
+        let mut observed = column.iter().filter(|value| !value.is_nan());
+        let first = observed.next();
+        first.is_some() && observed.all(|value| Some(value) == first)
+    };
+    let long = data.series.iter().any(|s| s.steps(data.width()) > 2);
+    data.series.len() > 1 && long && data.series.iter().all(stands)
 }
 
 /// How a column is coded.
@@ -421,15 +328,22 @@ fn coded(data: &SeriesData, place: usize, settings: &OwnTable, known: bool) -> C
     let (likelihood, names) = match &column.kind {
         ColumnKind::Number => {
             let student = (settings.number_likelihood == NumberLikelihood::StudentT) != other;
-            (if student { "student-t" } else { "normal" }, Vec::new())
+            let name = match student {
+                true => ColumnLikelihoodName::StudentT,
+                false => ColumnLikelihoodName::Normal,
+            };
+            (name, Vec::new())
         }
         ColumnKind::Count => {
             let wide = (settings.count_likelihood == CountLikelihood::NegativeBinomial) != other;
-            let name = if wide { "negative-binomial" } else { "poisson" };
+            let name = match wide {
+                true => ColumnLikelihoodName::NegativeBinomial,
+                false => ColumnLikelihoodName::Poisson,
+            };
             (name, Vec::new())
         }
-        ColumnKind::Binary => ("bernoulli", Vec::new()),
-        ColumnKind::Category(names) => ("categorical", names.clone()),
+        ColumnKind::Binary => (ColumnLikelihoodName::Bernoulli, Vec::new()),
+        ColumnKind::Category(names) => (ColumnLikelihoodName::Categorical, names.clone()),
     };
     let number = column.kind == ColumnKind::Number && !known;
     let form = match settings.change {
@@ -459,9 +373,10 @@ fn coded(data: &SeriesData, place: usize, settings: &OwnTable, known: bool) -> C
     };
     Coded {
         name: column.name.clone(),
-        likelihood: likelihood.to_owned(),
+        likelihood,
         known,
-        form: form.name().to_owned(),
+        fixed: false,
+        form,
         by_sequence: number && differ(data, place, form),
         mean,
         deviation,
@@ -476,13 +391,13 @@ impl Coded {
             mean: self.mean,
             deviation: self.deviation,
         };
-        match self.likelihood.as_str() {
-            "normal" => ColumnLikelihood::Normal,
-            "poisson" => ColumnLikelihood::Poisson(scale),
-            "negative-binomial" => ColumnLikelihood::NegativeBinomial(scale),
-            "bernoulli" => ColumnLikelihood::Bernoulli,
-            "categorical" => ColumnLikelihood::Categorical(self.names.len()),
-            _ => ColumnLikelihood::StudentT,
+        match self.likelihood {
+            ColumnLikelihoodName::StudentT => ColumnLikelihood::StudentT,
+            ColumnLikelihoodName::Normal => ColumnLikelihood::Normal,
+            ColumnLikelihoodName::Poisson => ColumnLikelihood::Poisson(scale),
+            ColumnLikelihoodName::NegativeBinomial => ColumnLikelihood::NegativeBinomial(scale),
+            ColumnLikelihoodName::Bernoulli => ColumnLikelihood::Bernoulli,
+            ColumnLikelihoodName::Categorical => ColumnLikelihood::Categorical(self.names.len()),
         }
     }
 
@@ -504,21 +419,54 @@ impl Coded {
         !matches!(self.kind_of(), ColumnLikelihood::Categorical(_))
     }
 
-    /// What of its numbers is modelled.
-    fn form(&self) -> Form {
-        Form::named(&self.form)
+    /// What is added to the surprise of a coded value, so that it is one in the column's units: the logarithm of the number
+    /// that a coded one stands for. `value` is in those units.
+    pub fn log_unit(&self, [_, deviation]: [f64; 2], value: f64) -> f64 {
+        match (self.is_number(), self.form) {
+            (false, _) => 0.0,
+            (true, Form::Growth) => (deviation * value.abs()).ln(),
+            (true, _) => deviation.ln(),
+        }
     }
 
-    /// Mean and deviation by which a sequence's modelled numbers are coded: the column's, or those of the sequence's own
-    /// training part; of all of it, if it has none.
-    pub(super) fn scale(&self, shown: &[f64], train: std::ops::Range<usize>) -> [f64; 2] {
+    /// What a value should be, if it is not.
+    pub fn refuse(&self, value: f64) -> Option<&'static str> {
+        let (fits, wanted) = match self.likelihood {
+            ColumnLikelihoodName::Bernoulli => (value == 0.0 || value == 1.0, "neither 0 nor 1"),
+            ColumnLikelihoodName::Poisson | ColumnLikelihoodName::NegativeBinomial => {
+                let count = value >= 0.0 && value.fract() == 0.0;
+                (count, "no count: a whole number from 0")
+            }
+            _ => (true, ""),
+        };
+        (!fits && !value.is_nan()).then_some(wanted)
+    }
+
+    /// The number of a category.
+    ///
+    /// # Errors
+    /// As text: it was never seen.
+    pub fn category(&self, name: &str) -> Result<f64, String> {
+        let place = self.names.iter().position(|other| other == name);
+        place.map(|place| place as f64).ok_or_else(|| {
+            format!(
+                "column {}: '{name}' was never seen in training; the categories are {}",
+                self.name,
+                self.names.join(", ")
+            )
+        })
+    }
+
+    /// Mean and deviation by which the modelled numbers of a sequence's column are coded: the column's, or those of the
+    /// sequence's own training part; of all of it, if it has none.
+    pub fn scale(&self, column: &[f64], train: std::ops::Range<usize>) -> [f64; 2] {
         if !self.by_sequence {
             return [self.mean, self.deviation];
         }
-        let own = if train.is_empty() {
-            shown
-        } else {
-            &shown[train]
+        let shown = self.form.of(column);
+        let own = match train.is_empty() {
+            true => &shown,
+            false => &shown[train],
         };
         // A sequence that does not move there has no deviation of its own.
         match mean_and_std(own.iter().copied()) {
@@ -527,18 +475,10 @@ impl Coded {
         }
     }
 
-    /// The same for the modelled numbers of a sequence's column.
-    pub fn scale_of(&self, column: &[f64], train: std::ops::Range<usize>) -> [f64; 2] {
-        self.scale(&self.form().of(column), train)
-    }
-
-    /// Writes a modelled number; `names` are the model's numbers of the table's categories.
-    fn code(&self, value: f64, [mean, deviation]: [f64; 2], names: &[f64], into: &mut [f32]) {
+    /// Writes a modelled number.
+    fn code(&self, value: f64, [mean, deviation]: [f64; 2], into: &mut [f32]) {
         match self.kind_of() {
-            ColumnLikelihood::Categorical(_) => {
-                let name = names.get(value as usize).copied().unwrap_or(value);
-                into[name as usize] = 1.0;
-            }
+            ColumnLikelihood::Categorical(_) => into[value as usize] = 1.0,
             ColumnLikelihood::Bernoulli => into[0] = value as f32,
             ColumnLikelihood::Poisson(scale) | ColumnLikelihood::NegativeBinomial(scale) => {
                 into[0] = scale.apply(value) as f32;
@@ -549,7 +489,7 @@ impl Coded {
         }
     }
 
-    /// The value of an observation's numbers under the [`scale`](Self::scale_of) of its sequence; `before` is the value of
+    /// The value of an observation's numbers under the [`scale`](Self::scale) of its sequence; `before` is the value of
     /// the step before.
     pub fn decode(&self, numbers: &[f32], [mean, deviation]: [f64; 2], before: f64) -> f64 {
         let number = f64::from(numbers[0]);
@@ -563,7 +503,7 @@ impl Coded {
                 scale.undo(number).round()
             }
             ColumnLikelihood::Normal | ColumnLikelihood::StudentT => {
-                self.form().undo(number * deviation + mean, before)
+                self.form.undo(number * deviation + mean, before)
             }
         }
     }

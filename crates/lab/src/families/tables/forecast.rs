@@ -2,7 +2,9 @@
 
 use super::{
     backtest::{Origin, origins, quantile, spreads},
-    coding::Coded,
+    charts::charts,
+    coding::Coding,
+    filter::RowAsk,
     settings::OwnTable,
     source::Source,
 };
@@ -11,21 +13,19 @@ use burn::{
     module::Module,
     tensor::{Device, Tensor, TensorData},
 };
-use mnemora_figures::chart::{Chart, Series as Line, Shaded};
+use mnemora_figures::chart::Chart;
 use mnemora_memory::Bundle;
 use mnemora_models::{FilteringModel, follow, generate};
 use mnemora_training::{arrays::host, strategy::Inference, strategy::noise};
 use mnemora_worlds::{
     Part, Stream,
-    series::{ColumnKind, SeriesData},
+    series::{Clock, ColumnKind, SeriesData},
 };
 use serde::Serialize;
 use std::path::PathBuf;
 
 /// Rows of a batch of trajectories.
 const ROWS: usize = 4096;
-/// Steps of the past in a picture, for each step of the forecast.
-const PAST: usize = 4;
 
 /// The most numbers of a forecast, samples counted: a gigabyte.
 const MOST_NUMBERS: usize = 1 << 27;
@@ -45,6 +45,10 @@ pub struct Ask {
     pub past: Option<PathBuf>,
     /// A table of what is known in advance of the steps ahead.
     pub future: Option<PathBuf>,
+    /// The state of a filter to forecast from.
+    pub state: Option<PathBuf>,
+    /// The sequence that the state belongs to; needed if there are several.
+    pub sequence: Option<String>,
 }
 
 /// The forecast of one value.
@@ -82,7 +86,7 @@ pub struct Samples {
 
 impl Samples {
     /// Multiplies the distances of each column's samples from their median by its factor.
-    fn widen(&mut self, factors: &[f64]) {
+    pub fn widen(&mut self, factors: &[f64]) {
         for (place, samples) in self.values.chunks_mut(self.samples).enumerate() {
             let factor = factors[place % self.columns];
             if factor == 1.0 {
@@ -122,14 +126,16 @@ fn last_values(source: &Source, origin: Origin) -> Vec<f64> {
         .collect()
 }
 
-/// The scales of the modelled columns of an origin's sequence.
-fn scales(source: &Source, origin: Origin) -> Vec<[f64; 2]> {
-    let series = &source.data.series[origin.series];
-    let train = series.part(Part::Train, source.data.width());
-    let columns = source.coding.modelled.iter().enumerate();
-    columns
-        .map(|(which, coded)| coded.scale_of(&source.column(series, which), train.clone()))
-        .collect()
+/// Where a model stands in a sequence, and what it will be told.
+pub struct Standing<S> {
+    /// Its state.
+    pub state: S,
+    /// The last observed value of each modelled column.
+    pub before: Vec<f64>,
+    /// Mean and deviation of what is modelled of each.
+    pub scales: Vec<[f64; 2]>,
+    /// What the model is told with each of the steps ahead, of the step after it.
+    pub told: Vec<Vec<f32>>,
 }
 
 /// The states of a model at origins, which are in order: its posterior has seen all steps before.
@@ -166,36 +172,59 @@ fn states<M: FilteringModel + Module>(
 }
 
 /// Samples of the `steps` after each origin.
-///
-/// # Errors
-/// The table does not fit the model.
 pub fn samples<M: FilteringModel + Module>(
     inference: &Inference<M>,
     source: &Source,
     origins: &[Origin],
-    steps: usize,
-    count: usize,
+    [steps, count]: [usize; 2],
     seed: u64,
-) -> Result<Vec<Samples>, LabError> {
+) -> Vec<Samples> {
     let model = inference.model();
     let device = model.devices().remove(0);
     let states = states(model, source, origins, seed, &device);
+    let standings: Vec<Standing<M::State>> = states
+        .into_iter()
+        .zip(origins)
+        .map(|(state, origin)| {
+            let series = &source.data.series[origin.series];
+            let ahead = origin.known + 1..=origin.known + steps;
+            let told = ahead.map(|step| {
+                source
+                    .coding
+                    .told_of(&source.data, &source.places, series, step)
+            });
+            Standing {
+                state,
+                before: last_values(source, *origin),
+                scales: source.coding.scales(&source.data, &source.places, series),
+                told: told.collect(),
+            }
+        })
+        .collect();
+    samples_from(model, &source.coding, &standings, [steps, count], seed)
+}
+
+/// Samples of the `steps` after each of the places where a model stands.
+pub fn samples_from<M: FilteringModel + Module>(
+    model: &M,
+    coding: &Coding,
+    standings: &[Standing<M::State>],
+    [steps, count]: [usize; 2],
+    seed: u64,
+) -> Vec<Samples> {
+    let device = model.devices().remove(0);
     let draws = Stream::new(seed, "forecast");
-    let size = source.coding.observation();
-    let extras = source.coding.extras();
-    let columns = source.coding.modelled.len();
+    let size = coding.observation();
+    let extras = coding.extras();
+    let columns = coding.modelled.len();
     let together = (ROWS / count).max(1);
-    let mut all = Vec::with_capacity(origins.len());
-    for (chunk, (origins, states)) in origins
-        .chunks(together)
-        .zip(states.chunks(together))
-        .enumerate()
-    {
-        let rows = origins.len() * count;
+    let mut all = Vec::with_capacity(standings.len());
+    for (chunk, standings) in standings.chunks(together).enumerate() {
+        let rows = standings.len() * count;
         let state = Bundle::concatenate(
-            states
+            standings
                 .iter()
-                .flat_map(|state| std::iter::repeat_n(state.clone(), count))
+                .flat_map(|standing| std::iter::repeat_n(standing.state.clone(), count))
                 .collect(),
         );
         let index = chunk as u64;
@@ -206,41 +235,31 @@ pub fn samples<M: FilteringModel + Module>(
             &device,
         );
         let observed = noise(&draws, 2 * index + 1, [steps, rows, size], &device);
-        let mut told = Vec::with_capacity(steps);
-        for step in 0..steps {
-            let mut row = Vec::with_capacity(rows * extras);
-            for origin in origins {
-                let series = &source.data.series[origin.series];
-                let one = source
-                    .coding
-                    .told(&source.data, series, origin.known + step + 1)?;
-                row.extend(std::iter::repeat_n(one, count).flatten());
-            }
-            told.push(row);
-        }
         let generated = generate(model, state, None, latents, |step, likelihood| {
             let noise = observed.clone().narrow(0, step, 1).squeeze_dim::<2>(0);
             let drawn = likelihood.sample(noise);
             if extras == 0 {
                 return drawn;
             }
-            let data = TensorData::new(told[step].clone(), [rows, extras]);
+            let told = standings
+                .iter()
+                .flat_map(|standing| std::iter::repeat_n(&standing.told[step], count));
+            let told: Vec<f32> = told.flatten().copied().collect();
+            let data = TensorData::new(told, [rows, extras]);
             let told = Tensor::from_data(data, &device);
             Tensor::cat(vec![drawn.narrow(1, 0, size - extras), told], 1)
         });
         let frames = host(generated.frames.into_data());
-        for (place, origin) in origins.iter().enumerate() {
-            let before = last_values(source, *origin);
-            let scales = scales(source, *origin);
+        for (place, standing) in standings.iter().enumerate() {
             let mut values = vec![0.0; steps * columns * count];
             for sample in 0..count {
                 let rows = &frames[(place * count + sample) * steps * size..][..steps * size];
-                let mut before = before.clone();
+                let mut before = standing.before.clone();
                 for (step, frame) in rows.chunks(size).enumerate() {
                     let mut first = 0;
-                    for (which, coded) in source.coding.modelled.iter().enumerate() {
+                    for (which, coded) in coding.modelled.iter().enumerate() {
                         let numbers = &frame[first..][..coded.numbers()];
-                        let value = coded.decode(numbers, scales[which], before[which]);
+                        let value = coded.decode(numbers, standing.scales[which], before[which]);
                         before[which] = value;
                         values[(step * columns + which) * count + sample] = value;
                         first += coded.numbers();
@@ -254,7 +273,7 @@ pub fn samples<M: FilteringModel + Module>(
             });
         }
     }
-    Ok(all)
+    all
 }
 
 /// As [`samples`], with bands as wide as the validation part asks for: see [`spreads`]. It was also used to choose the
@@ -264,14 +283,14 @@ pub fn calibrated<M: FilteringModel + Module>(
     source: &Source,
     factors: &[f64],
     origins: &[Origin],
-    [steps, count]: [usize; 2],
+    size: [usize; 2],
     seed: u64,
-) -> Result<Vec<Samples>, LabError> {
-    let mut all = samples(inference, source, origins, steps, count, seed)?;
+) -> Vec<Samples> {
+    let mut all = samples(inference, source, origins, size, seed);
     for samples in &mut all {
         samples.widen(factors);
     }
-    Ok(all)
+    all
 }
 
 /// The factors by which the bands of each column are widened, from forecasts of the validation part.
@@ -280,7 +299,7 @@ pub fn factors<M: FilteringModel + Module>(
     source: &Source,
     settings: &OwnTable,
     seed: u64,
-) -> Result<Vec<f64>, LabError> {
+) -> Vec<f64> {
     let width = source.data.width();
     let series = source.data.series.iter();
     let longest = series
@@ -288,13 +307,11 @@ pub fn factors<M: FilteringModel + Module>(
         .max();
     let horizon = settings.horizon.min(longest.unwrap_or(0) / 2).max(1);
     let origins = origins(source, Part::Valid, horizon, settings.origins);
-    let drawn = samples(inference, source, &origins, horizon, settings.samples, seed)?;
-    Ok(spreads(
-        source,
-        &origins,
-        horizon,
-        |origin, step, column| drawn[origin].sorted(step, column),
-    ))
+    let size = [horizon, settings.samples];
+    let drawn = samples(inference, source, &origins, size, seed);
+    spreads(source, &origins, horizon, |origin, step, column| {
+        drawn[origin].sorted(step, column)
+    })
 }
 
 /// The forecast of the steps after the end of each sequence.
@@ -308,22 +325,7 @@ pub fn forecast<M: FilteringModel + Module>(
     ask: &Ask,
     future: Option<&SeriesData>,
 ) -> Result<Forecast, LabError> {
-    let numbers = [
-        ask.steps,
-        ask.samples,
-        source.coding.modelled.len(),
-        source.data.series.len(),
-    ];
-    let numbers = numbers
-        .iter()
-        .fold(1_usize, |product, n| product.saturating_mul(*n));
-    if numbers > MOST_NUMBERS {
-        return Err(LabError::Configuration(format!(
-            "{} steps and {} samples of every column and sequence are {numbers} numbers, at most {MOST_NUMBERS} are held: ask \
-             for fewer with --steps or --samples",
-            ask.steps, ask.samples
-        )));
-    }
+    ask.check(&source.coding, source.data.series.len())?;
     let mut notes = Vec::new();
     let extended = source.extended(ask.steps, future, &mut notes)?;
     let width = source.data.width();
@@ -334,196 +336,90 @@ pub fn forecast<M: FilteringModel + Module>(
         })
         .collect();
     let size = [ask.steps, ask.samples];
-    let drawn = calibrated(inference, &extended, factors, &ends, size, ask.seed)?;
-    let mut values = Vec::new();
-    for (origin, drawn) in ends.iter().zip(&drawn) {
+    let drawn = calibrated(inference, &extended, factors, &ends, size, ask.seed);
+    let values = ends.iter().zip(&drawn).flat_map(|(origin, drawn)| {
         let series = &extended.data.series[origin.series];
-        for step in 0..ask.steps {
-            let time = series.clock.text(origin.known + step);
-            for (which, coded) in source.coding.modelled.iter().enumerate() {
-                let mut push = |column: String, mean: f64, quantiles: Vec<f64>| {
-                    values.push(Value {
-                        sequence: series.name.clone(),
-                        time: time.clone(),
-                        column,
-                        mean,
-                        quantiles,
-                    });
-                };
-                let all = drawn.of(step, which);
-                match coded.is_numeric() {
-                    true => {
-                        let sorted = drawn.sorted(step, which);
-                        let mean = all.iter().sum::<f64>() / all.len() as f64;
-                        let shares = ask.quantiles.iter();
-                        let quantiles = shares.map(|share| quantile(&sorted, *share)).collect();
-                        push(coded.name.clone(), mean, quantiles);
-                    }
-                    false => {
-                        for (place, name) in coded.names.iter().enumerate() {
-                            let there = all.iter().filter(|value| **value == place as f64);
-                            let share = there.count() as f64 / all.len() as f64;
-                            push(format!("{}={name}", coded.name), share, Vec::new());
-                        }
+        let when = |step| series.clock.text(origin.known + step);
+        values(&source.coding, drawn, ask, &series.name, when)
+    });
+    Ok(Forecast {
+        values: values.collect(),
+        charts: charts(source, &ends, &drawn, ask.steps),
+        notes,
+    })
+}
+
+impl Ask {
+    /// The filter whose state is forecast from.
+    pub fn rows(&self) -> RowAsk {
+        RowAsk {
+            seed: self.seed,
+            sequence: self.sequence.clone(),
+            fresh: true,
+            samples: self.samples,
+            quantiles: Vec::new(),
+            alarms: None,
+        }
+    }
+
+    /// Returns an error if it would not fit into memory.
+    pub fn check(&self, coding: &Coding, sequences: usize) -> Result<(), LabError> {
+        let numbers = [self.steps, self.samples, coding.modelled.len(), sequences];
+        let numbers = numbers
+            .iter()
+            .fold(1_usize, |product, n| product.saturating_mul(*n));
+        if numbers > MOST_NUMBERS {
+            return Err(LabError::Configuration(format!(
+                "{} steps and {} samples of every column and sequence are {numbers} numbers, at most {MOST_NUMBERS} are held: \
+                 ask for fewer with --steps or --samples",
+                self.steps, self.samples
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Samples in numbers, by step and column.
+pub fn values(
+    coding: &Coding,
+    drawn: &Samples,
+    ask: &Ask,
+    sequence: &str,
+    when: impl Fn(usize) -> String,
+) -> Vec<Value> {
+    let mut values = Vec::new();
+    for step in 0..ask.steps {
+        let time = when(step);
+        for (which, coded) in coding.modelled.iter().enumerate() {
+            let mut push = |column: String, mean: f64, quantiles: Vec<f64>| {
+                values.push(Value {
+                    sequence: sequence.to_owned(),
+                    time: time.clone(),
+                    column,
+                    mean,
+                    quantiles,
+                });
+            };
+            let all = drawn.of(step, which);
+            match coded.is_numeric() {
+                true => {
+                    let sorted = drawn.sorted(step, which);
+                    let mean = all.iter().sum::<f64>() / all.len() as f64;
+                    let shares = ask.quantiles.iter();
+                    let quantiles = shares.map(|share| quantile(&sorted, *share)).collect();
+                    push(coded.name.clone(), mean, quantiles);
+                }
+                false => {
+                    for (place, name) in coded.names.iter().enumerate() {
+                        let there = all.iter().filter(|value| **value == place as f64);
+                        let share = there.count() as f64 / all.len() as f64;
+                        push(format!("{}={name}", coded.name), share, Vec::new());
                     }
                 }
             }
         }
     }
-    let charts = charts(source, &ends, &drawn, ask);
-    Ok(Forecast {
-        values,
-        charts,
-        notes,
-    })
-}
-
-/// The most charts of a forecast.
-const MOST_CHARTS: usize = 12;
-
-/// The past and the forecast of each column, for the first sequences.
-fn charts(source: &Source, origins: &[Origin], drawn: &[Samples], ask: &Ask) -> Vec<Chart> {
-    let pairs = origins.iter().zip(drawn);
-    let all = pairs.flat_map(|(origin, drawn)| {
-        let columns = 0..source.coding.modelled.len();
-        columns.map(move |which| {
-            let series = &source.data.series[origin.series];
-            let past = source.column(series, which);
-            let coded = &source.coding.modelled[which];
-            let title = match series.name.as_str() {
-                "" => coded.name.clone(),
-                name => format!("{name}: {}", coded.name),
-            };
-            chart(&title, coded, &past, drawn, which, ask.steps, &[])
-        })
-    });
-    all.take(MOST_CHARTS).collect()
-}
-
-/// The chart of a column: of numbers the past and a band, of categories how probable each is.
-pub fn chart(
-    title: &str,
-    coded: &Coded,
-    past: &[f64],
-    drawn: &Samples,
-    which: usize,
-    steps: usize,
-    happened: &[f64],
-) -> Chart {
-    match coded.is_numeric() {
-        true => fan(title, past, drawn, which, steps, happened),
-        false => shares(title, coded, past.len(), drawn, which, steps),
-    }
-}
-
-/// The most categories in a chart.
-const MOST_NAMES: usize = 7;
-
-/// A chart of the probability of each category at the steps ahead.
-fn shares(
-    title: &str,
-    coded: &Coded,
-    past: usize,
-    drawn: &Samples,
-    column: usize,
-    steps: usize,
-) -> Chart {
-    let names = coded.names.iter().take(MOST_NAMES).enumerate();
-    let series = names.map(|(place, name)| Line {
-        label: name.clone(),
-        points: (0..steps)
-            .map(|step| {
-                let all = drawn.of(step, column);
-                let there = all.iter().filter(|value| **value == place as f64).count();
-                ((past + step + 1) as f64, there as f64 / all.len() as f64)
-            })
-            .collect(),
-        band: None,
-    });
-    Chart {
-        title: title.into(),
-        x_label: "step".into(),
-        y_label: "probability".into(),
-        series: series.collect(),
-        ..Chart::default()
-    }
-}
-
-/// A chart of the last steps of the past, the samples' median with a band of 80%, and what happened, if it is known.
-fn fan(
-    title: &str,
-    past: &[f64],
-    drawn: &Samples,
-    column: usize,
-    steps: usize,
-    happened: &[f64],
-) -> Chart {
-    let from = past.len().saturating_sub(PAST * steps);
-    let at = |step: usize| (past.len() + step + 1) as f64;
-    let observed = |values: &[f64], first: usize| -> Vec<(f64, f64)> {
-        let numbered = values.iter().zip(first..);
-        numbered
-            .map(|(value, t)| ((t + 1) as f64, *value))
-            .collect()
-    };
-    let sorted: Vec<Vec<f64>> = (0..steps).map(|step| drawn.sorted(step, column)).collect();
-    // Bands of a truth value say nothing.
-    let binary = sorted
-        .iter()
-        .flatten()
-        .all(|value| *value == 0.0 || *value == 1.0);
-    let band = |label: &str, share: f64| {
-        let low = (1.0 - share) / 2.0;
-        let points = sorted.iter().zip(0..);
-        Line {
-            label: label.into(),
-            points: points
-                .map(|(sorted, step)| (at(step), quantile(sorted, 0.5)))
-                .collect(),
-            band: Some(
-                sorted
-                    .iter()
-                    .map(|sorted| (quantile(sorted, low), quantile(sorted, 1.0 - low)))
-                    .collect(),
-            ),
-        }
-    };
-    let mut series = vec![Line {
-        label: "observed".into(),
-        points: observed(&past[from..], from),
-        band: None,
-    }];
-    match binary {
-        true => series.push(Line {
-            label: "probability".into(),
-            points: sorted
-                .iter()
-                .zip(0..)
-                .map(|(sorted, step)| (at(step), sorted.iter().sum::<f64>() / sorted.len() as f64))
-                .collect(),
-            band: None,
-        }),
-        false => series.push(band("median, band of 80%", 0.8)),
-    }
-    if !happened.is_empty() {
-        series.push(Line {
-            label: "what happened".into(),
-            points: observed(happened, past.len()),
-            band: None,
-        });
-    }
-    Chart {
-        title: title.into(),
-        x_label: "step".into(),
-        y_label: String::new(),
-        series,
-        shaded: Some(Shaded {
-            from: past.len() as f64 + 0.5,
-            to: (past.len() + steps) as f64 + 0.5,
-            caption: "forecast".into(),
-        }),
-        ..Chart::default()
-    }
+    values
 }
 
 impl Source {
@@ -543,17 +439,17 @@ impl Source {
             .coding
             .known
             .iter()
+            .filter(|coded| !coded.fixed)
             .filter_map(|coded| data.columns.iter().position(|c| c.name == coded.name))
             .collect();
         if !known.is_empty() && future.is_none() {
+            let names: Vec<&str> = known
+                .iter()
+                .map(|place| data.columns[*place].name.as_str())
+                .collect();
             return Err(LabError::Configuration(format!(
                 "table.known has {}: give their values of the steps ahead with --future FILE.csv",
-                self.coding
-                    .known
-                    .iter()
-                    .map(|coded| coded.name.as_str())
-                    .collect::<Vec<_>>()
-                    .join(", ")
+                names.join(", ")
             )));
         }
         for series in &mut data.series {
@@ -568,7 +464,7 @@ impl Source {
                             name => format!("sequence {name}: "),
                         }
                     ));
-                    mnemora_worlds::series::Clock::Order(end + steps)
+                    Clock::Order(end + steps)
                 }
             };
             series.values.extend(vec![f64::NAN; steps * width]);

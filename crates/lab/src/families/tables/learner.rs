@@ -1,8 +1,12 @@
 //! The learner of tables, and what is measured of it.
 
 use super::{
-    Plans, backtest,
-    forecast::{self, Ask, Forecast, calibrated, chart, factors},
+    Plans,
+    alarm::Alarm,
+    backtest,
+    charts::chart,
+    filter::{RowAsk, RowFilter, Start, TableFilter},
+    forecast::{self, Ask, Forecast, calibrated, factors},
     settings::OwnTable,
     source::Source,
 };
@@ -21,17 +25,18 @@ use burn::{
     tensor::{Device, Tensor, TensorData},
 };
 use mnemora_figures::chart::Chart;
-use mnemora_models::FilteringModel;
+use mnemora_models::{FilteringModel, follow};
 use mnemora_training::{
     Error, Learner, Measures, Purpose, Row, Snapshot, StepFailure,
     arrays::{collect, host, restore},
     learner::BATCHES_AHEAD,
     memory_use::{Planned, in_words},
+    online::{Numbers, Observed, Online, load_filter_state},
     optimiser::ParameterGradients,
-    strategy::{Inference, Strategy},
+    strategy::{Inference, Strategy, noise},
     updates::Updates,
 };
-use mnemora_worlds::{Part, Prefetch, Stream};
+use mnemora_worlds::{FrameShape, Part, Prefetch, Scale, Stream};
 use std::{hint::black_box, path::Path, sync::Arc};
 
 /// A model that learns from windows of a table.
@@ -103,27 +108,29 @@ impl<M: FilteringModel + Module> TableLearner<M> {
         }
     }
 
-    /// Free energy and KL of each step of a part, after all steps before it: sums, and the number of steps.
-    fn scored(&self, purpose: Purpose, part: Part) -> ([f64; 2], usize) {
+    /// The sequences with steps of a part.
+    fn with(&self, part: Part) -> Vec<usize> {
+        let width = self.source.data.width();
+        let series = self.source.data.series.iter().enumerate();
+        series
+            .filter(|(_, series)| !series.part(part, width).is_empty())
+            .map(|(number, _)| number)
+            .collect()
+    }
+
+    /// Free energy and KL of each step of a part, after all steps before it: `each` is told the sequence, the step, and
+    /// both numbers.
+    fn scored(
+        &self,
+        mut rows: Vec<usize>,
+        part: Part,
+        draws: &Stream,
+        mut each: impl FnMut(usize, usize, [f64; 2]),
+    ) {
         let inference = self.inference();
         let width = self.source.data.width();
-        let most = usize::try_from(batches(&self.experiment, purpose))
-            .unwrap_or(usize::MAX)
-            .saturating_mul(self.experiment.evaluation.batch);
-        let with: Vec<usize> = (0..self.source.data.series.len())
-            .filter(|number| {
-                !self.source.data.series[*number]
-                    .part(part, width)
-                    .is_empty()
-            })
-            .collect();
-        let chosen = data_stream(&self.experiment, purpose).choose(0, with.len(), most);
-        let mut rows: Vec<usize> = chosen.into_iter().map(|place| with[place]).collect();
         rows.sort_by_key(|number| self.source.frames[*number].steps);
         let size = self.source.coding.observation();
-        let seed = purpose.seed(self.experiment.seed);
-        let draws = Stream::new(seed, &format!("{} noise", purpose.stream()));
-        let (mut sums, mut steps) = ([0.0; 2], 0);
         for (index, rows) in rows.chunks(self.experiment.evaluation.batch).enumerate() {
             let ends = rows.iter().map(|number| {
                 let range = self.source.data.series[*number].part(part, width);
@@ -138,31 +145,112 @@ impl<M: FilteringModel + Module> TableLearner<M> {
                 values.extend(frames);
             }
             let x = self.upload(values, rows.len());
-            let (filtered, _) = inference.filter(x, None, &draws, index as u64);
+            let (filtered, _) = inference.filter(x, None, draws, index as u64);
             let reconstruction = host(filtered.reconstruction.into_data());
             let kl = host(filtered.kl.into_data());
             for (row, number) in rows.iter().enumerate() {
                 for step in self.source.data.series[*number].part(part, width) {
                     let at = (step + 1) * rows.len() + row;
-                    sums[0] += f64::from(kl[at]) - f64::from(reconstruction[at]);
-                    sums[1] += f64::from(kl[at]);
-                    steps += 1;
+                    let kl = f64::from(kl[at]);
+                    each(*number, step, [kl - f64::from(reconstruction[at]), kl]);
                 }
             }
         }
-        (sums, steps)
     }
 
-    fn judged(&self, part: Part, seed: u64, measures: Measures) -> Result<Measures, LabError> {
+    /// The surprise of all validation and test steps of which everything was observed.
+    fn held_out_surprise(&self, seed: u64) -> Vec<f64> {
+        let size = self.source.coding.observation();
+        let likelihood = self.source.coding.likelihood();
+        let mask = likelihood.values()..likelihood.values() + likelihood.columns.len();
+        let mut all = Vec::new();
+        for part in [Part::Valid, Part::Test] {
+            let draws = Stream::new(seed, &format!("surprise of the {part} part"));
+            self.scored(self.with(part), part, &draws, |number, step, [nats, _]| {
+                let frame = &self.source.frames[number].values[(step + 1) * size..][..size];
+                if frame[mask.clone()].iter().all(|observed| *observed == 1.0) {
+                    all.push(nats);
+                }
+            });
+        }
+        all
+    }
+
+    /// The model as a filter of rows.
+    fn row_filter(&self, ask: &RowAsk) -> Result<TableFilter<M>, LabError> {
+        let source = &self.source;
+        let names = || {
+            let names = source.data.series.iter().map(|series| series.name.as_str());
+            names.take(20).collect::<Vec<_>>().join(", ")
+        };
+        let found = ask.sequence.as_ref().map(|name| {
+            let place = source.data.series.iter().position(|s| s.name == *name);
+            place.ok_or_else(|| {
+                LabError::Configuration(format!(
+                    "--sequence {name}: the run's table has {}",
+                    names()
+                ))
+            })
+        });
+        let series = match (found.transpose()?, source.data.series.len()) {
+            (Some(place), _) => place,
+            (None, 1) => 0,
+            (None, count) => {
+                return Err(LabError::Configuration(format!(
+                    "the run's table has {count} sequences: choose the one that goes on with --sequence NAME ({})",
+                    names()
+                )));
+            }
+        };
+        let rows = source.data.series[series].steps(source.data.width());
+        let size = source.coding.observation();
+        let inference = self.inference();
+        let state = (!ask.fresh).then(|| {
+            let frames = source.frames[series].values[..rows * size].to_vec();
+            let x = self.upload(frames, 1);
+            let model = inference.working_model();
+            let draws = Stream::new(ask.seed, "filtering before the first row");
+            let shape = [rows, 1, model.noise_size()];
+            let noise = noise(&draws, 0, shape, &self.device);
+            let state = follow(model, x, None, noise, None);
+            (state, rows as u64)
+        });
+        let alarm = ask
+            .alarms
+            .map(|rate| Alarm::new(rate, self.held_out_surprise(ask.seed)));
+        let factors = match ask.samples {
+            0 => vec![1.0; source.coding.modelled.len()],
+            _ => factors(&inference, source, &self.settings, ask.seed),
+        };
+        // Rows are coded before they are passed on.
+        let observed = Observed {
+            frame: FrameShape {
+                channels: 1,
+                height: 1,
+                width: size,
+            },
+            numbers: Numbers::Any,
+            scale: Scale {
+                mean: 0.0,
+                deviation: 1.0,
+            },
+            conditions: 0,
+        };
+        let online = Online::new(inference, observed, &collect(&self.model), ask.seed);
+        let start = Start { series, state };
+        TableFilter::new(online, source, ask, start, factors, alarm.transpose()?)
+    }
+
+    fn judged(&self, part: Part, seed: u64, measures: Measures) -> Measures {
         let horizon = self.settings.horizon;
         let origins = backtest::origins(&self.source, part, horizon, self.settings.origins);
         if origins.is_empty() {
-            return Ok(measures);
+            return measures;
         }
         let inference = self.inference();
-        let factors = factors(&inference, &self.source, &self.settings, seed)?;
+        let factors = factors(&inference, &self.source, &self.settings, seed);
         let size = [horizon, self.settings.samples];
-        let drawn = calibrated(&inference, &self.source, &factors, &origins, size, seed)?;
+        let drawn = calibrated(&inference, &self.source, &factors, &origins, size, seed);
         let judged =
             backtest::judge_samples(&self.source, &origins, horizon, |origin, step, column| {
                 drawn[origin].sorted(step, column)
@@ -186,7 +274,7 @@ impl<M: FilteringModel + Module> TableLearner<M> {
                     .with(*mase, judged.mase);
             }
         }
-        Ok(measures)
+        measures
     }
 }
 
@@ -227,7 +315,20 @@ where
 
     fn evaluate(&self, purpose: Purpose, step: u64) -> Result<Row, Error> {
         let part = self.part(purpose);
-        let ([free_energy, kl], steps) = self.scored(purpose, part);
+        let most = usize::try_from(batches(&self.experiment, purpose))
+            .unwrap_or(usize::MAX)
+            .saturating_mul(self.experiment.evaluation.batch);
+        let with = self.with(part);
+        let chosen = data_stream(&self.experiment, purpose).choose(0, with.len(), most);
+        let rows = chosen.into_iter().map(|place| with[place]).collect();
+        let seed = purpose.seed(self.experiment.seed);
+        let draws = Stream::new(seed, &format!("{} noise", purpose.stream()));
+        let ([mut free_energy, mut kl], mut steps) = ([0.0; 2], 0_usize);
+        self.scored(rows, part, &draws, |_, _, scored| {
+            free_energy += scored[0];
+            kl += scored[1];
+            steps += 1;
+        });
         let count = steps.max(1) as f64;
         let measures = Measures::new()
             .with("sequences", self.source.data.series.len())
@@ -237,7 +338,7 @@ where
             .with("scored_part", part.to_string());
         let measures = match purpose.is_short() {
             true => measures,
-            false => self.judged(part, purpose.seed(self.experiment.seed), measures)?,
+            false => self.judged(part, purpose.seed(self.experiment.seed), measures),
         };
         Ok(Row { step, measures })
     }
@@ -301,9 +402,9 @@ impl<M: FilteringModel + Module> TableLearner<M> {
         let part = self.part(Purpose::Final);
         let origins = backtest::origins(&self.source, part, steps, count);
         let inference = self.inference();
-        let factors = factors(&inference, &self.source, &self.settings, seed)?;
+        let factors = factors(&inference, &self.source, &self.settings, seed);
         let size = [steps, self.settings.samples];
-        let drawn = calibrated(&inference, &self.source, &factors, &origins, size, seed)?;
+        let drawn = calibrated(&inference, &self.source, &factors, &origins, size, seed);
         let mut charts = Vec::new();
         for (origin, drawn) in origins.iter().zip(&drawn) {
             for (which, coded) in self.source.coding.modelled.iter().enumerate() {
@@ -423,15 +524,25 @@ where
 
     fn forecast(&self, ask: &Ask) -> Option<Result<Forecast, LabError>> {
         let past = |path: &Path| Source::other(&self.experiment, path);
-        let future = |path: &Path| Source::future(&self.experiment, path);
+        let future = |path: &Path| Source::table_for(&self.experiment, path);
         let forecast = || {
+            if let Some(path) = &ask.state {
+                let mut filter = self.row_filter(&ask.rows())?;
+                load_filter_state(&mut filter, path)?;
+                return filter.forecast(ask);
+            }
             let past = ask.past.as_deref().map(past).transpose()?;
             let future = ask.future.as_deref().map(future).transpose()?;
             let source = past.as_ref().unwrap_or(&self.source);
             let inference = self.inference();
-            let factors = factors(&inference, &self.source, &self.settings, ask.seed)?;
+            let factors = factors(&inference, &self.source, &self.settings, ask.seed);
             forecast::forecast(&inference, source, &factors, ask, future.as_ref())
         };
         Some(forecast())
+    }
+
+    fn rows(&self, ask: &RowAsk) -> Option<Result<Box<dyn RowFilter>, LabError>> {
+        let filter = self.row_filter(ask);
+        Some(filter.map(|filter| -> Box<dyn RowFilter> { Box::new(filter) }))
     }
 }

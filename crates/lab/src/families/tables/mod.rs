@@ -4,21 +4,31 @@
 //! | --- | --- |
 //! | `settings.rs` | the table `[table]` of an experiment |
 //! | `source.rs` | the data, windows and lengths |
+//! | `form.rs` | what of a number is modelled: its level, its change or its growth |
 //! | `coding.rs` | how columns stand in an observation, and back |
 //! | `learner.rs` | the learner, its measurements and pictures |
 //! | `forecast.rs` | samples of the steps that follow |
+//! | `filter.rs` | rows as they arrive: surprise, and the row that follows |
+//! | `alarm.rs` | which rows are too surprising |
+//! | `charts.rs` | charts of tables and forecasts |
 //! | `backtest.rs`, `baselines.rs` | judging forecasts, beside forecasts without a network |
 //! | `quantities.rs` | what is measured |
 
+mod alarm;
 mod backtest;
 mod baselines;
+mod charts;
 mod coding;
+mod filter;
 mod forecast;
+mod form;
 mod learner;
 mod quantities;
 mod settings;
 mod source;
 
+pub use charts::filtered;
+pub use filter::{Expected, Fields, FilteredRow, NextRow, RefusedRow, RowAsk, RowFilter};
 pub use forecast::{Ask, Forecast, Value};
 pub use settings::{ChangeName, CountLikelihood, NumberLikelihood, OwnTable};
 
@@ -238,19 +248,18 @@ impl Source {
         let modelled: Vec<String> = columns
             .iter()
             .map(|column| {
-                let form = match column.form.as_str() {
-                    "change" => "changes, ",
-                    "growth" => "changes of the logarithm, ",
-                    _ => "",
-                };
                 let own = if column.by_sequence {
                     ", each sequence by its own scale"
                 } else {
                     ""
                 };
-                let how = match column.known {
-                    true => "known in advance".to_owned(),
-                    false => format!("{form}{}{own}", column.likelihood),
+                let how = match (column.fixed, column.known) {
+                    (true, _) => "one value in each sequence".to_owned(),
+                    (_, true) => "known in advance".to_owned(),
+                    _ => {
+                        let form = column.form.words();
+                        format!("{form}{}{own}", column.likelihood.as_str())
+                    }
                 };
                 format!("{} ({how})", column.name)
             })

@@ -1,10 +1,10 @@
 //! The data of an experiment on a table.
 
 use super::{
-    coding::{Coding, Frames},
+    coding::{Coding, Frames, Places},
     settings::OwnTable,
 };
-use crate::{Experiment, LabError};
+use crate::{Experiment, LabError, experiment::ColumnLikelihoodName};
 use mnemora_worlds::{
     Part, Stream,
     series::{Series, SeriesData, TableSettings},
@@ -25,9 +25,14 @@ pub struct Source {
     pub data: SeriesData,
     /// How a model sees it.
     pub coding: Coding,
+    /// Where the table has the columns.
+    pub places: Places,
     /// Its sequences as a model sees them.
     pub frames: Vec<Frames>,
-    path: PathBuf,
+    /// Columns of the file that are left out.
+    pub left_out: Vec<String>,
+    /// Its file.
+    pub path: PathBuf,
 }
 
 impl Source {
@@ -65,24 +70,29 @@ impl Source {
         Ok(source)
     }
 
-    /// Another table for the model of a run.
+    /// Another table for the model of a run. Its columns may stand still or be empty.
     ///
     /// # Errors
     /// It does not have the run's columns.
     pub fn other(experiment: &Experiment, path: &Path) -> Result<Self, LabError> {
+        let table = Self::table_for(experiment, path)?;
         let settings: OwnTable = experiment.own_settings()?;
-        let table = SeriesData::open(path, &settings.reading(), experiment.data.limits())?;
         Self::of(table, &settings, experiment, path)
     }
 
-    /// What is known in advance of the steps ahead; a table with these columns alone, or with others.
+    /// A table with some of the run's columns.
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn future(experiment: &Experiment, path: &Path) -> Result<SeriesData, LabError> {
+    pub fn table_for(experiment: &Experiment, path: &Path) -> Result<SeriesData, LabError> {
         let settings: OwnTable = experiment.own_settings()?;
+        let columns = experiment.data.columns.iter();
+        let categorical =
+            columns.filter(|column| column.likelihood == ColumnLikelihoodName::Categorical);
         let reading = TableSettings {
             lenient: true,
+            // Texts that look like numbers, too.
+            categories: categorical.map(|column| column.name.clone()).collect(),
             ..settings.reading()
         };
         Ok(SeriesData::open(path, &reading, experiment.data.limits())?)
@@ -100,9 +110,11 @@ impl Source {
             false => Coding::from_run(of_run, &experiment.data.calendar),
         };
         let source = Self {
-            frames: Vec::new(),
             coding,
             data: SeriesData::default(),
+            places: Places::default(),
+            frames: Vec::new(),
+            left_out: settings.leave_out.clone(),
             path: path.to_owned(),
         };
         source.with(data)
@@ -134,11 +146,9 @@ impl Source {
         format!("{}: {}", self.data.name, self.path.display())
     }
 
-    /// The modelled column number `which` of a sequence, as the table has it.
+    /// The modelled column number `which` of a sequence; of categories the model's numbers.
     pub fn column(&self, series: &Series, which: usize) -> Vec<f64> {
-        let name = &self.coding.modelled[which].name;
-        let place = self.data.columns.iter().position(|c| c.name == *name);
-        super::coding::of_column(series, self.data.width(), place.unwrap_or(0))
+        self.places.modelled[which].column(&self.data, series)
     }
 
     /// Returns an error if nothing can be learned or nothing judged.
@@ -223,12 +233,15 @@ impl Source {
     /// # Errors
     /// They do not fit it.
     pub fn with(&self, data: SeriesData) -> Result<Self, LabError> {
+        let places = self.coding.places(&data)?;
         let frames = data.series.iter();
-        let frames = frames.map(|series| self.coding.frames(&data, series));
+        let frames = frames.map(|series| self.coding.frames(&data, &places, series));
         Ok(Self {
-            frames: frames.collect::<Result<_, _>>()?,
+            frames: frames.collect(),
             coding: self.coding.clone(),
             data,
+            places,
+            left_out: self.left_out.clone(),
             path: self.path.clone(),
         })
     }
