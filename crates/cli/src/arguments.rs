@@ -63,7 +63,7 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Evaluate a run's model on held-out sequences
+    /// Evaluate a run's model on held-out sequences; a model of a table also on new rows (--data FILE.csv)
     Eval {
         /// Directory of the run
         run: PathBuf,
@@ -192,7 +192,7 @@ pub enum Command {
     \"columns\", \"next\"}: the free energy of the row and its part by column, in nats and the columns' units; mean,\n\
     standard deviation and quantiles of the row that follows. A column known in advance is given for the row that\n\
     follows: \"next.holiday\". With --anomalies also \"p\", the share of held-out and recent rows that are at least\n\
-    as surprising, and \"alarm\".\n\n\
+    as surprising, and \"alarm\". With --adapt the model goes on learning; --state keeps what it learned.\n\n\
     Examples: mnemora filter runs/mine --state mine.state < observations.jsonl > beliefs.jsonl\n\
     mnemora filter runs/chorales --recording 1 --draw chorale.png > beliefs.jsonl\n\
     mnemora filter runs/sensors --anomalies=0.01 --draw alarms.png < new.csv > rows.jsonl"
@@ -221,6 +221,16 @@ pub struct Filter {
     /// Table: say which rows are too surprising, with this rate of false alarms [default: 0.01]
     #[arg(long, value_name = "RATE", num_args = 0..=1, require_equals = true, default_missing_value = "0.01")]
     pub anomalies: Option<f64>,
+    /// Table: go on learning while filtering, with an update of the model every N rows, on windows of the last ones
+    /// [default: 16]
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "16", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub adapt: Option<u64>,
+    /// Table: learning rate of those updates
+    #[arg(long, value_name = "RATE", default_value_t = 1e-3, requires = "adapt")]
+    pub adapt_rate: f64,
+    /// Table: milliseconds of those updates for each row, on average; an update that would take more is left out
+    #[arg(long, value_name = "MS", default_value_t = 5.0, requires = "adapt")]
+    pub adapt_budget: f64,
     /// PNG with the observations, the one-step-ahead predictions and the surprise
     #[arg(long, value_name = "PNG")]
     pub draw: Option<PathBuf>,
@@ -473,6 +483,10 @@ pub struct Train {
     /// training.steps=0 they are evaluated as they are: train rooms --weights runs/walking
     #[arg(long, value_name = "RUN", conflicts_with = "replicas")]
     pub weights: Option<PathBuf>,
+    /// Go on with a table: EXPERIMENT is a CSV file with the columns of this run's, whose model and best weights it starts
+    /// with, at a tenth of its learning rate
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["weights", "replicas", "data"])]
+    pub from: Option<PathBuf>,
     #[command(flatten)]
     pub on: On,
     /// Print what would be trained, with parameter counts and the memory needed, and stop

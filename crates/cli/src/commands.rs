@@ -8,9 +8,9 @@ use crate::{
     signals::StopSignal,
 };
 use mnemora_lab::{
-    DATA_VARIABLE, DEVICE_VARIABLE, Device, Experiment, KERNELS_VARIABLE, LabError, ModelName,
-    Outcome, ReplicasOutcome, Row, RunContext, StrategyName, THREADS_VARIABLE, claim, compare,
-    export, families, find_device, load_experiment, note, one_line, open, pictures, plan, present,
+    DATA_VARIABLE, DEVICE_VARIABLE, Device, Experiment, FirstWeights, KERNELS_VARIABLE, LabError, ModelName,
+    Outcome, ReplicasOutcome, Row, RunContext, StrategyName, THREADS_VARIABLE, Which, claim, compare,
+    export, families, find_device, going_on, load_experiment, note, one_line, open, open_to_judge, pictures, plan, present,
     quoted, read_experiment, resume, run_name, shipped, train_from, train_replicas,
 };
 use std::path::{Path, PathBuf};
@@ -59,15 +59,16 @@ pub fn run(command: Command) -> Result<u8, Error> {
         } => {
             let device = find_device(on.device)?;
             let data = data.data.as_deref();
-            let trained = open(&run, checkpoint, &overrides, data, &device)?;
+            let (trained, judged) = open_to_judge(&run, checkpoint, &overrides, data, &device)?;
             if seed.is_some() && !trained.evaluation_draws() {
                 note(
                     "mnemora: --seed has no effect: a text is read from its start and nothing is sampled",
                 );
             }
-            let evaluation = match seed {
-                None => trained.evaluate()?,
-                Some(seed) => trained.evaluate_under(seed)?,
+            let evaluation = match (judged, seed) {
+                (Some(data), seed) => trained.evaluate_on(data, seed)?,
+                (None, None) => trained.evaluate()?,
+                (None, Some(seed)) => trained.evaluate_under(seed)?,
             };
             say_evaluation(&trained.experiment, &evaluation, json)?;
             trained.check_finite(&evaluation)?;
@@ -205,6 +206,25 @@ fn experiment(name: &str, settings: &Settings) -> Result<Experiment, LabError> {
     Ok(experiment)
 }
 
+/// The experiment that a training makes.
+fn to_train(arguments: &Train) -> Result<Experiment, LabError> {
+    let Some(run) = &arguments.from else {
+        return experiment(&arguments.experiment, &arguments.settings);
+    };
+    let file = Path::new(&arguments.experiment);
+    if !file.is_file() {
+        return Err(LabError::Configuration(format!(
+            "--from {}: {} is no file; give the table to go on with, such as new.csv",
+            run.display(),
+            arguments.experiment
+        )));
+    }
+    let mut experiment = going_on(run, file, &arguments.settings.all())?;
+    let own = file.file_stem().unwrap_or_default().to_string_lossy();
+    experiment.name = format!("{own}-from-{}", run.file_name().unwrap_or_default().display());
+    Ok(experiment)
+}
+
 fn show(name: &str, out: &Path, settings: &Settings) -> Result<u8, LabError> {
     let experiment = experiment(name, settings)?;
     present::write_training_sequences(experiment, settings.data.data.as_deref(), out)?;
@@ -213,7 +233,7 @@ fn show(name: &str, out: &Path, settings: &Settings) -> Result<u8, LabError> {
 }
 
 fn train_command(arguments: &Train) -> Result<u8, LabError> {
-    let experiment = experiment(&arguments.experiment, &arguments.settings)?;
+    let experiment = to_train(arguments)?;
     let data = arguments.settings.data.data.as_deref();
     // A dry run refuses a missing device, too.
     let device = find_device(arguments.on.device)?;
@@ -257,11 +277,16 @@ fn train_command(arguments: &Train) -> Result<u8, LabError> {
     let signal = StopSignal::listen()?;
     let interrupted = || signal.received();
     let all_saved = |saved| signal.end_at_once(saved);
+    let newest = arguments.weights.as_deref().map(|run| (run, Which::Last));
+    let usual = arguments.from.as_deref().map(|run| (run, Which::Usual));
+    let weights = newest
+        .or(usual)
+        .map(|(run, which)| FirstWeights { run, which });
     let outcome = train_from(
         experiment,
         &out,
         data,
-        arguments.weights.as_deref(),
+        weights,
         &context(&interrupted, &all_saved, device),
     )?;
     finish(&out, outcome, arguments.json)

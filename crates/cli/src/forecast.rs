@@ -90,6 +90,16 @@ fn json(values: &[Value]) -> String {
 
 /// Runs the command.
 pub fn run(arguments: &Forecast) -> Result<u8, LabError> {
+    if let Some(out) = arguments
+        .draw
+        .as_ref()
+        .filter(|_| arguments.state.is_some())
+    {
+        return Err(LabError::Configuration(format!(
+            "--draw {}: the state of a filter does not hold the past, so there is nothing to draw a forecast beside",
+            out.display()
+        )));
+    }
     let shares = quantiles(&arguments.quantiles)?;
     let device = find_device(arguments.on.device)?;
     let trained = open(&arguments.run, arguments.checkpoint, &[], None, &device)?;
@@ -116,16 +126,6 @@ pub fn run(arguments: &Forecast) -> Result<u8, LabError> {
             std::fs::write(out, text).map_err(|error| LabError::write(out, error))?;
             note(out.display());
         }
-    }
-    if let Some(out) = arguments
-        .draw
-        .as_ref()
-        .filter(|_| arguments.state.is_some())
-    {
-        return Err(LabError::Configuration(format!(
-            "--draw {}: the state of a filter does not hold the past, so there is nothing to draw a forecast beside",
-            out.display()
-        )));
     }
     if let Some(out) = &arguments.draw {
         write_picture(&charts_image(&forecast.charts)?, out)?;

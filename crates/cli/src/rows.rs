@@ -7,7 +7,7 @@ use crate::{
     signals::StopSignal,
 };
 use mnemora_lab::{
-    Fields, FilteredRow, LabError, RefusedRow, RowAsk, RowFilter, Trained, fields_of_line,
+    Adaptation, Adapted, Fields, FilteredRow, LabError, RefusedRow, RowAsk, RowFilter, Trained, fields_of_line,
     filtered_charts, load_filter_state, note,
     pictures::{charts_image, write_picture},
     save_filter_state,
@@ -46,6 +46,20 @@ pub fn asked(arguments: &Filter) -> Result<RowAsk, LabError> {
             "--anomalies {rate}: the rate of false alarms must be between 0 and 1, such as 0.01"
         )));
     }
+    let adaptation = arguments.adapt.map(|every| {
+        let budget = Duration::try_from_secs_f64(arguments.adapt_budget / 1e3);
+        let budget = budget.map_err(|_| {
+            LabError::Configuration(format!(
+                "--adapt-budget {}: it must be a number of milliseconds above 0",
+                arguments.adapt_budget
+            ))
+        })?;
+        Ok::<_, LabError>(Adaptation {
+            every: every as usize,
+            rate: arguments.adapt_rate,
+            budget,
+        })
+    });
     Ok(RowAsk {
         seed: arguments.seed,
         sequence: arguments.sequence.clone(),
@@ -53,6 +67,7 @@ pub fn asked(arguments: &Filter) -> Result<RowAsk, LabError> {
         samples: arguments.samples as usize,
         quantiles: quantiles(&arguments.quantiles)?,
         alarms: arguments.anomalies,
+        adaptation: adaptation.transpose()?,
     })
 }
 
@@ -116,6 +131,21 @@ impl Rows {
             )),
         }
     }
+}
+
+/// Says what adapting has done.
+fn say_adapted(adapted: Adapted, budget: f64) {
+    let milliseconds = adapted.taken.as_secs_f64() * 1e3 / adapted.rows.max(1) as f64;
+    let also = [
+        (adapted.left_out, "left out for the budget"),
+        (adapted.dropped, "dropped: a number was not finite"),
+    ];
+    let also = also.into_iter().filter(|(count, _)| *count > 0);
+    let also: String = also.map(|(count, what)| format!("; {count} {what}")).collect();
+    note(format_args!(
+        "mnemora: adapted by {} updates, {milliseconds:.2} of {budget} ms a row{also}",
+        adapted.updates
+    ));
 }
 
 /// Filters rows until standard input ends or a signal arrives.
@@ -193,6 +223,9 @@ pub fn run(
         save_filter_state(filter.as_ref(), path)?;
     }
     tally.report();
+    if let Some(adapted) = filter.adapted() {
+        say_adapted(adapted, arguments.adapt_budget);
+    }
     if let Some(path) = &arguments.draw {
         if passed.len() == MOST_DRAWN {
             note(format_args!(

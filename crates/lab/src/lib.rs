@@ -7,6 +7,7 @@
 //! | `experiment.rs`, `experiment/` | experiments: settings, overrides, checks, the presets |
 //! | `families/` | the families that come with mnemora, one folder or file each |
 //! | `open.rs`, `memory_use.rs` | opening an experiment or a run; the check of free memory |
+//! | `kept.rs` | the copy of its data that a run keeps |
 //! | `train.rs`, `replicas.rs` | training a run from its start or a checkpoint; the same under several seeds |
 //! | `present.rs`, `pictures.rs`, `curves.rs` | pictures, charts and reports |
 //! | `compare.rs`, `claims.rs`, `export.rs` | comparing runs; numbers as evidence; sharing a run |
@@ -20,6 +21,7 @@ mod error;
 pub mod experiment;
 mod export;
 pub mod families;
+mod kept;
 mod memory_use;
 mod open;
 pub mod pictures;
@@ -47,7 +49,7 @@ pub use experiment::{
 pub use export::export;
 pub use families::agents::Game;
 pub use families::tables::{
-    Ask, Expected, Fields, FilteredRow, Forecast, NextRow, RefusedRow, RowAsk, RowFilter, Value,
+    Adaptation, Adapted, Ask, Expected, Fields, FilteredRow, Forecast, NextRow, RefusedRow, RowAsk, RowFilter, Value,
     filtered as filtered_charts,
 };
 pub use mnemora_figures::{animation::gif, picture::Image};
@@ -70,9 +72,11 @@ pub use mnemora_training::{
 };
 pub use mnemora_worlds::series::fields_of_line;
 pub use mnemora_worlds::{DATA_VARIABLE, npy};
-pub use open::{Plan, Trained, Which, open, open_to_filter, plan, prepare, read_experiment};
+pub use open::{
+    Plan, Trained, Which, open, open_to_filter, open_to_judge, plan, prepare, read_experiment,
+};
 pub use replicas::{ReplicasOutcome, replica, train_replicas};
-pub use train::{resume, train, train_from};
+pub use train::{FirstWeights, going_on, resume, train, train_from};
 
 use families::{
     agents::Agents, copy::Copy, frames::FRAMES, navigation::Navigating, nth_farthest::NthFarthest,

@@ -2,8 +2,9 @@
 
 use crate::{
     Experiment, LabError,
+    kept::kept,
     experiment::family::{Answered, FilteredSequence, Gallery, Question, Walker},
-    families::tables::{Ask, Fields, FilteredRow, Forecast, RefusedRow, RowAsk, RowFilter},
+    families::tables::{Adapted, Ask, Fields, FilteredRow, Forecast, RefusedRow, RowAsk, RowFilter},
     memory_use::check as check_memory,
     pictures::{self, write_png},
 };
@@ -95,6 +96,22 @@ pub fn prepare(
     Ok((words, found.learner(experiment, device)?))
 }
 
+/// As [`prepare`], for a run: of the copy of its data that it keeps, if no others are named.
+pub(crate) fn prepare_run(
+    run: &Path,
+    experiment: &mut Experiment,
+    data: Option<&Path>,
+    device: &Device,
+) -> Result<Box<dyn Gallery>, LabError> {
+    let copy = kept(run, experiment).filter(|_| data.is_none());
+    let named = experiment.data.directory.clone();
+    let (_, learner) = prepare(experiment, data.or(copy.as_deref()), device)?;
+    if copy.is_some() {
+        experiment.data.directory = named;
+    }
+    Ok(learner)
+}
+
 /// Describes what would be trained. Reads the data, but builds no model.
 pub fn plan(mut experiment: Experiment, data: Option<&Path>) -> Result<Plan, LabError> {
     let found = experiment.family().find(&mut experiment, data)?;
@@ -164,6 +181,23 @@ impl Trained {
 
     fn evaluate_for(&self, purpose: Purpose) -> Result<Row, LabError> {
         self.ask(|learner| Ok(learner.evaluate(purpose, self.state.step)?))
+    }
+
+    /// Held-out numbers on other data than the run's: those of `data` that the run does not have. Under the experiment's
+    /// seed, or another one.
+    ///
+    /// # Errors
+    /// If the model does not judge other data, or these do not fit it.
+    pub fn evaluate_on(&self, data: &Path, seed: Option<u64>) -> Result<Row, LabError> {
+        let purpose = seed.map_or(Purpose::Final, Purpose::Seeded);
+        let step = self.state.step;
+        let row = self.ask(|learner| learner.evaluate_on(data, purpose, step).transpose())?;
+        row.ok_or_else(|| {
+            LabError::Configuration(format!(
+                "a model of the task {} is evaluated on the data of its run only",
+                self.experiment.task.name.as_str()
+            ))
+        })
     }
 
     /// Held-out numbers as the rows of a table.
@@ -337,6 +371,10 @@ impl RowFilter for OnThreads<dyn RowFilter> {
     fn step(&mut self, row: &Fields) -> Result<FilteredRow, RefusedRow> {
         self.threads.install(|| self.filter.step(row))
     }
+
+    fn adapted(&self) -> Option<Adapted> {
+        self.filter.adapted()
+    }
 }
 
 /// The choice of a checkpoint.
@@ -350,6 +388,17 @@ pub enum Which {
     Best,
     /// The one after this many updates.
     Step(u64),
+}
+
+impl Which {
+    /// The same, where the usual one is named.
+    pub(crate) fn settled(self, experiment: &Experiment) -> Self {
+        match (self, experiment.training.patience) {
+            (Self::Usual, 0) => Self::Last,
+            (Self::Usual, _) => Self::Best,
+            (which, _) => which,
+        }
+    }
 }
 
 impl std::str::FromStr for Which {
@@ -385,8 +434,28 @@ pub fn open(
     }
     experiment.refuse_unread(overrides)?;
     let threads = threads_of(&experiment)?;
-    let (_, learner) = threads.run(|| prepare(&mut experiment, data, device))?;
+    let learner = threads.run(|| prepare_run(directory, &mut experiment, data, device))?;
     with_weights(directory, which, experiment, threads, learner)
+}
+
+/// Opens a run to evaluate it. Also returns the data to judge, if they are others than the run's own: see
+/// [`Trained::evaluate_on`].
+pub fn open_to_judge<'a>(
+    directory: &Path,
+    which: Which,
+    overrides: &[String],
+    data: Option<&'a Path>,
+    device: &Device,
+) -> Result<(Trained, Option<&'a Path>), LabError> {
+    let experiment = read_experiment(directory, overrides)?;
+    let own = kept(directory, &experiment).is_some()
+        || Path::new(&experiment.data.directory).exists();
+    let (data, judged) = match own && experiment.family().judges_other_data() {
+        true => (None, data),
+        false => (data, None),
+    };
+    let trained = open(directory, which, overrides, data, device)?;
+    Ok((trained, judged))
 }
 
 /// Opens a run to use it as a filter. Data are not needed if the run has recorded what a step of them is.
@@ -420,12 +489,11 @@ fn with_weights(
     threads: Threads,
     mut learner: Box<dyn Gallery>,
 ) -> Result<Trained, LabError> {
-    let which = match (which, experiment.training.patience) {
-        (Which::Usual, 0) => Which::Last,
-        (Which::Usual, _) => Which::Best,
-        (which, _) => which,
-    };
-    let found = to_look_at(directory, which, experiment.family().quantities())?;
+    let found = to_look_at(
+        directory,
+        which.settled(&experiment),
+        experiment.family().quantities(),
+    )?;
     let state = found.state.clone();
     state.check(directory, &experiment.label(), experiment.seed)?;
     found.check_vocabulary(directory, learner.vocabulary().as_deref())?;
@@ -448,7 +516,7 @@ fn with_weights(
 }
 
 /// Reads a checkpoint to look at its model. The newest state says which one is the best.
-fn to_look_at(
+pub(crate) fn to_look_at(
     directory: &Path,
     which: Which,
     quantities: &[Quantity],

@@ -3,7 +3,8 @@
 use crate::{
     Experiment, LabError,
     experiment::family::Gallery,
-    open::{prepare, read_experiment, report_damage, threads_of},
+    kept::keep,
+    open::{Which, prepare, prepare_run, read_experiment, report_damage, threads_of, to_look_at},
     present,
 };
 use mnemora_training::{
@@ -26,24 +27,89 @@ pub fn train(
     train_from(experiment, directory, data, None, context)
 }
 
-/// As [`train`], but starts with the newest weights of the run `weights`, whose model must be the same. They become the
-/// checkpoint of step 0; an experiment with `training.steps` 0 evaluates them as they are.
+/// The first weights of a training.
+#[derive(Clone, Copy, Debug)]
+pub struct FirstWeights<'a> {
+    /// The run that has them.
+    pub run: &'a Path,
+    /// The checkpoint.
+    pub which: Which,
+}
+
+/// The learning rate of a model that goes on with other data, relative to that of its run: there may be few, and what it has
+/// learned should last.
+const SLOWER: f64 = 0.1;
+
+/// The experiment of a run, to go on with the table `file`: the same model of the same columns.
+///
+/// # Errors
+/// The run is not of a table, or `overrides` change more than the training, the evaluation and how the file is read.
+pub fn going_on(run: &Path, file: &Path, overrides: &[String]) -> Result<Experiment, LabError> {
+    let before = read_experiment(run, &[])?;
+    if !before.family().judges_other_data() {
+        return Err(LabError::Configuration(format!(
+            "--from {}: its task is {}, and only models of tables go on with a file; start another experiment with its \
+             weights by --weights",
+            run.display(),
+            before.task.name.as_str()
+        )));
+    }
+    let settings = &before.training;
+    let defaults = [
+        "table.window=0".to_owned(),
+        "table.horizon=0".to_owned(),
+        format!("training.learning_rate={:e}", SLOWER * settings.learning_rate),
+        format!("training.final_learning_rate={:e}", SLOWER * settings.final_learning_rate),
+    ];
+    let overrides: Vec<String> = defaults.iter().chain(overrides).cloned().collect();
+    let mut experiment = read_experiment(run, &overrides)?;
+    let may_change = |key: &str| {
+        const READING: [&str; 10] = [
+            "seed",
+            "table.window",
+            "table.horizon",
+            "table.origins",
+            "table.samples",
+            "table.dropped",
+            "table.division",
+            "table.time",
+            "table.sequence",
+            "table.leave_out",
+        ];
+        key.starts_with("training.") || key.starts_with("evaluation.") || READING.contains(&key)
+    };
+    if let Some(key) = before.first_change(&experiment, may_change)? {
+        return Err(LabError::Configuration(format!(
+            "{key} cannot change with --from: the weights belong to the run's model and to how it sees the columns"
+        )));
+    }
+    experiment.refuse_unread(&overrides)?;
+    let absolute = file
+        .canonicalize()
+        .map_err(|error| LabError::read(file, error))?;
+    experiment.data.directory = absolute.display().to_string();
+    experiment.data.fingerprint.clear();
+    Ok(experiment)
+}
+
+/// As [`train`], but starts with the weights of a run, whose model must be the same. They become the checkpoint of step 0; an
+/// experiment with `training.steps` 0 evaluates them as they are.
 pub fn train_from(
     mut experiment: Experiment,
     directory: &Path,
     data: Option<&Path>,
-    weights: Option<&Path>,
+    weights: Option<FirstWeights>,
     context: &RunContext,
 ) -> Result<Outcome, LabError> {
     if experiment.training.steps == 0 && weights.is_none() {
         return Err(LabError::Configuration(
-            "training.steps is 0, it must be at least 1 unless --weights names a run".into(),
+            "training.steps is 0, it must be at least 1 unless --weights or --from names a run".into(),
         ));
     }
     let threads = threads_of(&experiment)?;
     let device = context.device.clone().autodiff();
     let (words, mut learner) = threads.run(|| prepare(&mut experiment, data, &device))?;
-    let first = weights.map(|run| first_weights(run, &experiment, learner.as_mut()));
+    let first = weights.map(|weights| first_weights(weights, &experiment, learner.as_mut()));
     let origin = Origin {
         weights: first.transpose()?,
         command: context.command.clone(),
@@ -60,6 +126,9 @@ pub fn train_from(
     };
     let mut run = Run::create(directory, &experiment.to_toml()?, origin)
         .map_err(|error| taken(error, &experiment))?;
+    if let Some(file) = learner.kept_data() {
+        keep(&run, file)?;
+    }
     if !context.quiet {
         for line in learner.notes() {
             note(format_args!("mnemora: {line}"));
@@ -85,26 +154,23 @@ pub fn train_from(
     threads.run(|| go_on(begun, &experiment, learner, context))
 }
 
-/// Loads the newest weights of another run into a learner, and says which they are.
+/// Loads the weights of another run into a learner, and says which they are.
 fn first_weights(
-    run: &Path,
+    FirstWeights { run, which }: FirstWeights,
     experiment: &Experiment,
     learner: &mut dyn Gallery,
 ) -> Result<String, LabError> {
-    let (mut found, problems) = checkpoint::load_latest(run)?;
+    let found = to_look_at(run, which.settled(experiment), experiment.family().quantities())?;
     let step = found.state.step;
-    report_damage(&problems, step);
     if found.state.memory != experiment.label() {
         return Err(LabError::Configuration(format!(
-            "--weights {}: its model is {}, not {}",
+            "{}: its model is {}, not {}",
             run.display(),
             found.state.memory,
             experiment.label()
         )));
     }
     found.check_vocabulary(run, learner.vocabulary().as_deref())?;
-    found.snapshot.optimiser.clear();
-    found.snapshot.carried.clear();
     let path = checkpoint::weights_file(run, step);
     learner.restore(found.snapshot, &path)?;
     Ok(format!(
@@ -175,7 +241,7 @@ pub fn resume(
     experiment.refuse_unread(overrides)?;
     let threads = threads_of(&experiment)?;
     let device = context.device.clone().autodiff();
-    let (_, mut learner) = threads.run(|| prepare(&mut experiment, data, &device))?;
+    let mut learner = threads.run(|| prepare_run(directory, &mut experiment, data, &device))?;
     let mut run = Run::open(directory)?;
     let mut state = match checkpoint::load_latest(directory) {
         Ok((found, problems)) => {

@@ -216,6 +216,12 @@ impl<M: FilteringModel + Module> Online<M> {
         &self.state
     }
 
+    /// Goes on with other parameters of the same model. Its digest stays that of the first ones.
+    pub fn learned(&mut self, inference: Inference<M>) {
+        self.prepared = inference.working_model().prepare();
+        self.inference = inference;
+    }
+
     /// Goes on from a state of the model after so many steps.
     pub fn begin_after(&mut self, state: M::State, steps: u64) {
         self.state = state;

@@ -14,7 +14,7 @@ use crate::{
 use burn::tensor::Device;
 use mnemora_figures::{chart::Chart, picture::Image};
 use mnemora_training::{
-    Learner, Quantity, Row,
+    Learner, Purpose, Quantity, Row,
     memory_use::Planned,
     online::{FilteredStep, OnlineFilter},
 };
@@ -206,6 +206,11 @@ pub trait Family: Sync {
         true
     }
 
+    /// Whether its models judge other data than those of their run.
+    fn judges_other_data(&self) -> bool {
+        false
+    }
+
     /// What training takes, as far as it is known before the data are read, if that may be much.
     fn planned_before_reading(
         &self,
@@ -283,6 +288,21 @@ pub trait Gallery: Learner {
     /// Notes on how the data were read, one line each.
     fn notes(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    /// The file of its data, if a run keeps a copy of it; `None` if it does not.
+    fn kept_data(&self) -> Option<&Path> {
+        None
+    }
+
+    /// As [`evaluate`](Learner::evaluate), on other data than those of the run; `None` if it judges no others.
+    fn evaluate_on(
+        &self,
+        _data: &Path,
+        _purpose: Purpose,
+        _step: u64,
+    ) -> Option<Result<Row, LabError>> {
+        None
     }
 
     /// A held-out recording, by its number from 1, as input for a filter, `[steps, numbers]`; `None` if the task has no

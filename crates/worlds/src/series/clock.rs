@@ -141,6 +141,67 @@ impl Clock {
         }
     }
 
+    /// How many of its first steps do not come after the last step of another clock; 0 if steps are only counted.
+    ///
+    /// # Errors
+    /// As text: one has dates and the other does not.
+    pub fn not_after(&self, other: &Self) -> Result<usize, String> {
+        match (self, other) {
+            (Self::Order(_), Self::Order(_)) => Ok(0),
+            (Self::Numbers(times), Self::Numbers(others)) => {
+                let last = others.last().copied().unwrap_or(f64::NEG_INFINITY);
+                Ok(times.partition_point(|time| *time <= last))
+            }
+            (Self::Dates(times), Self::Dates(others)) => {
+                let last = others.last();
+                Ok(times.partition_point(|time| last.is_some_and(|last| time <= last)))
+            }
+            _ => Err(self.unlike(other)),
+        }
+    }
+
+    /// That the times of two clocks are of different kinds.
+    fn unlike(&self, other: &Self) -> String {
+        let kind = |clock: &Self| match clock {
+            Self::Order(_) => "none",
+            Self::Numbers(_) => "numbers",
+            Self::Dates(_) => "dates",
+        };
+        format!("its times are {}, not {}", kind(self), kind(other))
+    }
+
+    /// The steps missing at this clock's pace between its last step and another clock, all of whose steps come later; and
+    /// this clock with the missing steps and the other's.
+    ///
+    /// # Errors
+    /// As text: one has dates and the other does not.
+    pub fn followed_by(&self, next: &Self) -> Result<(usize, Self), String> {
+        let pace = self.pace();
+        let both = |own: &Self| match (own, next) {
+            (Self::Order(one), Self::Order(other)) => Ok(Self::Order(one + other)),
+            (Self::Numbers(one), Self::Numbers(other)) => {
+                Ok(Self::Numbers([one.as_slice(), other].concat()))
+            }
+            (Self::Dates(one), Self::Dates(other)) => {
+                Ok(Self::Dates([one.as_slice(), other].concat()))
+            }
+            (one, other) => Err(other.unlike(one)),
+        };
+        let joined = both(self)?;
+        let steps = self.steps();
+        let apart = match pace.filter(|_| steps > 0 && next.steps() > 0) {
+            // Off the beat nothing is known to be missing.
+            Some(pace) => joined.steps_since(steps, pace).unwrap_or(1),
+            None => 1,
+        };
+        let missing = apart - 1;
+        let filled = self.clone().paced(pace, steps + missing);
+        match filled.filter(|_| missing > 0) {
+            Some(filled) => Ok((missing, both(&filled)?)),
+            None => Ok((0, joined)),
+        }
+    }
+
     /// This clock and the `more` steps that follow at its pace; `None` if it has none.
     pub fn continued(&self, more: usize) -> Option<Self> {
         self.clone().paced(self.pace(), self.steps() + more)

@@ -320,10 +320,30 @@ fn is_fixed(data: &SeriesData, place: usize) -> bool {
     data.series.len() > 1 && long && data.series.iter().all(stands)
 }
 
+/// Mean and deviation of what is modelled of a column, over the training parts; of counts of the logarithm of one more.
+fn statistics(data: &SeriesData, place: usize, form: Form) -> (f64, f64) {
+    let width = data.width();
+    let of_training: Vec<f64> = data
+        .series
+        .iter()
+        .flat_map(|series| {
+            let shown = form.of(&of_column(series, width, place));
+            shown[series.part(Part::Train, width)].to_vec()
+        })
+        .collect();
+    match data.columns[place].kind {
+        ColumnKind::Number => mean_and_std(of_training.into_iter()),
+        ColumnKind::Count => mean_and_std(of_training.into_iter().map(f64::ln_1p)),
+        ColumnKind::Binary | ColumnKind::Category(_) => (0.0, 1.0),
+    }
+}
+
+/// Values of a training part from which statistics are fitted anew; with fewer those of the run stay.
+const ENOUGH: usize = 30;
+
 /// How a column is coded.
 fn coded(data: &SeriesData, place: usize, settings: &OwnTable, known: bool) -> Coded {
     let column = &data.columns[place];
-    let width = data.width();
     let other = settings.other_likelihood.contains(&column.name);
     let (likelihood, names) = match &column.kind {
         ColumnKind::Number => {
@@ -353,19 +373,7 @@ fn coded(data: &SeriesData, place: usize, settings: &OwnTable, known: bool) -> C
         ChangeName::Growth => Form::Growth,
         ChangeName::Auto => best_form(data, place),
     };
-    let of_training: Vec<f64> = data
-        .series
-        .iter()
-        .flat_map(|series| {
-            let shown = form.of(&of_column(series, width, place));
-            shown[series.part(Part::Train, width)].to_vec()
-        })
-        .collect();
-    let (mean, deviation) = match column.kind {
-        ColumnKind::Number => mean_and_std(of_training.into_iter()),
-        ColumnKind::Count => mean_and_std(of_training.into_iter().map(f64::ln_1p)),
-        ColumnKind::Binary | ColumnKind::Category(_) => (0.0, 1.0),
-    };
+    let (mean, deviation) = statistics(data, place, form);
     // What is known in advance may change later only.
     let deviation = match known && deviation == 0.0 {
         true => 1.0,
@@ -385,6 +393,22 @@ fn coded(data: &SeriesData, place: usize, settings: &OwnTable, known: bool) -> C
 }
 
 impl Coded {
+    /// Fits mean and deviation to another table, if its training part has enough values that differ.
+    pub fn refit(&mut self, data: &SeriesData) {
+        let Some(place) = data.columns.iter().position(|c| c.name == self.name) else {
+            return;
+        };
+        let observed = data.series.iter().map(|series| {
+            let all = of_column(series, data.width(), place);
+            let train = &all[series.part(Part::Train, data.width())];
+            train.iter().filter(|value| value.is_finite()).count()
+        });
+        let (mean, deviation) = statistics(data, place, self.form);
+        if observed.sum::<usize>() >= ENOUGH && deviation > 0.0 {
+            (self.mean, self.deviation) = (mean, deviation);
+        }
+    }
+
     /// Its likelihood.
     pub fn kind_of(&self) -> ColumnLikelihood {
         let scale = CountScale {

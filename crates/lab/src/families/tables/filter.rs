@@ -4,6 +4,7 @@
 //! Missing values and missing rows are steps of which less or nothing is observed.
 
 use super::{
+    adapt::{Adaptation, Adapted, Adapter, Saved},
     alarm::Alarm,
     coding::{Coded, Coding},
     forecast::{Ask, Forecast, Samples, Standing, samples_from, values},
@@ -16,6 +17,7 @@ use mnemora_training::{
     Error,
     arrays::{Array, Arrays, host},
     online::{FilterState, Online},
+    strategy::Inference,
 };
 use mnemora_worlds::series::{Ticking, value_of};
 use serde::Serialize;
@@ -36,6 +38,8 @@ pub struct RowAsk {
     pub quantiles: Vec<f64>,
     /// The share of clean steps that may raise an alarm; `None` for no alarms.
     pub alarms: Option<f64>,
+    /// How the model goes on learning; `None` if it does not.
+    pub adaptation: Option<Adaptation>,
 }
 
 /// The fields of a row by the names of their columns.
@@ -124,6 +128,9 @@ pub trait RowFilter: FilterState {
     /// A column that the table does not have, or a time that does not come after the last one: the state is unchanged. A
     /// value that the model does not know: a step of which nothing was observed.
     fn step(&mut self, row: &Fields) -> Result<FilteredRow, RefusedRow>;
+
+    /// What adapting has done; `None` if the model does not adapt.
+    fn adapted(&self) -> Option<Adapted>;
 }
 
 /// The most missing rows before a row.
@@ -150,6 +157,11 @@ pub struct TableFilter<M: FilteringModel> {
     clock: Ticking,
     begun: bool,
     alarm: Option<Alarm>,
+    /// Observations of the row at hand and of those that were missing before it.
+    seen: Vec<Vec<f32>>,
+    adapter: Option<Adapter<M>>,
+    /// An adapted model that does not adapt any more.
+    settled: Option<Saved>,
 }
 
 /// Where a filter starts.
@@ -173,6 +185,7 @@ impl<M: FilteringModel + Module> TableFilter<M> {
         start: Start<M::State>,
         factors: Vec<f64>,
         alarm: Option<Alarm>,
+        adapter: Option<Adapter<M>>,
     ) -> Result<Self, LabError> {
         let data = &source.data;
         let series = &data.series[start.series];
@@ -224,6 +237,9 @@ impl<M: FilteringModel + Module> TableFilter<M> {
             ask: ask.clone(),
             factors,
             alarm,
+            seen: Vec::new(),
+            adapter,
+            settled: None,
         };
         if let Some((state, steps)) = start.state {
             filter.online.begin_after(state, steps);
@@ -317,13 +333,28 @@ impl<M: FilteringModel + Module> TableFilter<M> {
         let kept = (self.online.state().clone(), self.online.steps());
         let [last, before] = [self.last.clone(), self.before.clone()];
         let (clock, begun) = (self.clock.clone(), self.begun);
+        self.seen.clear();
         let done = self.advance(row, values, missing, time);
-        if done.is_err() {
+        if done.is_ok() {
+            self.adapt();
+        } else {
             self.online.begin_after(kept.0, kept.1);
             (self.last, self.before) = (last, before);
             (self.clock, self.begun) = (clock, begun);
         }
         done
+    }
+
+    /// Learns from what was seen.
+    fn adapt(&mut self) {
+        let Some(adapter) = &mut self.adapter else {
+            return;
+        };
+        for observation in &self.seen {
+            if let Some(model) = adapter.see(observation) {
+                self.online.learned(Inference::direct(model));
+            }
+        }
     }
 
     /// Filters what is read of a row. The state may have changed when it fails.
@@ -342,6 +373,7 @@ impl<M: FilteringModel + Module> TableFilter<M> {
             let told = self.told_next(&self.fixed);
             frame[size - told.len()..].copy_from_slice(&told);
             self.online.pass(&frame)?;
+            self.seen.push(frame);
             self.last.clone_from(&nothing);
         }
         self.clock.tick(time)?;
@@ -352,6 +384,7 @@ impl<M: FilteringModel + Module> TableFilter<M> {
             let mut frame = vec![0.0; size];
             frame[size - told.len()..].copy_from_slice(&told);
             self.online.pass(&frame)?;
+            self.seen.push(frame);
             self.begun = true;
         }
         let columns = self.coding.modelled.iter().zip(values).zip(&self.last);
@@ -371,6 +404,7 @@ impl<M: FilteringModel + Module> TableFilter<M> {
             }
             _ => Vec::new(),
         };
+        self.seen.push(frame);
         let mut columns = BTreeMap::new();
         let mut units = 0.0;
         let all = self
@@ -546,6 +580,10 @@ impl<M: FilteringModel + Module> RowFilter for TableFilter<M>
 where
     M::State: 'static,
 {
+    fn adapted(&self) -> Option<Adapted> {
+        self.adapter.as_ref().map(Adapter::done)
+    }
+
     fn check_names(&self, names: &[String]) -> Result<(), LabError> {
         let checked = self.known_names(names.iter());
         checked.map_err(LabError::Configuration)
@@ -626,6 +664,10 @@ impl<M: FilteringModel + Module> FilterState for TableFilter<M> {
         if let Some(alarm) = &self.alarm {
             arrays.insert(ALARM.into(), bits(&alarm.seen()));
         }
+        let adapting = self.adapter.as_ref().map(Adapter::save);
+        if let Some(adapted) = adapting.as_ref().or(self.settled.as_ref()) {
+            adapted.keep(&mut arrays);
+        }
         arrays
     }
 
@@ -641,6 +683,14 @@ impl<M: FilteringModel + Module> FilterState for TableFilter<M> {
         let before = take(BEFORE).filter(|v| fits(v, count)).ok_or_else(wrong)?;
         let clock = take(CLOCK).filter(|v| fits(v, 2)).ok_or_else(wrong)?;
         let seen = take(ALARM);
+        if let Some(saved) = Saved::take(&mut state) {
+            let model = saved.model(self.online.inference().model().clone(), path)?;
+            self.online.learned(Inference::direct(model));
+            match &mut self.adapter {
+                Some(adapter) => adapter.restore(&saved, path)?,
+                None => self.settled = Some(saved),
+            }
+        }
         self.online.restore(state, path)?;
         (self.last, self.before) = (last, before);
         self.clock.restore(clock[0]);

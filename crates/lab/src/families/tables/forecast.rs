@@ -359,6 +359,7 @@ impl Ask {
             samples: self.samples,
             quantiles: Vec::new(),
             alarms: None,
+            adaptation: None,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::{
     Plans,
+    adapt::Adapter,
     alarm::Alarm,
     backtest,
     charts::chart,
@@ -33,6 +34,7 @@ use mnemora_training::{
     memory_use::{Planned, in_words},
     online::{Numbers, Observed, Online, load_filter_state},
     optimiser::ParameterGradients,
+    settings::StrategyName,
     strategy::{Inference, Strategy, noise},
     updates::Updates,
 };
@@ -108,39 +110,30 @@ impl<M: FilteringModel + Module> TableLearner<M> {
         }
     }
 
-    /// The sequences with steps of a part.
-    fn with(&self, part: Part) -> Vec<usize> {
-        let width = self.source.data.width();
-        let series = self.source.data.series.iter().enumerate();
-        series
-            .filter(|(_, series)| !series.part(part, width).is_empty())
-            .map(|(number, _)| number)
-            .collect()
-    }
-
     /// Free energy and KL of each step of a part, after all steps before it: `each` is told the sequence, the step, and
     /// both numbers.
     fn scored(
         &self,
+        source: &Source,
         mut rows: Vec<usize>,
         part: Part,
         draws: &Stream,
         mut each: impl FnMut(usize, usize, [f64; 2]),
     ) {
         let inference = self.inference();
-        let width = self.source.data.width();
-        rows.sort_by_key(|number| self.source.frames[*number].steps);
-        let size = self.source.coding.observation();
+        let width = source.data.width();
+        rows.sort_by_key(|number| source.frames[*number].steps);
+        let size = source.coding.observation();
         for (index, rows) in rows.chunks(self.experiment.evaluation.batch).enumerate() {
             let ends = rows.iter().map(|number| {
-                let range = self.source.data.series[*number].part(part, width);
+                let range = source.data.series[*number].part(part, width);
                 range.end + 1
             });
             let time = ends.max().unwrap_or(1);
             let mut values = Vec::with_capacity(rows.len() * time * size);
             for number in rows {
                 // Steps beyond the end of a sequence are not observed, and not counted.
-                let mut frames = self.source.frames[*number].values.clone();
+                let mut frames = source.frames[*number].values.clone();
                 frames.resize(time * size, 0.0);
                 values.extend(frames);
             }
@@ -149,7 +142,7 @@ impl<M: FilteringModel + Module> TableLearner<M> {
             let reconstruction = host(filtered.reconstruction.into_data());
             let kl = host(filtered.kl.into_data());
             for (row, number) in rows.iter().enumerate() {
-                for step in self.source.data.series[*number].part(part, width) {
+                for step in source.data.series[*number].part(part, width) {
                     let at = (step + 1) * rows.len() + row;
                     let kl = f64::from(kl[at]);
                     each(*number, step, [kl - f64::from(reconstruction[at]), kl]);
@@ -160,14 +153,16 @@ impl<M: FilteringModel + Module> TableLearner<M> {
 
     /// The surprise of all validation and test steps of which everything was observed.
     fn held_out_surprise(&self, seed: u64) -> Vec<f64> {
-        let size = self.source.coding.observation();
-        let likelihood = self.source.coding.likelihood();
+        let source = &self.source;
+        let size = source.coding.observation();
+        let likelihood = source.coding.likelihood();
         let mask = likelihood.values()..likelihood.values() + likelihood.columns.len();
         let mut all = Vec::new();
         for part in [Part::Valid, Part::Test] {
             let draws = Stream::new(seed, &format!("surprise of the {part} part"));
-            self.scored(self.with(part), part, &draws, |number, step, [nats, _]| {
-                let frame = &self.source.frames[number].values[(step + 1) * size..][..size];
+            let rows = source.with_steps(part);
+            self.scored(source, rows, part, &draws, |number, step, [nats, _]| {
+                let frame = &source.frames[number].values[(step + 1) * size..][..size];
                 if frame[mask.clone()].iter().all(|observed| *observed == 1.0) {
                     all.push(nats);
                 }
@@ -236,25 +231,66 @@ impl<M: FilteringModel + Module> TableLearner<M> {
             },
             conditions: 0,
         };
+        let adapter = ask.adaptation.map(|how| {
+            how.check()?;
+            if self.experiment.filtering.strategy != StrategyName::Direct {
+                return Err(LabError::Configuration(format!(
+                    "--adapt: the run's filtering.strategy is {}, and only models with their own posterior (direct) adapt",
+                    self.experiment.filtering.strategy.as_str()
+                )));
+            }
+            let likelihood = source.coding.likelihood();
+            let shown = likelihood.values() + likelihood.columns.len();
+            let window = self.settings.window;
+            Ok(Adapter::new(how, &self.model, window, [size, shown], ask.seed))
+        });
         let online = Online::new(inference, observed, &collect(&self.model), ask.seed);
         let start = Start { series, state };
-        TableFilter::new(online, source, ask, start, factors, alarm.transpose()?)
+        let (alarm, adapter) = (alarm.transpose()?, adapter.transpose()?);
+        TableFilter::new(online, source, ask, start, factors, alarm, adapter)
     }
 
-    fn judged(&self, part: Part, seed: u64, measures: Measures) -> Measures {
+    /// Adds how well steps of a part are scored and, after training, forecast.
+    fn measured_on(&self, source: &Source, part: Part, purpose: Purpose) -> Measures {
+        let most = usize::try_from(batches(&self.experiment, purpose))
+            .unwrap_or(usize::MAX)
+            .saturating_mul(self.experiment.evaluation.batch);
+        let with = source.with_steps(part);
+        let chosen = data_stream(&self.experiment, purpose).choose(0, with.len(), most);
+        let rows = chosen.into_iter().map(|place| with[place]).collect();
+        let seed = purpose.seed(self.experiment.seed);
+        let draws = Stream::new(seed, &format!("{} noise", purpose.stream()));
+        let ([mut free_energy, mut kl], mut steps) = ([0.0; 2], 0_usize);
+        self.scored(source, rows, part, &draws, |_, _, scored| {
+            free_energy += scored[0];
+            kl += scored[1];
+            steps += 1;
+        });
+        let count = steps.max(1) as f64;
+        let measures = Measures::new()
+            .with("sequences", source.data.series.len())
+            .with("free_energy", free_energy / count)
+            .with("kl", kl / count)
+            .with("scored_steps", steps);
+        match purpose.is_short() {
+            true => measures,
+            false => self.judged(source, part, seed, measures),
+        }
+    }
+
+    fn judged(&self, source: &Source, part: Part, seed: u64, measures: Measures) -> Measures {
         let horizon = self.settings.horizon;
-        let origins = backtest::origins(&self.source, part, horizon, self.settings.origins);
+        let origins = backtest::origins(source, part, horizon, self.settings.origins);
         if origins.is_empty() {
             return measures;
         }
         let inference = self.inference();
         let factors = factors(&inference, &self.source, &self.settings, seed);
         let size = [horizon, self.settings.samples];
-        let drawn = calibrated(&inference, &self.source, &factors, &origins, size, seed);
-        let judged =
-            backtest::judge_samples(&self.source, &origins, horizon, |origin, step, column| {
-                drawn[origin].sorted(step, column)
-            });
+        let drawn = calibrated(&inference, source, &factors, &origins, size, seed);
+        let judged = backtest::judge_samples(source, &origins, horizon, |origin, step, column| {
+            drawn[origin].sorted(step, column)
+        });
         let mut measures = measures
             .with("horizon", horizon)
             .with("origins", origins.len());
@@ -265,7 +301,7 @@ impl<M: FilteringModel + Module> TableLearner<M> {
                 .with("mase", judged.mase)
                 .with("rmse", judged.rmse);
         }
-        for judged in backtest::judge_baselines(&self.source, &origins, horizon) {
+        for judged in backtest::judge_baselines(source, &origins, horizon) {
             let keys = BASELINES.iter().find(|keys| keys[0] == judged.name);
             if let Some([_, crps, coverage, mase]) = keys {
                 measures = measures
@@ -315,31 +351,8 @@ where
 
     fn evaluate(&self, purpose: Purpose, step: u64) -> Result<Row, Error> {
         let part = self.part(purpose);
-        let most = usize::try_from(batches(&self.experiment, purpose))
-            .unwrap_or(usize::MAX)
-            .saturating_mul(self.experiment.evaluation.batch);
-        let with = self.with(part);
-        let chosen = data_stream(&self.experiment, purpose).choose(0, with.len(), most);
-        let rows = chosen.into_iter().map(|place| with[place]).collect();
-        let seed = purpose.seed(self.experiment.seed);
-        let draws = Stream::new(seed, &format!("{} noise", purpose.stream()));
-        let ([mut free_energy, mut kl], mut steps) = ([0.0; 2], 0_usize);
-        self.scored(rows, part, &draws, |_, _, scored| {
-            free_energy += scored[0];
-            kl += scored[1];
-            steps += 1;
-        });
-        let count = steps.max(1) as f64;
-        let measures = Measures::new()
-            .with("sequences", self.source.data.series.len())
-            .with("free_energy", free_energy / count)
-            .with("kl", kl / count)
-            .with("scored_steps", steps)
-            .with("scored_part", part.to_string());
-        let measures = match purpose.is_short() {
-            true => measures,
-            false => self.judged(part, purpose.seed(self.experiment.seed), measures),
-        };
+        let measures = self.measured_on(&self.source, part, purpose);
+        let measures = measures.with("scored_part", part.to_string());
         Ok(Row { step, measures })
     }
 
@@ -520,6 +533,29 @@ where
 
     fn notes(&self) -> Vec<String> {
         self.source.notes()
+    }
+
+    fn kept_data(&self) -> Option<&Path> {
+        Some(&self.source.path)
+    }
+
+    fn evaluate_on(
+        &self,
+        data: &Path,
+        purpose: Purpose,
+        step: u64,
+    ) -> Option<Result<Row, LabError>> {
+        let evaluate = || {
+            let table = Source::table_for(&self.experiment, data)?;
+            if table.fingerprint() == self.experiment.data.fingerprint {
+                return Ok(self.evaluate(purpose, step)?);
+            }
+            let newer = self.source.followed_by(&self.experiment, data)?;
+            let measures = self.measured_on(&newer, Part::Test, purpose);
+            let measures = measures.with("scored_part", "new rows".to_owned());
+            Ok(Row { step, measures })
+        };
+        Some(evaluate())
     }
 
     fn forecast(&self, ask: &Ask) -> Option<Result<Forecast, LabError>> {

@@ -9,11 +9,14 @@
 //! | `learner.rs` | the learner, its measurements and pictures |
 //! | `forecast.rs` | samples of the steps that follow |
 //! | `filter.rs` | rows as they arrive: surprise, and the row that follows |
+//! | `adapt.rs` | a model that goes on learning while it filters |
 //! | `alarm.rs` | which rows are too surprising |
+//! | `newer.rs` | new rows, to be judged |
 //! | `charts.rs` | charts of tables and forecasts |
 //! | `backtest.rs`, `baselines.rs` | judging forecasts, beside forecasts without a network |
 //! | `quantities.rs` | what is measured |
 
+mod adapt;
 mod alarm;
 mod backtest;
 mod baselines;
@@ -23,10 +26,12 @@ mod filter;
 mod forecast;
 mod form;
 mod learner;
+mod newer;
 mod quantities;
 mod settings;
 mod source;
 
+pub use adapt::{Adaptation, Adapted};
 pub use charts::filtered;
 pub use filter::{Expected, Fields, FilteredRow, NextRow, RefusedRow, RowAsk, RowFilter};
 pub use forecast::{Ask, Forecast, Value};
@@ -197,6 +202,10 @@ impl Family for Tables {
 
     fn numbers(&self, _: &Experiment) -> usize {
         1
+    }
+
+    fn judges_other_data(&self) -> bool {
+        true
     }
 
     fn find(

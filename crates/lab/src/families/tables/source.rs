@@ -51,7 +51,10 @@ impl Source {
             )
         })?;
         let settings: OwnTable = experiment.own_settings()?;
-        let table = SeriesData::open(path, &settings.reading(), experiment.data.limits())?;
+        let table = match experiment.data.columns.is_empty() {
+            true => SeriesData::open(path, &settings.reading(), experiment.data.limits())?,
+            false => Self::table_for(experiment, path)?,
+        };
         let fingerprint = table.fingerprint();
         let expected = &experiment.data.fingerprint;
         if !expected.is_empty() && *expected != fingerprint {
@@ -59,6 +62,12 @@ impl Source {
                 "{} does not hold the data that the run was made with; name the right file with --data",
                 path.display()
             )));
+        }
+        // A run's model that goes on with another table keeps its columns, and learns on in this table's units.
+        if expected.is_empty() {
+            for column in &mut experiment.data.columns {
+                column.refit(&table);
+            }
         }
         let source = Self::of(table, &settings, experiment, path)?;
         experiment.data.fingerprint = fingerprint;
@@ -149,6 +158,15 @@ impl Source {
     /// The modelled column number `which` of a sequence; of categories the model's numbers.
     pub fn column(&self, series: &Series, which: usize) -> Vec<f64> {
         self.places.modelled[which].column(&self.data, series)
+    }
+
+    /// The sequences with steps of a part.
+    pub fn with_steps(&self, part: Part) -> Vec<usize> {
+        let series = self.data.series.iter().enumerate();
+        series
+            .filter(|(_, series)| !series.part(part, self.data.width()).is_empty())
+            .map(|(number, _)| number)
+            .collect()
     }
 
     /// Returns an error if nothing can be learned or nothing judged.
