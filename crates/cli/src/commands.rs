@@ -8,10 +8,11 @@ use crate::{
     signals::StopSignal,
 };
 use mnemora_lab::{
-    DATA_VARIABLE, DEVICE_VARIABLE, Device, Experiment, FirstWeights, KERNELS_VARIABLE, LabError, ModelName,
-    Outcome, ReplicasOutcome, Row, RunContext, StrategyName, THREADS_VARIABLE, Which, claim, compare,
-    export, families, find_device, going_on, load_experiment, note, one_line, open, open_to_judge, pictures, plan, present,
-    quoted, read_experiment, resume, run_name, shipped, train_from, train_replicas,
+    DATA_VARIABLE, DEVICE_VARIABLE, Device, Experiment, FirstWeights, KERNELS_VARIABLE, LabError,
+    ModelName, Outcome, ReplicasOutcome, Row, RunContext, StrategyName, THREADS_VARIABLE, Which,
+    claim, compare, export, families, find_device, going_on, load_experiment, note, one_line, open,
+    open_to_judge, pictures, plan, present, quoted, read_experiment, resume, run_name, shipped,
+    train_from, train_replicas,
 };
 use std::path::{Path, PathBuf};
 
@@ -221,7 +222,10 @@ fn to_train(arguments: &Train) -> Result<Experiment, LabError> {
     }
     let mut experiment = going_on(run, file, &arguments.settings.all())?;
     let own = file.file_stem().unwrap_or_default().to_string_lossy();
-    experiment.name = format!("{own}-from-{}", run.file_name().unwrap_or_default().display());
+    experiment.name = format!(
+        "{own}-from-{}",
+        run.file_name().unwrap_or_default().display()
+    );
     Ok(experiment)
 }
 

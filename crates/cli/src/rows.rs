@@ -7,8 +7,8 @@ use crate::{
     signals::StopSignal,
 };
 use mnemora_lab::{
-    Adaptation, Adapted, Fields, FilteredRow, LabError, RefusedRow, RowAsk, RowFilter, Trained, fields_of_line,
-    filtered_charts, load_filter_state, note,
+    Adaptation, Adapted, Fields, FilteredRow, LabError, RefusedRow, RowAsk, RowFilter, Trained,
+    fields_of_line, filtered_charts, load_filter_state, note,
     pictures::{charts_image, write_picture},
     save_filter_state,
 };
@@ -141,7 +141,9 @@ fn say_adapted(adapted: Adapted, budget: f64) {
         (adapted.dropped, "dropped: a number was not finite"),
     ];
     let also = also.into_iter().filter(|(count, _)| *count > 0);
-    let also: String = also.map(|(count, what)| format!("; {count} {what}")).collect();
+    let also: String = also
+        .map(|(count, what)| format!("; {count} {what}"))
+        .collect();
     note(format_args!(
         "mnemora: adapted by {} updates, {milliseconds:.2} of {budget} ms a row{also}",
         adapted.updates

@@ -451,6 +451,189 @@ fn rows_are_filtered_as_they_arrive() {
     assert_says(&refuse(command), &["--anomalies is for models of tables"]);
 }
 
+/// A number of an evaluation.
+fn evaluated(run: &Path, words: &[&str], key: &str) -> f64 {
+    let mut command = mnemora(["eval".as_ref(), run.as_os_str()]);
+    command.args(words).arg("--json");
+    let row: serde_json::Value = serde_json::from_str(&succeed(command).stdout).expect("an object");
+    row[key].as_f64().expect("a number")
+}
+
+#[test]
+fn a_run_judges_new_rows_and_goes_on_with_them() {
+    let (folder, table) = written("days.csv", &days(0..PAST, |_, level| level));
+    let run = folder.path().join("run");
+    let settings = ["training.steps=200", "network.srnn.hidden=16"];
+    succeed(train(&table, &run, &settings));
+    let named = |name: &str, text: String| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let shift = |_: i64, level: f64| 30.0 + 10.0 * level;
+
+    // The run keeps a copy of its table.
+    let own = evaluated(&run, &[], "free_energy");
+    let moved = folder.path().join("moved.csv");
+    fs::rename(&table, &moved).unwrap();
+    assert_eq!(evaluated(&run, &[], "free_energy"), own);
+    assert_eq!(forecast(&run, &["--steps", "2"]).len(), 2);
+    let again = evaluated(&run, &["--data", moved.to_str().unwrap()], "free_energy");
+    assert_eq!(again, own);
+
+    // Rows that follow, with or without those of the run before them, after a gap.
+    let later = named("later.csv", days(PAST + 5..PAST + 205, |_, level| level));
+    let both = named("both.csv", days(PAST - 300..PAST + 200, |_, level| level));
+    let on = |data: &str, key: &str| evaluated(&run, &["--data", data], key);
+    assert_eq!(
+        [on(&later, "scored_steps"), on(&both, "scored_steps")],
+        [200.0; 2]
+    );
+    let new = on(&later, "free_energy");
+    assert!((new - own).abs() < 0.3, "{new} {own}");
+    let shifted = named("shifted.csv", days(PAST..PAST + 200, shift));
+    assert!(on(&shifted, "free_energy") > own + 2.0);
+    let refused = |data: &str| {
+        let words = [
+            "eval".as_ref(),
+            run.as_os_str(),
+            "--data".as_ref(),
+            data.as_ref(),
+        ];
+        refuse(mnemora(words))
+    };
+    let old = named("old.csv", days(PAST - 50..PAST, |_, level| level));
+    assert_says(&refused(&old), &["no rows after those of the run's table"]);
+    let other = named("other.csv", "date,weight\n2001-01-01,1\n".into());
+    assert_says(&refused(&other), &["no column level"]);
+    let numbers = named("numbers.csv", "date,level\n1,1.5\n2,1.6\n".into());
+    assert_says(&refused(&numbers), &["times are numbers, not dates"]);
+
+    // Going on: the same model in the new table's units.
+    let onward = folder.path().join("onward");
+    let perfect =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../pretrained/perfect-recall-small-hybrid");
+    let go_on = |run: &Path, table: &str, setting: &str| {
+        let mut command = mnemora(["train", table, "--set", setting]);
+        command.arg("--from").arg(run);
+        refuse(command)
+    };
+    let steps = "training.steps=40";
+    assert_says(
+        &go_on(&perfect, &shifted, steps),
+        &["--from", "only models of tables"],
+    );
+    assert_says(&go_on(&run, "own-small", steps), &["own-small is no file"]);
+    let key = "network.srnn.hidden=20";
+    assert_says(
+        &go_on(&run, &shifted, key),
+        &["network.srnn.hidden", "--from"],
+    );
+    let mut command = mnemora(["train", &shifted, "--set", steps, "--out"]);
+    command.arg(&onward).arg("--from").arg(&run);
+    succeed(command);
+    let after = named("after.csv", days(PAST + 200..PAST + 400, shift));
+    let adapted = evaluated(&onward, &["--data", &after], "free_energy");
+    assert!(adapted < own + 0.7, "{adapted} {own}");
+    let mut command = mnemora(["resume".as_ref(), onward.as_os_str()]);
+    command.args(["--set", "training.steps=50"]);
+    succeed(command);
+}
+
+#[test]
+fn a_filter_adapts_to_what_it_sees() {
+    let (folder, table) = written("days.csv", &days(0..PAST, |_, level| level));
+    let run = folder.path().join("run");
+    let settings = [
+        "training.steps=200",
+        "network.srnn.hidden=16",
+        "table.window=32",
+    ];
+    succeed(train(&table, &run, &settings));
+    let state = folder.path().join("state");
+    let state = state.to_str().unwrap();
+    // A budget that never binds, so that no update depends on the machine.
+    let adapt = ["--samples", "0", "--adapt=8", "--adapt-budget", "100000"];
+    let stopped = [&adapt[..], &["--state", state]].concat();
+
+    // Ten times as loud: the model learns it, and goes on bit for bit after a stop.
+    let loud = days(PAST..PAST + 400, |_, level| 10.0 * level);
+    let all = filtered(&run, &adapt, &loud);
+    let cut = |keep: &dyn Fn(usize) -> bool| {
+        let lines = loud.lines().enumerate();
+        let kept = lines.filter(|(n, _)| *n == 0 || keep(*n));
+        kept.map(|(_, line)| format!("{line}\n"))
+            .collect::<String>()
+    };
+    let mut parts = filtered(&run, &stopped, &cut(&|n| n <= 203));
+    parts.extend(filtered(&run, &stopped, &cut(&|n| n > 203)));
+    assert_eq!(all, parts);
+    let mean = |rows: &[serde_json::Value]| {
+        let all = rows.iter().map(|row| row["surprise"].as_f64().unwrap());
+        all.sum::<f64>() / rows.len() as f64
+    };
+    let fixed = filtered(&run, &["--samples", "0"], &loud);
+    let (fixed, adapted) = (mean(&fixed[200..]), mean(&all[200..]));
+    assert!(adapted < fixed - 0.5, "{adapted} {fixed}");
+
+    // What it learned stays when it adapts no more, and forecasts have it.
+    let more = days(PAST + 400..PAST + 500, |_, level| 10.0 * level);
+    let settled = filtered(&run, &["--samples", "0", "--state", state], &more);
+    assert!(mean(&settled) < fixed - 0.5);
+    let again = days(PAST + 500..PAST + 510, |_, level| 10.0 * level);
+    let settled = filtered(&run, &["--samples", "0", "--state", state], &again);
+    assert!(mean(&settled) < fixed - 0.5);
+    assert_eq!(forecast(&run, &["--state", state, "--steps", "2"]).len(), 2);
+
+    // Numbers far beyond all others change no parameter to what is not finite.
+    let mut wild = days(PAST..PAST + 100, |day, level| match day % 9 {
+        0 => 1e30 * level,
+        _ => level,
+    });
+    wild.push_str(&format!(
+        "{},inf\n{},1e300\n",
+        days_after(PAST + 100),
+        days_after(PAST + 101)
+    ));
+    wild.push_str(
+        days(PAST + 102..PAST + 120, |_, level| level)
+            .split_once('\n')
+            .unwrap()
+            .1,
+    );
+    let answers = filtered(&run, &adapt, &wild);
+    let last = answers.last().unwrap()["surprise"].as_f64().unwrap();
+    assert!(last.is_finite());
+
+    // A budget that allows nothing but the first update.
+    let words = ["--samples", "0", "--adapt=1", "--adapt-budget", "1e-6"];
+    let mut command = mnemora(["filter".as_ref(), run.as_os_str()]);
+    command.args(words);
+    let ended = run_with_input(command, loud.as_bytes());
+    assert_says(
+        &ended.stderr,
+        &["adapted by 1 updates", "left out for the budget"],
+    );
+    for (words, parts) in [
+        (
+            ["--adapt", "--adapt-rate=0", "--fresh"],
+            ["--adapt-rate 0", "above 0"],
+        ),
+        (
+            ["--adapt", "--adapt-budget=-1", "--fresh"],
+            ["--adapt-budget -1", "above 0"],
+        ),
+        (
+            ["--adapt", "--adapt-budget=0", "--fresh"],
+            ["--adapt-budget 0", "no update"],
+        ),
+    ] {
+        let mut command = mnemora(["filter".as_ref(), run.as_os_str()]);
+        command.args(words);
+        assert_says(&refuse(command), &parts);
+    }
+}
+
 /// What kind of sequence it is stands in a column that does not change within it.
 #[test]
 fn a_column_that_stands_still_in_each_sequence_tells_which_kind_it_is() {

@@ -49,8 +49,8 @@ pub use experiment::{
 pub use export::export;
 pub use families::agents::Game;
 pub use families::tables::{
-    Adaptation, Adapted, Ask, Expected, Fields, FilteredRow, Forecast, NextRow, RefusedRow, RowAsk, RowFilter, Value,
-    filtered as filtered_charts,
+    Adaptation, Adapted, Ask, Expected, Fields, FilteredRow, Forecast, NextRow, RefusedRow, RowAsk,
+    RowFilter, Value, filtered as filtered_charts,
 };
 pub use mnemora_figures::{animation::gif, picture::Image};
 pub use mnemora_kernels::KERNELS_VARIABLE;

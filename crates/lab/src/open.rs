@@ -2,9 +2,11 @@
 
 use crate::{
     Experiment, LabError,
-    kept::kept,
     experiment::family::{Answered, FilteredSequence, Gallery, Question, Walker},
-    families::tables::{Adapted, Ask, Fields, FilteredRow, Forecast, RefusedRow, RowAsk, RowFilter},
+    families::tables::{
+        Adapted, Ask, Fields, FilteredRow, Forecast, RefusedRow, RowAsk, RowFilter,
+    },
+    kept::kept,
     memory_use::check as check_memory,
     pictures::{self, write_png},
 };
@@ -448,8 +450,8 @@ pub fn open_to_judge<'a>(
     device: &Device,
 ) -> Result<(Trained, Option<&'a Path>), LabError> {
     let experiment = read_experiment(directory, overrides)?;
-    let own = kept(directory, &experiment).is_some()
-        || Path::new(&experiment.data.directory).exists();
+    let own =
+        kept(directory, &experiment).is_some() || Path::new(&experiment.data.directory).exists();
     let (data, judged) = match own && experiment.family().judges_other_data() {
         true => (None, data),
         false => (data, None),

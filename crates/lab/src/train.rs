@@ -58,8 +58,14 @@ pub fn going_on(run: &Path, file: &Path, overrides: &[String]) -> Result<Experim
     let defaults = [
         "table.window=0".to_owned(),
         "table.horizon=0".to_owned(),
-        format!("training.learning_rate={:e}", SLOWER * settings.learning_rate),
-        format!("training.final_learning_rate={:e}", SLOWER * settings.final_learning_rate),
+        format!(
+            "training.learning_rate={:e}",
+            SLOWER * settings.learning_rate
+        ),
+        format!(
+            "training.final_learning_rate={:e}",
+            SLOWER * settings.final_learning_rate
+        ),
     ];
     let overrides: Vec<String> = defaults.iter().chain(overrides).cloned().collect();
     let mut experiment = read_experiment(run, &overrides)?;
@@ -103,7 +109,8 @@ pub fn train_from(
 ) -> Result<Outcome, LabError> {
     if experiment.training.steps == 0 && weights.is_none() {
         return Err(LabError::Configuration(
-            "training.steps is 0, it must be at least 1 unless --weights or --from names a run".into(),
+            "training.steps is 0, it must be at least 1 unless --weights or --from names a run"
+                .into(),
         ));
     }
     let threads = threads_of(&experiment)?;
@@ -160,7 +167,11 @@ fn first_weights(
     experiment: &Experiment,
     learner: &mut dyn Gallery,
 ) -> Result<String, LabError> {
-    let found = to_look_at(run, which.settled(experiment), experiment.family().quantities())?;
+    let found = to_look_at(
+        run,
+        which.settled(experiment),
+        experiment.family().quantities(),
+    )?;
     let step = found.state.step;
     if found.state.memory != experiment.label() {
         return Err(LabError::Configuration(format!(

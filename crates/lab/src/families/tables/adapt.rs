@@ -192,7 +192,11 @@ const COUNTS: &str = "adapted counts";
 
 /// The arrays whose names begin so, without that beginning.
 fn taken(state: &mut Arrays, prefix: &str) -> Arrays {
-    let names: Vec<String> = state.keys().filter(|n| n.starts_with(prefix)).cloned().collect();
+    let names: Vec<String> = state
+        .keys()
+        .filter(|n| n.starts_with(prefix))
+        .cloned()
+        .collect();
     let found = names.into_iter().filter_map(|name| {
         let array = state.remove(&name)?;
         Some((name[prefix.len()..].to_owned(), array))
@@ -203,7 +207,9 @@ fn taken(state: &mut Arrays, prefix: &str) -> Arrays {
 /// Counts as pairs of numbers that 32 bits hold exactly.
 fn counts(counts: [u64; 5]) -> Array {
     const PART: u64 = 1 << 20;
-    let parts = counts.iter().flat_map(|n| [(n % PART) as f32, (n / PART) as f32]);
+    let parts = counts
+        .iter()
+        .flat_map(|n| [(n % PART) as f32, (n / PART) as f32]);
     Array {
         shape: vec![counts.len(), 2],
         values: parts.collect(),

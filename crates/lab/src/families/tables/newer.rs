@@ -39,7 +39,9 @@ impl Source {
             ..self.data.clone()
         };
         if data.steps(Part::Test) == 0 {
-            return Err(wrong("it has no rows after those of the run's table".into()));
+            return Err(wrong(
+                "it has no rows after those of the run's table".into(),
+            ));
         }
         self.with(data)
     }
