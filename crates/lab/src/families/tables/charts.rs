@@ -192,6 +192,7 @@ pub fn filtered(rows: &[FilteredRow]) -> Vec<Chart> {
             Expected::Shares(_) => None,
         };
         let observed = rows.iter().map(|row| (row.t as f64, row.observed[which]));
+        let truths = { observed.clone() }.all(|(_, y)| y == 0.0 || y == 1.0 || y.is_nan());
         let numeric = rows.iter().filter_map(|row| row.next.as_ref());
         let categorical =
             |next: &NextRow| matches!(next.columns.get(name), Some(Expected::Shares(_)));
@@ -217,7 +218,8 @@ pub fn filtered(rows: &[FilteredRow]) -> Vec<Chart> {
                 Line {
                     label: "expected a step before".into(),
                     points,
-                    band: Some(band),
+                    // Of truth values it would be from 0 to 1.
+                    band: (!truths).then_some(band),
                 },
             ],
             ..Chart::default()
