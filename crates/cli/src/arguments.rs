@@ -32,6 +32,18 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Explain the keys of an experiment, with their values
+    Keys {
+        /// A key or a table of keys, such as training or training.batch [default: all]
+        #[arg(default_value = "", hide_default_value = true)]
+        prefix: String,
+        /// Only keys that this experiment reads, with its values: a name (see `list`) or a TOML file
+        #[arg(long, value_name = "EXPERIMENT")]
+        of: Option<String>,
+        /// Print one JSON object per key
+        #[arg(long)]
+        json: bool,
+    },
     /// Draw training sequences of an experiment's task as a picture
     Show {
         /// Name of an experiment (see `list`) or a TOML file
@@ -172,6 +184,18 @@ pub enum Command {
     /// Time kernels, LSTM, convolutions and paper-size training steps against PyTorch, and measure the
     /// machine's limits
     Bench(Bench),
+    /// Print a script that completes commands and options in a shell:
+    /// mnemora completions bash > ~/.local/share/bash-completion/completions/mnemora
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages, one for each command
+    Man {
+        /// Folder to write them to
+        #[arg(long, value_name = "DIR", default_value = "man1")]
+        out: PathBuf,
+    },
 }
 
 /// Filter observations as they arrive.

@@ -1,12 +1,13 @@
 //! One function per command.
 
 use crate::{
-    arguments::{Command, Settings, Train},
+    arguments::{Arguments, Command, Settings, Train},
     bench,
     error::Error,
     output::{say, say_lines, to_json},
     signals::StopSignal,
 };
+use clap::CommandFactory;
 use mnemora_lab::{
     DATA_VARIABLE, DEVICE_VARIABLE, Device, Experiment, FirstWeights, KERNELS_VARIABLE, LabError,
     ModelName, Outcome, ReplicasOutcome, Row, RunContext, StrategyName, THREADS_VARIABLE, Which,
@@ -20,6 +21,9 @@ use std::path::{Path, PathBuf};
 pub fn run(command: Command) -> Result<u8, Error> {
     Ok(match command {
         Command::List { json } => list(json),
+        Command::Keys { prefix, of, json } => crate::keys::run(&prefix, of.as_deref(), json),
+        Command::Completions { shell } => completions(shell),
+        Command::Man { out } => manual(&out),
         Command::Show {
             experiment,
             out,
@@ -136,6 +140,23 @@ pub fn run(command: Command) -> Result<u8, Error> {
         } => compare_command(&runs, &out, json),
         Command::Bench(arguments) => return Ok(bench::run(&arguments)?),
     }?)
+}
+
+/// Prints the completions of a shell.
+fn completions(shell: clap_complete::Shell) -> Result<u8, LabError> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "mnemora", &mut script);
+    say(String::from_utf8_lossy(&script).trim_end())?;
+    Ok(0)
+}
+
+/// Writes the manual pages.
+fn manual(folder: &Path) -> Result<u8, LabError> {
+    let written = std::fs::create_dir_all(folder)
+        .and_then(|()| clap_mangen::generate_to(Arguments::command(), folder));
+    written.map_err(|error| LabError::write(folder, error))?;
+    note(folder.display());
+    Ok(0)
 }
 
 fn list(json: bool) -> Result<u8, LabError> {

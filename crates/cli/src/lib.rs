@@ -8,6 +8,7 @@ mod commands;
 mod error;
 mod filter;
 mod forecast;
+mod keys;
 mod output;
 mod play;
 mod query;

@@ -1,6 +1,7 @@
 //! Experiments as configuration: the TOML file, defaults, overrides, validation.
 
 mod build;
+pub mod explain;
 pub mod family;
 pub(crate) mod keys;
 mod language;
@@ -27,12 +28,13 @@ use mnemora_training::{
     memory_use::Sizes,
     settings::{EvaluationSettings, FilteringSettings, StrategyName, TrainingSettings},
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use toml::{Table, Value};
 
 /// An experiment with every setting resolved.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Experiment {
     /// Name of the experiment.
@@ -61,6 +63,7 @@ pub struct Experiment {
     pub language: LanguageSettings,
     /// Tables of individual families: see [`Family::own_settings`].
     #[serde(flatten)]
+    #[schemars(skip)]
     pub own: BTreeMap<String, Table>,
 }
 

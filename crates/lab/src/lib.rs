@@ -43,6 +43,7 @@ pub use experiment::{
     VisualName,
 };
 pub use experiment::{
+    explain::{Choice, Key, keys},
     presets::{load_experiment, run_name, shipped},
     shipped::Shipped,
 };

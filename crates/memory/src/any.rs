@@ -18,6 +18,7 @@ use burn::{
     module::Module,
     tensor::{Bool, Device, Tensor},
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Generates the names, the settings and the types that hold any memory or core from the table.
@@ -37,7 +38,7 @@ macro_rules! table {
         }
     ) => {
         /// Names of all memories and cores.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
         #[serde(rename_all = "kebab-case")]
         pub enum MemoryName {
             $($(#[$memory_doc])* $memory_name,)+
@@ -107,7 +108,7 @@ macro_rules! table {
         }
 
         /// Settings of every memory, one table each.
-        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(default)]
         pub struct MemorySettings {
             $($(#[$memory_doc])* pub $memory_key: $memory_config,)+

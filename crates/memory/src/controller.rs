@@ -13,13 +13,14 @@ use burn::{
     tensor::{Device, Tensor},
 };
 use mnemora_kernels::lstm::LstmWeights;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Bound on the absolute value of an LSTM's cells.
 const CELL_BOUND: f64 = 20.0;
 
 /// The kinds of a [`Controller`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ControllerKind {
     /// An LSTM; with several layers, a stacked LSTM with skip connections.

@@ -10,10 +10,11 @@ use burn::{
     tensor::{Bool, Device, Tensor},
 };
 use mnemora_kernels::{conv::conv2d, lstm::lstm_gates, split::split_rows};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Sizes of a [`ConvLstm`]. The defaults are those of Santoro et al. 2018, appendix A.3.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ConvLstmConfig {
     /// Channels of the input; the model decides.

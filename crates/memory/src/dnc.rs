@@ -35,10 +35,11 @@ use mnemora_kernels::{
     dnc::{USAGE_FLOOR, fused_step},
     softplus,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Sizes of a [`Dnc`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DncConfig {
     /// Width of the input; [`fit`](Self::fit) fills it in.

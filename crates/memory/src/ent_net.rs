@@ -11,13 +11,14 @@ use burn::{
     tensor::{Bool, Device, Tensor, activation},
 };
 use mnemora_kernels::split::split_rows;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Lower bound on the length by which a cell is divided.
 const SMALLEST_NORM: f64 = 1e-8;
 
 /// Sizes of an [`EntNet`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct EntNetConfig {
     /// Width of the input; [`fit`](Self::fit) fills it in.

@@ -19,10 +19,11 @@ use mnemora_kernels::{
     lstm::LstmWeights,
     softplus,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Sizes of a [`Hybrid`] memory.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct HybridConfig {
     /// Size of `z`, which is also the width of a memory row.

@@ -16,10 +16,11 @@ use mnemora_kernels::{
     attention::{read, softplus_attention},
     lstm::LstmWeights,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Sizes of an [`Introspection`] network.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct IntrospectionConfig {
     /// Size of `z`, which is also the width of a memory row.

@@ -17,6 +17,7 @@ use mnemora_kernels::{
     lstm::LstmWeights,
     softplus,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Default number of slots per step; the tied write heads fill many (gtmm, section 4.1).
@@ -26,7 +27,7 @@ const SLOTS_PER_STEP: usize = 5;
 const USAGE_DECAY: f64 = 0.99;
 
 /// Sizes of an [`Lru`] memory.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LruConfig {
     /// Width of the input; [`fit`](Self::fit) fills it in.

@@ -12,10 +12,11 @@ use mnemora_kernels::{
     lstm::{LstmWeights, lstm_sequence, lstm_step},
     split::split_rows,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Sizes of an [`Lstm`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LstmConfig {
     /// Width of the input; [`fit`](Self::fit) fills it in.

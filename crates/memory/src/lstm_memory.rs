@@ -9,10 +9,11 @@ use burn::{
     tensor::{Device, Tensor},
 };
 use mnemora_kernels::lstm::LstmWeights;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Sizes of an [`LstmMemory`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LstmMemoryConfig {
     /// Size of `z`.

@@ -8,10 +8,11 @@ use burn::{
     module::{Module, Param},
     tensor::{Bool, Device, Tensor, activation::relu},
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Size of a [`Memoryless`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct MemorylessConfig {
     /// Width of the input; the model decides.

@@ -10,13 +10,14 @@ use burn::{
     tensor::{Device, Tensor, activation},
 };
 use mnemora_kernels::{attention::read, content::content_weights, lstm::LstmWeights, softplus};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Keeps the logarithm in the sharpening finite.
 const SHARPENING_FLOOR: f64 = 1e-8;
 
 /// Sizes of an [`Ntm`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct NtmConfig {
     /// Width of the input; [`fit`](Self::fit) fills it in.

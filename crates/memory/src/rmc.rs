@@ -51,13 +51,14 @@ use mnemora_kernels::{
     relation::{Relation, gated_memory, normalised_sum, relate, tanh},
     split::split_rows,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Added to variances in layer norms.
 const EPSILON: f64 = 1e-5;
 
 /// Gates that decide how much of an [`Rmc`]'s memory is new after a step.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GateStyle {
     /// Separate gates for each unit of each memory.
@@ -72,7 +73,7 @@ pub enum GateStyle {
 /// Sizes and switches of an [`Rmc`].
 ///
 /// Every slot is `heads * head_size` wide.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RmcConfig {
     /// Width of an input row.

@@ -12,10 +12,11 @@ use burn::{
     module::{Module, Param},
     tensor::{Device, Int, Tensor, TensorData},
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Settings of a [`Spatial`] memory.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SpatialConfig {
     /// Size of `z`, which is also the width of a value.

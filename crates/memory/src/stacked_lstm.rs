@@ -9,10 +9,11 @@ use burn::{
     tensor::{Bool, Device, Tensor},
 };
 use mnemora_kernels::{lstm::LstmWeights, split::split_rows};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Sizes of a [`StackedLstm`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct StackedLstmConfig {
     /// Width of the input; [`fit`](Self::fit) fills it in.

@@ -13,6 +13,7 @@ use crate::{
 };
 use burn::module::Module;
 use mnemora_memory::Initializer;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What a model needs to know about its data besides its own settings.
@@ -39,7 +40,7 @@ pub trait WithModel {
 macro_rules! table {
     ($($(#[$doc:meta])* $text:literal $key:ident $name:ident($config:ty);)+) => {
         /// The generative models by name.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
         #[serde(rename_all = "kebab-case")]
         pub enum ModelName {
             /// The temporal VAE around a memory (Gemici et al. 2017).
@@ -100,7 +101,7 @@ macro_rules! table {
         }
 
         /// Settings of the models that have no memory besides their recurrent networks, one table per model.
-        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
         #[serde(default)]
         pub struct NetworkSettings {
             $($(#[$doc])* pub $key: $config,)+

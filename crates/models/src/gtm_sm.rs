@@ -26,10 +26,11 @@ use burn::{
 };
 use mnemora_memory::{Attention, Dnd, Initializer};
 use prior::MlpPrior;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Sizes and choices of a [`GtmSm`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct GtmSmConfig {
     /// Size of `z`.

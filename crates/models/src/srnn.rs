@@ -26,6 +26,7 @@ use burn::{
     tensor::{Device, Tensor},
 };
 use mnemora_memory::{Attention, Count, Initializer, Lstm, LstmState, LstmWeights, RecurrentCore};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Bound of the last layer's initial weights in prior and posterior of the smoothing form; the original's value
@@ -33,7 +34,7 @@ use serde::{Deserialize, Serialize};
 const SMALL: f64 = 0.05;
 
 /// Sizes and choices of an [`Srnn`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SrnnConfig {
     /// Numbers of an observation.

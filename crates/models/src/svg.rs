@@ -35,11 +35,12 @@ use burn::{
 };
 use mnemora_kernels::split::split_rows;
 use mnemora_memory::{Attention, Count, Initializer, Lstm, LstmState, LstmWeights, RecurrentCore};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 /// Networks for frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SvgNetwork {
     /// Strided convolutions ([`DcganEncoder`]).
@@ -49,7 +50,7 @@ pub enum SvgNetwork {
 }
 
 /// Prior of `z_t`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SvgPrior {
     /// An LSTM over the frames before (SVG-LP).
@@ -59,7 +60,7 @@ pub enum SvgPrior {
 }
 
 /// The frame whose maps the decoder gets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SvgSkips {
     /// The last observed frame before `x_t`: `x_{t-1}`, or, while frames are generated, the last frame before
@@ -74,7 +75,7 @@ pub enum SvgSkips {
 }
 
 /// Sizes and choices of an [`Svg`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SvgConfig {
     /// Shape of a frame: square, with a side of 8, 16, 32, ..; each doubling of 4 is a level of the networks.

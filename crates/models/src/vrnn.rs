@@ -20,10 +20,11 @@ use burn::{
 };
 use mnemora_kernels::split::split_rows;
 use mnemora_memory::{Attention, Count, Initializer, Lstm, LstmState, LstmWeights, RecurrentCore};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Sizes and choices of a [`Vrnn`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct VrnnConfig {
     /// Numbers of an observation.

@@ -1,9 +1,10 @@
 //! Settings of training, evaluation and inference, as written in an experiment's TOML.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How the learning rate changes from its first to its final value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Schedule {
     /// Constant.
@@ -17,7 +18,7 @@ pub enum Schedule {
 }
 
 /// How parameters follow their gradients.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OptimiserName {
     /// Adam, with 0.9, 0.999 and 1e-8.
@@ -27,7 +28,7 @@ pub enum OptimiserName {
 }
 
 /// The numbers of RMSProp. The defaults are those of IMPALA's published code.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RmsProp {
     /// Of the mean of squared gradients.
@@ -49,7 +50,7 @@ impl Default for RmsProp {
 }
 
 /// Settings of the training.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct TrainingSettings {
     /// Number of updates.
@@ -91,7 +92,7 @@ pub struct TrainingSettings {
 }
 
 /// Settings of the evaluation on held-out sequences.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct EvaluationSettings {
     /// Batches of the evaluation after training; for a text, the most windows.
@@ -170,7 +171,7 @@ impl Default for EvaluationSettings {
 }
 
 /// The inference strategies by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StrategyName {
     /// The model's own posterior network, trained with it.
@@ -196,7 +197,7 @@ impl StrategyName {
 }
 
 /// How beliefs about latents are inferred, in training and afterwards.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FilteringSettings {
     /// The strategy: `direct`, `iterative` or `gradient`. `direct` uses no other key of this table.

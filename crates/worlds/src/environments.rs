@@ -35,36 +35,42 @@ pub const ENVIRONMENTS: &[EnvironmentKind] = &[
         name: "mini-pacman",
         about: "Eat the food of a maze, level after level, and keep away from the ghosts",
         defaults: defaults::<MiniPacmanConfig>,
+        schema: || schemars::schema_for!(MiniPacmanConfig).to_value(),
         build: |settings| boxed(MiniPacman::new(read(settings)?)),
     },
     EnvironmentKind {
         name: "box-world",
         about: "Open boxes in the right order to reach the gem",
         defaults: defaults::<BoxWorldConfig>,
+        schema: || schemars::schema_for!(BoxWorldConfig).to_value(),
         build: |settings| boxed(BoxWorld::new(read(settings)?)),
     },
     EnvironmentKind {
         name: "t-maze",
         about: "Remember a sign from the beginning of a corridor to its end",
         defaults: defaults::<TMazeConfig>,
+        schema: || schemars::schema_for!(TMazeConfig).to_value(),
         build: |settings| boxed(TMaze::new(read(settings)?)),
     },
     EnvironmentKind {
         name: "repeat-previous",
         about: "Name the symbol that was shown a number of steps ago",
         defaults: defaults::<RepeatPreviousConfig>,
+        schema: || schemars::schema_for!(RepeatPreviousConfig).to_value(),
         build: |settings| boxed(RepeatPrevious::new(read(settings)?)),
     },
     EnvironmentKind {
         name: "concentration",
         about: "Find the pairs among cards that lie face down",
         defaults: defaults::<ConcentrationConfig>,
+        schema: || schemars::schema_for!(ConcentrationConfig).to_value(),
         build: |settings| boxed(Concentration::new(read(settings)?)),
     },
     EnvironmentKind {
         name: "labyrinth",
         about: "Walk through rooms and corridors, seen through the agent's eyes, to find the goals",
         defaults: defaults::<LabyrinthConfig>,
+        schema: || schemars::schema_for!(LabyrinthConfig).to_value(),
         build: |settings| boxed(Labyrinth::new(read(settings)?)).map_err(of_environment),
     },
 ];
@@ -93,6 +99,8 @@ pub struct EnvironmentKind {
     pub about: &'static str,
     /// All settings with their default values, as an object.
     pub defaults: fn() -> Value,
+    /// What the settings mean: their JSON schema, with the doc comments.
+    pub schema: fn() -> Value,
     /// Builds the environment from an object of settings. Those left out have their default values.
     pub build: fn(&Value) -> Result<Box<dyn Environment>, Error>,
 }

@@ -25,12 +25,13 @@ use crate::{
     Error, Limits, Part, files::Files, folder::has_extension, folder::unusable,
     formats::table::Table, images::hexadecimal,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::path::Path;
 
 /// How the data are divided into training, validation and test.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Division {
     /// Each sequence by time: its first 80% of steps train, the next 10% validate, the last 10% test.

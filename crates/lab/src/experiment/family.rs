@@ -166,8 +166,9 @@ pub trait Family: Sync {
         None
     }
 
-    /// The allowed values of a key of [`own_settings`](Self::own_settings), if it is a choice by name.
-    fn choices(&self, _key: &str) -> Option<Vec<&'static str>> {
+    /// What the keys of [`own_settings`](Self::own_settings) mean and which names they may have: a JSON schema, whose
+    /// `description` is a doc comment. `schemars::schema_for!(Settings).to_value()` makes it.
+    fn own_schema(&self) -> Option<serde_json::Value> {
         None
     }
 

@@ -1,7 +1,6 @@
 //! Keys of an experiment's TOML: merging files, overrides from the command line, misspelt names.
 
-use super::{Experiment, TaskName, family::families};
-use serde::Deserialize;
+use super::{Experiment, explain::choices};
 use toml::{Table, Value};
 
 /// Collects all keys that hold a value, with their values.
@@ -102,29 +101,6 @@ fn coerce(key: &str, slot: &Value, value: Value) -> Result<Value, String> {
     }
 }
 
-/// The allowed values of a key that is a choice by name. They come from the error of its type for an invalid name.
-pub(crate) fn choices(key: &str) -> Option<Vec<String>> {
-    if key == "task.name" {
-        let names = TaskName::all().into_iter();
-        return Some(names.map(|name| name.as_str().to_owned()).collect());
-    }
-    const NO_NAME: &str = "?";
-    let mut template = Experiment::template().ok()?;
-    *slot(&mut template, key)? = Value::String(NO_NAME.into());
-    let refused = match Experiment::deserialize(Value::Table(template)) {
-        Ok(_) => {
-            let mut families = families().into_iter();
-            let own = families.find_map(|family| family.choices(key))?;
-            return Some(own.into_iter().map(str::to_owned).collect());
-        }
-        Err(refused) => refused,
-    };
-    let unknown = format!("unknown variant `{NO_NAME}`, expected ");
-    let (_, names) = refused.message().split_once(&unknown)?;
-    let names = names.split('`').skip(1).step_by(2);
-    Some(names.map(str::to_owned).collect())
-}
-
 /// The value at a key such as `training.batch`; tables count as values.
 pub(crate) fn slot<'a>(table: &'a mut Table, key: &str) -> Option<&'a mut Value> {
     match key.split_once('.') {
@@ -134,12 +110,14 @@ pub(crate) fn slot<'a>(table: &'a mut Table, key: &str) -> Option<&'a mut Value>
 }
 
 fn check_choice(key: &str, text: &str) -> Result<(), String> {
-    match choices(key) {
-        Some(choices) if !choices.iter().any(|choice| choice == text) => Err(format!(
+    let choices = choices(key);
+    let names: Vec<&str> = choices.iter().map(|choice| choice.name.as_str()).collect();
+    match names.is_empty() || names.contains(&text) {
+        true => Ok(()),
+        false => Err(format!(
             "{key} is '{text}', it must be one of {}",
-            choices.join(", ")
+            names.join(", ")
         )),
-        _ => Ok(()),
     }
 }
 
@@ -162,17 +140,25 @@ pub(crate) fn short_key(key: &str) -> String {
 
 /// The error for an unknown key, with the nearest existing one.
 fn unknown_key(key: &str) -> String {
-    let names = Experiment::template().map_or(Vec::new(), |template| key_names(&template));
+    match Experiment::template() {
+        Ok(template) => format!(
+            "unknown key '{key}', did you mean '{}'?",
+            nearest(key, &template)
+        ),
+        Err(_) => format!("unknown key '{key}'"),
+    }
+}
+
+/// The key or table of keys whose name is nearest to a text.
+pub(super) fn nearest(text: &str, table: &Table) -> String {
     // Compare with whole keys and with their last part: `batch` is near `training.batch`.
     let distance = |name: &String| {
         let last = name.rsplit('.').next().unwrap_or(name);
-        let whole = strsim::damerau_levenshtein(key, name);
-        whole.min(strsim::damerau_levenshtein(key, last) + usize::from(!key.contains('.')))
+        let whole = strsim::damerau_levenshtein(text, name);
+        whole.min(strsim::damerau_levenshtein(text, last) + usize::from(!text.contains('.')))
     };
-    match names.iter().min_by_key(|name| distance(name)) {
-        Some(nearest) => format!("unknown key '{key}', did you mean '{nearest}'?"),
-        None => format!("unknown key '{key}'"),
-    }
+    let names = key_names(table).into_iter();
+    names.min_by_key(distance).unwrap_or_default()
 }
 
 /// Names of all keys, and of the tables that contain them.

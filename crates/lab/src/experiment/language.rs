@@ -1,10 +1,11 @@
 //! Settings of a language model and its vocabulary.
 
 use mnemora_worlds::WordStyle;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Keys of the tasks `books`, `wikitext-2`, `wikitext-103` and `text`. The window of back-propagation is `task.window`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct LanguageSettings {
     /// Words that occur less often than this in the training part become `<unk>`.

@@ -3,11 +3,12 @@
 use super::TaskSettings;
 use super::keys::flatten;
 use mnemora_worlds::{Curriculum, Error, Hardness, ProgramKind, Programs};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
 /// Programs to be executed, or strings to be memorised.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ProgramSettings {
     /// The kind of program: `addition`, `control`, `full-program` (Santoro et al. 2018), `original` (Zaremba, Sutskever
@@ -27,7 +28,7 @@ pub struct ProgramSettings {
 }
 
 /// The curricula by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CurriculumName {
     /// Always the hardest.

@@ -466,9 +466,9 @@ mod tests {
             Value::Float(number) => Value::Float(number * 1.5),
             Value::Boolean(yes) => Value::Boolean(!yes),
             Value::String(text) => {
-                let names = choices(key).unwrap_or_else(|| panic!("{key} has no choices"));
-                let other = names.into_iter().find(|name| name != text);
-                Value::String(other.unwrap())
+                let names = choices(key).into_iter().map(|choice| choice.name);
+                let other = { names }.find(|name| name != text);
+                Value::String(other.unwrap_or_else(|| panic!("{key} has no other choice")))
             }
             other => panic!("{key} is {other}"),
         }

@@ -5,13 +5,15 @@ use super::programs::ProgramSettings;
 use mnemora_memory::MemoryName;
 use mnemora_models::ModelName;
 use mnemora_worlds::Limits;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The task: what sequences look like.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct TaskSettings {
     /// The task; `mnemora list` shows the tasks of every family.
+    #[schemars(with = "String")]
     pub name: TaskName,
     /// Frames before the recall interval, `l`; on the map, steps that are shown to the model.
     pub length: usize,
@@ -98,7 +100,7 @@ impl<'de> Deserialize<'de> for TaskName {
 }
 
 /// The generative model.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ModelSettings {
     /// Which model: `gtmm`, the temporal VAE around a memory, or, for recorded sequences, `vrnn`, `srnn` or, for clips,
@@ -139,7 +141,7 @@ pub struct ModelSettings {
 }
 
 /// The visual networks by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum VisualName {
     /// Fully connected.
@@ -151,7 +153,7 @@ pub enum VisualName {
 }
 
 /// The decoder's input, by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DecoderInputName {
     /// The probabilities of its previous output.
@@ -165,7 +167,7 @@ pub enum DecoderInputName {
 }
 
 /// The likelihoods by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LikelihoodName {
     /// Independent Bernoulli pixels.
@@ -177,7 +179,7 @@ pub enum LikelihoodName {
 }
 
 /// Where the data come from.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DataSettings {
     /// Folder of the data; empty for the images that come with mnemora.
@@ -199,7 +201,9 @@ pub struct DataSettings {
 }
 
 /// The likelihood of a table's column, by name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum ColumnLikelihoodName {
     /// Of truth values.
@@ -232,7 +236,7 @@ impl ColumnLikelihoodName {
 }
 
 /// What of a table's number is modelled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Form {
     /// The number itself.
@@ -245,7 +249,7 @@ pub enum Form {
 }
 
 /// How a column of a table is coded for a model.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ColumnSettings {
     /// Its name in the header.
@@ -269,7 +273,7 @@ pub struct ColumnSettings {
 }
 
 /// A step of recorded data; the width is 0 for other data.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct StepSettings {
     /// The kind of its numbers.
@@ -289,7 +293,7 @@ pub struct StepSettings {
 }
 
 /// The kind of the numbers of a step.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// Notes, on or off: 1 or 0.

@@ -13,10 +13,11 @@ use mnemora_memory::{
     AnyCore, AnyCorePrepared, AnyCoreState, Attention, CoreConfig, CoreOutput, Count, Initializer,
     RecurrentCore,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Sizes of an [`Agent`] without its core.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AgentConfig {
     /// From what it sees to the core.

@@ -2,6 +2,7 @@
 
 use super::returns::{Judged, Trajectories, generalised_advantages, v_trace};
 use burn::tensor::{Tensor, TensorData, activation::log_softmax};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What the policy learns from.
@@ -20,7 +21,7 @@ pub enum Objective {
 }
 
 /// The weights of the other terms.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Costs {
     /// Of half the squared error of the values.

@@ -11,10 +11,11 @@ use burn::{
 };
 use mnemora_kernels::conv::conv2d;
 use mnemora_memory::{Count, Initializer};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Sizes of a [`Torso`]. The defaults are those of Santoro et al. 2018, appendix A.3.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TorsoConfig {
     /// Channels of the two convolutions, for pictures.

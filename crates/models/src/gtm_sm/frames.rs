@@ -8,10 +8,11 @@ use crate::{
 };
 use burn::{module::Module, tensor::Tensor};
 use mnemora_memory::{Count, Initializer};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The networks for frames, by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GtmSmVisual {
     /// Two hidden layers of ReLUs.

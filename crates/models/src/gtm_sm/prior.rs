@@ -10,10 +10,11 @@ use burn::{
     tensor::Tensor,
 };
 use mnemora_memory::{Initializer, Neighbours, dnd::log_weights};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How the entries of the dictionary make a prior.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PriorKind {
     /// A mixture of the entries' Gaussians, weighted by distance (section 4.1).

@@ -14,6 +14,7 @@ use mnemora_kernels::{
     walls::{Gate, fused_walk},
 };
 use mnemora_memory::Initializer;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How an action changes the place.
@@ -26,7 +27,7 @@ use serde::{Deserialize, Serialize};
 /// ```
 ///
 /// and to each place comes normal noise of the standard deviation `r`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TransitionKind {
     /// Every action is a step of its own.
@@ -54,7 +55,7 @@ impl TransitionKind {
 }
 
 /// The first value of `A`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Start {
     /// Every action moves in a random direction.
@@ -64,7 +65,7 @@ pub enum Start {
 }
 
 /// Settings of a [`Transition`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TransitionConfig {
     /// How an action changes the place.

@@ -17,6 +17,7 @@ use burn::{
     tensor::{Device, Tensor},
 };
 use mnemora_memory::{Count, Initializer};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Layers of the network that reads queries.
@@ -34,7 +35,7 @@ pub enum Latents {
 }
 
 /// Sizes and choices of a [`Cgqn`]; the defaults are those of the travelling salesman (cgqn, appendix B).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CgqnConfig {
     /// Steps of prior, posterior and renderer, each with its own part of the latent (`nt`).

@@ -19,6 +19,7 @@ use burn::{
 };
 use mnemora_kernels::conv::{conv2d, transposed_conv2d};
 use mnemora_memory::{Count, Initializer};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// From the canvas to the frame.
@@ -27,7 +28,7 @@ const TO_FRAME: Kernel = Kernel::same(1);
 const KERNEL: usize = 5;
 
 /// Sizes and choices of a [`Gqn`]; the defaults are those of the rooms of Eslami et al.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct GqnConfig {
     /// Steps, each with its own part of the latent.

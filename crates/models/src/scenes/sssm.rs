@@ -25,13 +25,14 @@ use burn::{
 };
 use mnemora_kernels::split::split_rows;
 use mnemora_memory::{Count, Initializer};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Of all convolutions that keep the size of maps.
 const SAME: Kernel = Kernel::same(3);
 
 /// Sizes and choices of an [`Sssm`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SssmConfig {
     /// Channels of the state and of all hidden maps.

@@ -31,10 +31,11 @@ use burn::{
 };
 use mnemora_memory::{Count, Initializer};
 use predictor::Pass;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Sizes and training of SV2P; the defaults are those of the release, with a weight of the KL that rises.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Sv2pConfig {
     /// Of the predictor.

@@ -11,10 +11,11 @@ use burn::{
 };
 use mnemora_kernels::conv::conv2d;
 use mnemora_memory::{Count, Initializer};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A representation network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum NetworkName {
     /// Convolutions down to one pixel.

@@ -30,10 +30,11 @@ pub use self::alphabet::Alphabet;
 pub use self::language::evaluate_program;
 use crate::settings::check;
 use crate::{Error, Part, Stream, sequence_number};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The kind of programs, or the operation on a string.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProgramKind {
     /// All operations of Zaremba and Sutskever 2014: sums, small products, variables, loops, choices. The

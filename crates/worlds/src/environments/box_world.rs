@@ -4,6 +4,7 @@
 
 use rand::RngExt;
 use rand::seq::SliceRandom;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::game::{Game, Rules};
@@ -35,7 +36,7 @@ const MOVES: [[i8; 2]; 4] = [[-1, 0], [1, 0], [0, -1], [0, 1]];
 const TRIES: usize = 200;
 
 /// Settings of [`BoxWorld`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BoxWorldConfig {
     /// Least number of locks on the path to the gem.

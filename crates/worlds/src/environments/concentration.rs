@@ -1,6 +1,7 @@
 //! Concentration: find the pairs among cards that lie face down (POPGym, Morad et al. 2023).
 
 use rand::seq::SliceRandom;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::game::{Game, Rules};
@@ -10,7 +11,7 @@ use crate::settings::check;
 use crate::{Error, FrameShape, Spec};
 
 /// Settings of [`Concentration`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ConcentrationConfig {
     /// Different faces.

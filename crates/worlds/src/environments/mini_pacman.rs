@@ -8,6 +8,7 @@ mod ghost;
 mod maze;
 
 use rand::RngExt;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::ghost::Ghost;
@@ -33,7 +34,7 @@ const AVOID_STEPS: u32 = 128;
 const ACTIONS: [&str; 5] = ["stay", "right", "up", "left", "down"];
 
 /// What is rewarded, and what ends a level.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PacmanMode {
     /// Food 1, pill 2, ghost 5. A level ends when all food is eaten.
@@ -78,7 +79,7 @@ impl PacmanMode {
 }
 
 /// Settings of [`MiniPacman`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct MiniPacmanConfig {
     /// What is rewarded, and what ends a level.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use rand::RngExt;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::game::{Game, Rules};
@@ -12,7 +13,7 @@ use crate::settings::{LONGEST, check};
 use crate::{Error, FrameShape, Spec};
 
 /// Settings of [`RepeatPrevious`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RepeatPreviousConfig {
     /// Number of symbols.

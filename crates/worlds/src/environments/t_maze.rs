@@ -1,6 +1,7 @@
 //! The T-maze: remember a sign from the beginning of a corridor to its end (Bakker 2001).
 
 use rand::RngExt;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::game::{Game, Rules};
@@ -13,7 +14,7 @@ const FORWARD: usize = 0;
 const RIGHT: usize = 2;
 
 /// Settings of [`TMaze`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct TMazeConfig {
     /// Steps from the start to the junction, at most.

@@ -6,6 +6,7 @@ use crate::{Error, FrameShape, Split, Stream, sequence_number};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Poisson};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ pub const IMAGE_ACTIONS: [&str; 5] = ["up", "down", "left", "right", "stay"];
 const STAY: usize = 4;
 
 /// What is recorded where the border of the picture or an obstacle stops a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WallActions {
     /// The action that was attempted.
@@ -26,7 +27,7 @@ pub enum WallActions {
 }
 
 /// Where walks start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Start {
     /// In the middle of the picture.
@@ -36,7 +37,7 @@ pub enum Start {
 }
 
 /// Settings of [`ImageNavigation`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ImageWalkSettings {
     /// Rows and columns of a picture.

@@ -10,10 +10,11 @@ use super::vocabulary::END;
 use crate::Error;
 use crate::files::{Files, Room, beyond};
 use crate::folder::unusable;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How a text is divided into words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WordStyle {
     /// Words are separated by spaces, and each line ends with `<eos>`: for tokenised texts such as

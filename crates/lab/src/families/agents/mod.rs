@@ -93,6 +93,26 @@ impl Family for Agents {
         Some(("agents", TABLE.clone()?))
     }
 
+    fn own_schema(&self) -> Option<serde_json::Value> {
+        let mut schema = schemars::schema_for!(AgentSettings).to_value();
+        // Those of an environment bring their definitions along.
+        let mut tables = serde_json::Map::new();
+        for kind in ENVIRONMENTS {
+            let mut own = (kind.schema)();
+            let definitions = own.as_object_mut().and_then(|own| own.remove("$defs"));
+            if let (
+                Some(serde_json::Value::Object(ours)),
+                Some(serde_json::Value::Object(theirs)),
+            ) = (schema.get_mut("$defs"), definitions)
+            {
+                ours.extend(theirs);
+            }
+            tables.insert(kind.name.to_owned(), own);
+        }
+        schema["properties"]["environment"] = serde_json::json!({ "properties": tables });
+        Some(schema)
+    }
+
     /// `agents.environment.NAME.` is read by the task NAME alone.
     fn task_of(&self, key: &str) -> Option<&'static str> {
         let rest = key.strip_prefix("agents.environment.")?;

@@ -2,12 +2,13 @@
 
 use mnemora_models::{AgentConfig, Costs, Objective};
 use mnemora_worlds::{ENVIRONMENTS, Environment, EnvironmentKind};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use toml::Table;
 
 /// What the policy learns from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ObjectiveName {
     /// The policy gradient with V-trace.
@@ -17,7 +18,7 @@ pub enum ObjectiveName {
 }
 
 /// Whether an agent acts and learns in turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// It does: a run that was killed goes on bit for bit.
@@ -27,7 +28,7 @@ pub enum Mode {
 }
 
 /// How an agent acts and learns, its sizes, and the settings of its environment.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AgentSettings {
     /// Steps of an unroll: `training.batch` environments make so many steps, then the agent learns from them.
@@ -51,6 +52,7 @@ pub struct AgentSettings {
     /// Torso and heads.
     pub model: AgentConfig,
     /// The settings of each environment; `task.name` chooses one.
+    #[schemars(skip)]
     pub environment: BTreeMap<String, Table>,
 }
 

@@ -176,6 +176,10 @@ impl Family for Navigating {
         Some(("navigation", TABLE.clone()?))
     }
 
+    fn own_schema(&self) -> Option<serde_json::Value> {
+        Some(schemars::schema_for!(NavigationSettings).to_value())
+    }
+
     fn models_of(&self, key: &str) -> &'static [ModelName] {
         const OF_PLACES: [&str; 4] = [
             "navigation.model.",
@@ -187,18 +191,6 @@ impl Family for Navigating {
         match of_places {
             true => &[ModelName::GtmSm],
             false => &[],
-        }
-    }
-
-    fn choices(&self, key: &str) -> Option<Vec<&'static str>> {
-        match key.strip_prefix("navigation.")? {
-            "image.walls" => Some(vec!["attempted", "none"]),
-            "image.start" => Some(vec!["middle", "anywhere"]),
-            "model.visual" => Some(vec!["dense", "pathways"]),
-            "model.prior" => Some(vec!["mixture", "mlp"]),
-            "model.transition.kind" => Some(vec!["linear", "walls", "rotation", "momentum"]),
-            "model.transition.start" => Some(vec!["random", "opposites"]),
-            _ => None,
         }
     }
 

@@ -2,10 +2,11 @@
 
 use mnemora_models::GtmSmConfig;
 use mnemora_worlds::{ImageWalkSettings, labyrinth::WalksConfig};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Walks, the model, and the stages of its training.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct NavigationSettings {
     /// Steps that are memorised before a prediction.
@@ -29,7 +30,7 @@ pub struct NavigationSettings {
 }
 
 /// The stages of a training.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct StageSettings {
     /// Updates on frames alone, before the first walk.

@@ -32,7 +32,7 @@ use crate::{
 use burn::tensor::Device;
 use learner::SceneLearner;
 use mnemora_figures::chart::Chart;
-use mnemora_models::{ModelName, NetworkName};
+use mnemora_models::ModelName;
 use mnemora_training::{Quantity, memory_use::Planned};
 use mnemora_worlds::scenes::Views;
 use quantities::QUANTITIES;
@@ -116,6 +116,10 @@ impl Family for AskedScenes {
         Some(("scenes", TABLE.clone()?))
     }
 
+    fn own_schema(&self) -> Option<serde_json::Value> {
+        Some(schemars::schema_for!(SceneSettings).to_value())
+    }
+
     fn models_of(&self, key: &str) -> &'static [ModelName] {
         const OF_VIEWS: [&str; 3] = ["anywhere", "context_least", "targets_least"];
         let key = key.strip_prefix("scenes.").unwrap_or(key);
@@ -133,11 +137,6 @@ impl Family for AskedScenes {
             ],
             _ => &[],
         }
-    }
-
-    fn choices(&self, key: &str) -> Option<Vec<&'static str>> {
-        let names = NetworkName::OF_GQN.map(NetworkName::as_str);
-        (key == "scenes.gqn.network").then(|| names.to_vec())
     }
 
     fn check(&self, experiment: &Experiment) -> Result<(), String> {

@@ -1,10 +1,11 @@
 //! The table `[scenes]` of an experiment.
 
 use mnemora_models::{CdnaConfig, CgqnConfig, GqnConfig, SssmConfig, Sv2pConfig};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What is shown, what is asked, and the model.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SceneSettings {
     /// Rows and columns of a frame, for worlds that can be drawn at any size.

@@ -156,14 +156,8 @@ impl Family for Tables {
         Some(("table", TABLE.clone()?))
     }
 
-    fn choices(&self, key: &str) -> Option<Vec<&'static str>> {
-        match key {
-            "table.division" => Some(vec!["time", "sequence"]),
-            "table.number_likelihood" => Some(vec!["student-t", "normal"]),
-            "table.count_likelihood" => Some(vec!["negative-binomial", "poisson"]),
-            "table.change" => Some(vec!["auto", "level", "change", "growth"]),
-            _ => None,
-        }
+    fn own_schema(&self) -> Option<serde_json::Value> {
+        Some(schemars::schema_for!(OwnTable).to_value())
     }
 
     fn check(&self, experiment: &Experiment) -> Result<(), String> {

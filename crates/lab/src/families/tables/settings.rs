@@ -1,10 +1,11 @@
 //! The table `[table]` of an experiment.
 
 use mnemora_worlds::series::{Division, TableSettings};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Whether numbers are modelled as they are, or their changes from step to step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChangeName {
     /// Each column as autoregressions foresee it best on the validation part.
@@ -18,7 +19,7 @@ pub enum ChangeName {
 }
 
 /// The likelihood of columns of numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum NumberLikelihood {
     /// Student's t, which is not upset by single large values.
@@ -28,7 +29,7 @@ pub enum NumberLikelihood {
 }
 
 /// The likelihood of columns of counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CountLikelihood {
     /// Negative binomial, whose variance is at least the mean.
@@ -38,7 +39,7 @@ pub enum CountLikelihood {
 }
 
 /// How a table is read, modelled and forecast. By default everything is found out.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct OwnTable {
     /// The column of times; empty to find it.

@@ -15,6 +15,7 @@ use burn::{
 };
 use mnemora_kernels::conv::transposed_conv2d;
 use mnemora_memory::{Count, Initializer};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Halves rows and columns.
@@ -23,7 +24,7 @@ pub(super) const HALVE: Kernel = Kernel::new(3, 2, 1);
 const POINT: Kernel = Kernel::same(1);
 
 /// Sizes of a [`Predictor`], and how it is trained on its own predictions; the defaults are those of the releases.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CdnaConfig {
     /// Channels of the finest maps; those of half their rows have twice as many, the coarsest four times.

@@ -2,6 +2,7 @@
 
 use std::f32::consts::TAU;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::map::Map;
@@ -71,7 +72,7 @@ impl Action {
 }
 
 /// How an agent moves.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AgentConfig {
     /// Largest speed in cells per step, from 0.01 to 0.5.

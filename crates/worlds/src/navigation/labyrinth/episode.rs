@@ -6,6 +6,7 @@
 use std::f32::consts::TAU;
 
 use rand::RngExt;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -17,7 +18,7 @@ use crate::settings::{LONGEST, check};
 use crate::{Environment, Error, Spec, Step, Stream};
 
 /// Settings of a [`Labyrinth`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LabyrinthConfig {
     /// The maps. Without goals, every reward is 0.

@@ -6,6 +6,7 @@
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::scenery::{Floor, FloorPattern, Sky};
@@ -14,7 +15,7 @@ use crate::Error;
 use crate::settings::{check, check_fraction};
 
 /// Sizes and contents of a map.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct MapConfig {
     /// Number of rooms, from 1 to 16. Corridors join them.

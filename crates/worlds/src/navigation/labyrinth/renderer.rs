@@ -9,6 +9,7 @@
 
 use std::f32::consts::TAU;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::map::{Map, Side};
@@ -18,7 +19,7 @@ use crate::settings::{check, check_fraction};
 use crate::{Error, FrameShape};
 
 /// Size and angle of what is seen.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ViewConfig {
     /// Pixel columns, from 8 to 1024.

@@ -7,6 +7,7 @@ use std::f32::consts::TAU;
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::agent::{ACTIONS, Action, Agent, AgentConfig};
@@ -17,7 +18,7 @@ use crate::navigation::{Navigation, Walks};
 use crate::{Error, FrameShape, Split, Stream, sequence_number};
 
 /// Settings of [`LabyrinthWalks`]. The defaults are those of [`LabyrinthTask::Walking`].
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct WalksConfig {
     /// The maps.
