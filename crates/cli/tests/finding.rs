@@ -21,7 +21,13 @@ fn keys_are_explained() {
     let own = succeed(mnemora(["keys", "--of", "own-small", "training"])).stdout;
     assert_says(&own, &["training.patience = 20"]);
     assert!(!own.contains("training.segment"), "{own}");
-    let box_world = succeed(mnemora(["keys", "--of", "boxworld-small", "agents", "--json"]));
+    let box_world = succeed(mnemora([
+        "keys",
+        "--of",
+        "boxworld-small",
+        "agents",
+        "--json",
+    ]));
     let keys: Vec<serde_json::Value> = box_world
         .stdout
         .lines()
@@ -33,7 +39,10 @@ fn keys_are_explained() {
     assert!(named("agents.environment.t-maze.corridor").is_none());
 
     for (words, parts) in [
-        (["keys", "trainin.batch"], ["no key 'trainin.batch'", "'training.batch'"]),
+        (
+            ["keys", "trainin.batch"],
+            ["no key 'trainin.batch'", "'training.batch'"],
+        ),
         (["keys", "--of=own-smal"], ["own-smal", "'own-small'"]),
     ] {
         assert_says(&refuse(mnemora(words)), &parts);

@@ -3,6 +3,7 @@
 pub(crate) mod audio;
 pub mod idx;
 pub mod npy;
+pub(crate) mod parquet;
 pub(crate) mod picture;
 pub(crate) mod table;
 pub mod tfrecord;

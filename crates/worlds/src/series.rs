@@ -22,8 +22,12 @@ pub use columns::{Column, ColumnKind, MOST_CATEGORIES, value_of};
 pub use ticking::Ticking;
 
 use crate::{
-    Error, Limits, Part, files::Files, folder::has_extension, folder::unusable,
-    formats::table::Table, images::hexadecimal,
+    Error, Limits, Part,
+    files::Files,
+    folder::has_extension,
+    folder::unusable,
+    formats::{parquet, table::Table},
+    images::hexadecimal,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -150,14 +154,17 @@ impl SeriesData {
         if !path.exists() {
             return Err(unusable(path, "does not exist"));
         }
-        if !has_extension(path, &["csv", "tsv", "txt"]) {
+        if !has_extension(path, &["csv", "tsv", "txt", "parquet"]) {
             return Err(unusable(
                 path,
-                "tables are read from .csv files, with fields separated by commas",
+                "tables are read from .csv files, with fields separated by commas, and from .parquet files",
             ));
         }
         let files = Files::new(limits);
-        let table = Table::read(path, &files)?;
+        let table = match has_extension(path, &["parquet"]) {
+            true => parquet::read(path, &files)?,
+            false => Table::read(path, &files)?,
+        };
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         read::series(&name, table, settings).map_err(|problem| unusable(path, problem))
     }

@@ -27,7 +27,11 @@ pub fn load_experiment(name: &str, overrides: &[String]) -> Result<Experiment, L
     if let Some(shipped) = all.iter().find(|shipped| shipped.name == name) {
         return shipped.experiment(overrides);
     }
-    if name.to_lowercase().ends_with(".csv") {
+    let lower = name.to_lowercase();
+    if [".csv", ".parquet"]
+        .iter()
+        .any(|ending| lower.ends_with(ending))
+    {
         return of_table(Path::new(name), overrides);
     }
     if !name.ends_with(".toml") {

@@ -79,7 +79,7 @@ impl Family for Tables {
     fn tasks(&self) -> Vec<TaskEntry> {
         vec![TaskEntry::new(
             "table",
-            "your own measurements over time, from a CSV file; forecasts with bands",
+            "your own measurements over time, from a CSV or Parquet file; forecasts with bands",
         )]
     }
 

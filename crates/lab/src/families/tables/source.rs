@@ -46,7 +46,7 @@ impl Source {
         let path = data.or((!configured.is_empty()).then(|| Path::new(&configured)));
         let path = path.ok_or_else(|| {
             LabError::Configuration(
-                "the task table has no data of its own: name a CSV file with --data, or train it as mnemora train FILE.csv"
+                "the task table has no data of its own: name a CSV or Parquet file with --data, or train it as mnemora train FILE.csv"
                     .into(),
             )
         })?;
