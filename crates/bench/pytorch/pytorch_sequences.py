@@ -100,6 +100,30 @@ def log_normal(x: Tensor, parameters: Tensor) -> Tensor:
     return (-0.5 * ((x - mean) * (-log_std).exp()).square() - log_std - HALF_LOG_TWO_PI).sum(dim=-1)
 
 
+def log_columns(x: Tensor, parameters: Tensor) -> Tensor:
+    """Student's t of each column that was observed: `x` has values and then 1 or 0 for each, `parameters` places, log scales and logarithms of the
+    degrees of freedom beyond two."""
+    value, observed = x.chunk(2, dim=-1)
+    place, log_scale, log_freedom = parameters.chunk(3, dim=-1)
+    log_scale = log_scale.clamp(-7.0, 5.0)
+    freedom = log_freedom.clamp(-5.0, 8.0).exp() + 2.01
+    half = 0.5 * freedom
+    standard = (value - place) * (-log_scale).exp()
+    log_p = (
+        torch.lgamma(half + 0.5)
+        - torch.lgamma(half)
+        - 0.5 * (math.pi * freedom).log()
+        - log_scale
+        - (half + 0.5) * (standard.square() / freedom).log1p()
+    )
+    return (log_p * observed).sum(dim=-1)
+
+
+def outputs(score, observation: int) -> int:
+    """Numbers that a decoder gives."""
+    return {log_bernoulli: observation, log_columns: observation // 2 * 3}.get(score, 2 * observation)
+
+
 class Vrnn(nn.Module):
     """`forward` returns log p(x_t | ..) and KL of each step, `[T, B]`, for `x [T, B, X]` and `noise [T, B, Z]`."""
 
@@ -110,7 +134,7 @@ class Vrnn(nn.Module):
         self.latents = Mlp(latent, layers, units, F.relu_)
         self.prior = Mlp(hidden, layers, units, F.relu_, 2 * latent)
         self.posterior = Mlp(wide + hidden, layers, units, F.relu_, 2 * latent)
-        self.decoder = Mlp(units + hidden, layers, wide, F.relu_, 2 * observation)
+        self.decoder = Mlp(units + hidden, layers, wide, F.relu_, outputs(score, observation))
         # Gates of [X(x_t); Z(z_t); h_{t-1}] in the order i, f, o, g; of torch.lstm_cell i, f, g, o.
         self.lstm = Lstm(wide + units, hidden)
         self.first_state = nn.Parameter(torch.zeros(2 * hidden))
@@ -160,7 +184,6 @@ class Srnn(nn.Module):
     def __init__(self, observation, latent, hidden, units, layers, decoder_layers=2, score=log_bernoulli, lstm="nn.LSTM"):
         super().__init__()
         self.hidden, self.score, self.form = hidden, score, lstm
-        outputs = observation if score is log_bernoulli else 2 * observation
         if lstm == "nn.LSTM":
             self.lstm = nn.LSTM(observation, hidden)
             self.lstm.bias_hh_l0.requires_grad_(False).zero_()
@@ -168,7 +191,7 @@ class Srnn(nn.Module):
             self.lstm = Lstm(observation, hidden)
         self.prior = Mlp(hidden + latent, layers, units, clipped_leaky_relu, 2 * latent)
         self.posterior = Mlp(observation + hidden, layers, units, clipped_leaky_relu, 2 * latent)
-        self.decoder = Mlp(hidden + latent, decoder_layers, units, clipped_leaky_relu, outputs)
+        self.decoder = Mlp(hidden + latent, decoder_layers, units, clipped_leaky_relu, outputs(score, observation))
         self.first_latent = nn.Parameter(torch.zeros(latent))
 
     def deterministic(self, x: Tensor) -> Tensor:
@@ -356,12 +379,26 @@ def notes(steps: int, batch: int) -> Tensor:
 
 MUSIC = {"observation": 88, "latent": 100, "hidden": 300, "units": 500, "layers": 1}
 SPEECH = {"observation": 200, "latent": 256, "hidden": 1024, "units": 512, "layers": 2, "score": log_bins}
+# Users' own data.
+SRNN_SPECTRUM = {"observation": 513, "latent": 16, "hidden": 128, "units": 256, "layers": 1, "decoder_layers": 1, "score": log_normal}
+VRNN_SPECTRUM = {"observation": 513, "latent": 16, "hidden": 128, "layers": 1, "wide": 256, "units": 128, "score": log_normal}
+SRNN_TABLE = {"observation": 16, "latent": 4, "hidden": 32, "units": 32, "layers": 1, "decoder_layers": 1, "score": log_columns}
+VRNN_TABLE = {"observation": 16, "latent": 4, "hidden": 32, "layers": 1, "wide": 32, "units": 32, "score": log_columns}
 LSTMS = ("nn.LSTM", "torch.lstm_cell", "joined product")
 
 
-def vrnn_speech() -> Work:
-    models = {cell: functools.partial(Vrnn, cell=cell) for cell in ("joined product", "torch.lstm_cell")}
-    return direct(models, torch.randn(40, 64, 200), 200)
+def spectrum() -> Tensor:
+    return torch.randn(50, 128, 513)
+
+
+def table() -> Tensor:
+    values = torch.randn(65, 16, 8)
+    return torch.cat([values, torch.ones_like(values)], dim=2)
+
+
+def vrnn(sizes: dict, x: Callable[[], Tensor]) -> Work:
+    models = {cell: functools.partial(Vrnn, **sizes, cell=cell) for cell in ("joined product", "torch.lstm_cell")}
+    return direct(models, x(), sizes["latent"])
 
 
 def srnn(sizes: dict, x: Callable[[], Tensor]) -> Work:
@@ -381,8 +418,12 @@ def variational_music() -> Work:
 
 
 WORKS = {
-    "train-step/vrnn-speech": vrnn_speech,
+    "train-step/vrnn-speech": functools.partial(vrnn, {"latent": 200}, lambda: torch.randn(40, 64, 200)),
     "train-step/srnn-speech": functools.partial(srnn, SPEECH, lambda: torch.randn(40, 64, 200)),
     "train-step/srnn-music": functools.partial(srnn, MUSIC, lambda: notes(25, 16)),
+    "train-step/srnn-spectrum": functools.partial(srnn, SRNN_SPECTRUM, spectrum),
+    "train-step/vrnn-spectrum": functools.partial(vrnn, VRNN_SPECTRUM, spectrum),
+    "train-step/srnn-table": functools.partial(srnn, SRNN_TABLE, table),
+    "train-step/vrnn-table": functools.partial(vrnn, VRNN_TABLE, table),
     "avf-step/srnn-music": variational_music,
 }

@@ -5,7 +5,7 @@ use crate::{
     agents,
     benchmark::{Benchmark, Prepared},
     cost::Cost,
-    count, kernels, language, navigation, relational, scenes, sequences, sv2p,
+    count, kernels, language, navigation, own, relational, scenes, sequences, sv2p,
 };
 use burn::tensor::{Device, Tensor, TensorData};
 use mnemora_kernels::split::split_rows;
@@ -37,6 +37,7 @@ pub fn benchmarks() -> Vec<Benchmark> {
     ];
     benchmarks.extend(["introspection", "dnc", "vrnn", "ntm", "lru", "hybrid"].map(training_step));
     benchmarks.extend(sequences::benchmarks());
+    benchmarks.extend(own::benchmarks());
     benchmarks.extend(relational::benchmarks());
     benchmarks.push(language::benchmark());
     benchmarks.extend(navigation::benchmarks());

@@ -29,6 +29,7 @@ mod language;
 mod length;
 mod limits;
 mod navigation;
+mod own;
 mod peer;
 mod progress;
 mod relational;

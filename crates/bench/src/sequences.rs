@@ -160,7 +160,7 @@ pub(super) fn benchmarks() -> Vec<Benchmark> {
     ]
 }
 
-fn initializer(device: &Device) -> Initializer {
+pub(super) fn initializer(device: &Device) -> Initializer {
     Initializer::new(Stream::new(1, "parameters").at(0), device.clone())
 }
 
@@ -182,7 +182,7 @@ fn pixels<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
 
 /// Every parameter counts one multiplication and one addition per row. `fed` units read observations, which need
 /// no gradient. Adam reads and writes each parameter and its two moments.
-fn training_step(sizes: Sizes, parameters: usize, fed: usize) -> Cost {
+pub(super) fn training_step(sizes: Sizes, parameters: usize, fed: usize) -> Cost {
     let data = sizes.observation * fed;
     Cost::product(sizes.rows(), parameters - data, 1).with_backward()
         + Cost::product(sizes.rows(), data, 1).with_backward_to_weights()
@@ -226,7 +226,7 @@ fn svg_step(config: &SvgConfig, sizes: Sizes, model: &Svg) -> Cost {
 }
 
 /// A training step on the bound with the model's own posterior. Sequences and noise are made beforehand.
-fn direct<M: FilteringModel + Module + 'static>(
+pub(super) fn direct<M: FilteringModel + Module + 'static>(
     model: M,
     sizes: Sizes,
     observations: fn([usize; 3], &Device) -> Tensor<3>,
