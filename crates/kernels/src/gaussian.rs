@@ -56,6 +56,26 @@ fn plain_sample(mean: Tensor<2>, log_std: Tensor<2>, noise: Tensor<2>) -> Tensor
     mean + log_std.exp() * noise
 }
 
+/// `log N(x; mean, exp(log_std)^2)`, summed over the last axis, in nats.
+///
+/// # Shapes
+/// `x`, `mean`, `log_std`: `[rows, size]`; returns `[rows]`. No gradient flows to `x`, which is data.
+pub fn log_probability(x: Tensor<2>, mean: Tensor<2>, log_std: Tensor<2>) -> Tensor<1> {
+    #[cfg(feature = "flex")]
+    if crate::flex::fused(&mean.device()) {
+        return crate::flex::density(x, mean, log_std);
+    }
+    plain_density(x, mean, log_std)
+}
+
+fn plain_density(x: Tensor<2>, mean: Tensor<2>, log_std: Tensor<2>) -> Tensor<1> {
+    let size = x.dims()[1] as f64;
+    let z = (x - mean) * log_std.clone().neg().exp();
+    let terms = z.square().mul_scalar(-0.5) - log_std;
+    let sum: Tensor<1> = terms.sum_dim(1).squeeze_dim(1);
+    sum.sub_scalar(size * HALF_LOG_TWO_PI)
+}
+
 /// `log N(x; mean, std^2)` with one standard deviation for all elements, summed over the last
 /// axis, in nats.
 ///
@@ -111,6 +131,31 @@ mod kernel {
         }
     }
 
+    /// The density of numbers that are data.
+    fn scored(
+        shape: Shape,
+        f: fn(Tensor<2>, Tensor<2>, Tensor<2>) -> Tensor<1>,
+    ) -> impl Fn(Vec<Tensor<1>>, Way) -> Tensor<1> {
+        move |inputs, way| {
+            let [mean, log_std]: [_; 2] = inputs.try_into().unwrap();
+            let x = numbers(shape.iter().product(), 8);
+            let x = Tensor::from_floats(x.as_slice(), &mean.device());
+            let [x, mean, log_std] = [x, mean, log_std].map(|flat| arranged(flat, shape, way));
+            f(x, mean, log_std)
+        }
+    }
+
+    fn scored_definition(all: &[Vec<f64>], size: usize) -> Vec<f64> {
+        let x = numbers(all[0].len(), 8);
+        let term = |i: usize| {
+            let z = (f64::from(x[i]) - all[0][i]) / all[1][i].exp();
+            -0.5 * z * z - all[1][i] - HALF_LOG_TWO_PI
+        };
+        let rows = 0..all[0].len() / size;
+        rows.map(|row| (row * size..(row + 1) * size).map(term).sum())
+            .collect()
+    }
+
     fn divergence_definition(all: &[Vec<f64>], latent: usize) -> Vec<f64> {
         let term = |i: usize| {
             let (std_q, std_p) = (all[1][i].exp(), all[3][i].exp());
@@ -147,6 +192,9 @@ mod kernel {
             let kernel = drawn(shape, crate::flex::sample);
             let plain = drawn(shape, plain_sample);
             assert_same(&inputs(shape, 2), 3e-6, &name, kernel, plain);
+            let kernel = scored(shape, crate::flex::density);
+            let plain = scored(shape, plain_density);
+            assert_same(&inputs(shape, 2), 5e-6, &name, kernel, plain);
         }
     }
 
@@ -164,6 +212,10 @@ mod kernel {
             let found = gradients(&inputs(shape, 2), &[], Way::Straight, kernel);
             let expected = differences(&inputs(shape, 2), drawn_definition);
             assert_close(&found, &expected, 3e-6, &name);
+            let kernel = scored(shape, crate::flex::density);
+            let found = gradients(&inputs(shape, 2), &[], Way::Straight, kernel);
+            let expected = differences(&inputs(shape, 2), |all| scored_definition(all, shape[1]));
+            assert_close(&found, &expected, 3e-6, &name);
         }
     }
 
@@ -177,6 +229,9 @@ mod kernel {
             assert_spreads(&inputs(shape, 4), &[f32::NAN], &name, kernel, plain);
             let kernel = drawn(shape, crate::flex::sample);
             let plain = drawn(shape, plain_sample);
+            assert_spreads(&inputs(shape, 2), &[f32::NAN], &name, kernel, plain);
+            let kernel = scored(shape, crate::flex::density);
+            let plain = scored(shape, plain_density);
             assert_spreads(&inputs(shape, 2), &[f32::NAN], &name, kernel, plain);
         }
     }

@@ -250,7 +250,7 @@ impl Likelihood {
                 let (mean, log_std) = (mean.clone(), log_std.clone());
                 match *bin > 0.0 {
                     true => bins::log_probability(x, mean, log_std, *bin),
-                    false => DiagonalGaussian { mean, log_std }.log_density(x),
+                    false => gaussian::log_probability(x, mean, log_std),
                 }
             }
         }

@@ -28,7 +28,7 @@ use super::{
     probability::{
         bernoulli::Bernoulli,
         bins::Bins,
-        gaussian::{Draw, KlDivergence},
+        gaussian::{Draw, KlDivergence, LogDensity},
         halves::Halves,
     },
     recurrent::{
@@ -72,6 +72,8 @@ macro_rules! fused {
 fused! {
     /// [`crate::bernoulli::log_likelihood`]
     bernoulli(x: 2, logits: 2) -> 1 by Bernoulli;
+    /// [`crate::gaussian::log_probability`]
+    density(x: 2, mean: 2, log_std: 2) -> 1 by LogDensity;
     /// [`crate::bins::log_probability`]
     bins(x: 2, mean: 2, log_std: 2; bin: f32) -> 1 by Bins { bin };
     /// [`crate::gaussian::kl_divergence`]

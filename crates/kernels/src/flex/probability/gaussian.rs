@@ -1,4 +1,4 @@
-//! Divergence and samples of diagonal Gaussians.
+//! Density, divergence and samples of diagonal Gaussians.
 
 use crate::flex::{
     Raw, contiguous,
@@ -12,6 +12,7 @@ use crate::flex::{
     },
     slice,
 };
+use crate::gaussian::HALF_LOG_TWO_PI;
 
 const LANES: usize = 16;
 
@@ -157,6 +158,144 @@ impl Fused<4> for KlDivergence {
 
     fn backward(four: Self::Saved, outer: Raw, _: [bool; 4]) -> [Option<Raw>; 4] {
         divergence_gradients(&four, &outer).map(Some)
+    }
+}
+
+/// Numbers, means and log standard deviations.
+type Three<'a> = [&'a [f32]; 3];
+
+struct Density<'a> {
+    three: Three<'a>,
+    size: usize,
+    output: &'a mut [f32],
+}
+
+impl Loop for Density<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let term = |x: f32, mean: f32, log_std: f32| {
+            let z = (x - mean) * math::exp(-log_std);
+            -0.5 * (z * z) - log_std
+        };
+        let constant = (self.size as f64 * HALF_LOG_TWO_PI) as f32;
+        for (row, output) in self.output.iter_mut().enumerate() {
+            let three = self.three.map(|all| &all[row * self.size..][..self.size]);
+            let [x, mean, log_std] = three.map(|row| row.as_chunks::<LANES>());
+            let mut sums = [0.0_f32; LANES];
+            for ((x, mean), log_std) in x.0.iter().zip(mean.0).zip(log_std.0) {
+                for lane in 0..LANES {
+                    sums[lane] += term(x[lane], mean[lane], log_std[lane]);
+                }
+            }
+            let rest = x.1.iter().zip(mean.1).zip(log_std.1);
+            for (lane, ((x, mean), log_std)) in rest.enumerate() {
+                sums[lane] += term(*x, *mean, *log_std);
+            }
+            *output = total(sums) - constant;
+        }
+    }
+}
+
+struct DensityGradient<'a> {
+    three: Three<'a>,
+    size: usize,
+    gradient: &'a [f32],
+    /// Gradients of means and log standard deviations.
+    outputs: [&'a mut [f32]; 2],
+}
+
+impl Loop for DensityGradient<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let size = self.size;
+        let [mean_out, log_std_out] = self.outputs;
+        for (row, gradient) in self.gradient.iter().enumerate() {
+            let range = row * size..(row + 1) * size;
+            let [x, mean, log_std] = self.three.map(|all| &all[range.clone()]);
+            let mean_out = &mut mean_out[range.clone()];
+            let log_std_out = &mut log_std_out[range];
+            for i in 0..size {
+                let inverse = math::exp(-log_std[i]);
+                let z = (x[i] - mean[i]) * inverse;
+                mean_out[i] = gradient * (z * inverse);
+                log_std_out[i] = gradient * (z * z - 1.0);
+            }
+        }
+    }
+}
+
+/// `[rows]` from three inputs `[rows, size]`.
+fn density(three: &[Raw; 3]) -> Raw {
+    let [rows, size] = three[0].layout().shape().dims();
+    let shapes = three
+        .each_ref()
+        .map(|tensor| tensor.layout().shape().dims::<2>());
+    assert_eq!(
+        shapes,
+        [[rows, size]; 3],
+        "shapes of numbers, means and log standard deviations"
+    );
+    let mut output = vec![0.0; rows];
+    for_rows(&mut output, 1, 2 * size, |first, output| {
+        let range = first * size..(first + output.len()) * size;
+        run(Density {
+            three: three.each_ref().map(|tensor| &slice(tensor)[range.clone()]),
+            size,
+            output,
+        });
+    });
+    raw(output, [rows])
+}
+
+fn density_gradients(three: &[Raw; 3], outer: &Raw) -> [Raw; 2] {
+    /// Rows that are processed together.
+    const ROWS: usize = 64;
+    let outer = contiguous(outer);
+    let [rows, size] = three[0].layout().shape().dims();
+    let mut outputs = [(); 2].map(|()| vec![0.0; rows * size]);
+    let [means, log_stds] = outputs.each_mut();
+    let means = means.chunks_mut((ROWS * size).max(1));
+    let blocks: Vec<[&mut [f32]; 2]> = means
+        .zip(log_stds.chunks_mut((ROWS * size).max(1)))
+        .map(|(mean, log_std)| [mean, log_std])
+        .collect();
+    each(blocks, 2 * rows * size, |index, outputs| {
+        let first = index * ROWS;
+        let last = rows.min(first + ROWS);
+        run(DensityGradient {
+            three: three
+                .each_ref()
+                .map(|tensor| &slice(tensor)[first * size..last * size]),
+            size,
+            gradient: &slice(&outer)[first..last],
+            outputs,
+        });
+    });
+    outputs.map(|output| raw(output, [rows, size]))
+}
+
+/// See [`crate::gaussian::log_probability`].
+pub(crate) struct LogDensity;
+
+impl Fused<3> for LogDensity {
+    type Outputs = Raw;
+    /// Numbers, means and log standard deviations.
+    type Saved = [Raw; 3];
+
+    const DATA: &'static [usize] = &[0];
+
+    fn forward(self, inputs: [Raw; 3]) -> (Raw, Self::Saved) {
+        let three = inputs.each_ref().map(contiguous);
+        (density(&three), three)
+    }
+
+    fn backward(three: Self::Saved, outer: Raw, _: [bool; 3]) -> [Option<Raw>; 3] {
+        let [to_mean, to_log_std] = density_gradients(&three, &outer);
+        [None, Some(to_mean), Some(to_log_std)]
     }
 }
 
