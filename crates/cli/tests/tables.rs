@@ -138,6 +138,17 @@ fn a_scaled_column_has_scaled_forecasts_bit_for_bit() {
 }
 
 #[test]
+fn units_do_not_matter_to_what_is_learned() {
+    let crps = [waves(1.0, 0.0), waves(1000.0, 5e5)].map(|text| {
+        let (folder, table) = written("waves.csv", &text);
+        let run = folder.path().join("run");
+        succeed(train(&table, &run, &["table.leave_out=[\"visits\"]"]));
+        evaluated(&run, &[], "crps")
+    });
+    assert!((crps[1] / crps[0] - 1.0).abs() < 0.02, "{crps:?}");
+}
+
+#[test]
 fn a_table_of_categories_alone_is_forecast_by_probabilities() {
     let days: String = (0..80)
         .map(|day| ["dry\n", "rain\n", "dry\n", "snow\n"][day * 7919 % 101 % 4])

@@ -352,7 +352,7 @@ impl Experiment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::{keys::choices, presets::shipped};
+    use crate::experiment::{explain::choices, presets::shipped};
     use mnemora_models::{ImageShape, Recorded};
     use toml::{Table, Value};
 
