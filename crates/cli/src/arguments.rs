@@ -46,7 +46,7 @@ pub enum Command {
     },
     /// Draw training sequences of an experiment's task as a picture
     Show {
-        /// Name of an experiment (see `list`) or a TOML file
+        /// Name of an experiment (see `list`), a TOML file, or a table of your own (.csv, .parquet)
         experiment: String,
         /// PNG to write
         #[arg(long, default_value = "show.png")]
@@ -491,7 +491,7 @@ pub struct Bench {
 /// Train an experiment.
 #[derive(Debug, Args)]
 pub struct Train {
-    /// Name of an experiment (see `list`) or a TOML file
+    /// Name of an experiment (see `list`), a TOML file, or a table of your own (.csv, .parquet)
     pub experiment: String,
     /// New directory for the run [default: runs/EXPERIMENT-MEMORY-seedN, with the --set changes before -seedN]
     #[arg(long, value_name = "DIR")]
@@ -507,7 +507,7 @@ pub struct Train {
     /// training.steps=0 they are evaluated as they are: train rooms --weights runs/walking
     #[arg(long, value_name = "RUN", conflicts_with = "replicas")]
     pub weights: Option<PathBuf>,
-    /// Go on with a table: EXPERIMENT is a CSV file with the columns of this run's, whose model and best weights it starts
+    /// Go on with a table: EXPERIMENT is a CSV or Parquet file with the columns of this run's, whose model and best weights it starts
     /// with, at a tenth of its learning rate
     #[arg(long, value_name = "RUN", conflicts_with_all = ["weights", "replicas", "data"])]
     pub from: Option<PathBuf>,
@@ -549,8 +549,8 @@ pub struct On {
 /// Location of the data.
 #[derive(Debug, Args)]
 pub struct Data {
-    /// Data folder [default: MNEMORA_DATA, otherwise the data that comes with mnemora]
-    #[arg(long, value_name = "DIR")]
+    /// Folder or file of the data [default: MNEMORA_DATA, otherwise the data that comes with mnemora]
+    #[arg(long, value_name = "PATH")]
     pub data: Option<PathBuf>,
 }
 

@@ -11,9 +11,9 @@ use clap::CommandFactory;
 use mnemora_lab::{
     DATA_VARIABLE, DEVICE_VARIABLE, Device, Experiment, FirstWeights, KERNELS_VARIABLE, LabError,
     ModelName, Outcome, ReplicasOutcome, Row, RunContext, StrategyName, THREADS_VARIABLE, Which,
-    claim, compare, export, families, find_device, going_on, load_experiment, note, one_line, open,
-    open_to_judge, pictures, plan, present, quoted, read_experiment, resume, run_name, shipped,
-    train_from, train_replicas,
+    claim, compare, export, families, find_device, going_on, is_table, load_experiment, note,
+    one_line, open, open_to_judge, pictures, plan, present, quoted, read_experiment, resume,
+    run_name, shipped, train_from, train_replicas,
 };
 use std::path::{Path, PathBuf};
 
@@ -223,6 +223,12 @@ fn list(json: bool) -> Result<u8, LabError> {
 /// The experiment with the command line's settings.
 fn experiment(name: &str, settings: &Settings) -> Result<Experiment, LabError> {
     let overrides = settings.all();
+    if let (true, Some(data)) = (is_table(name), &settings.data.data) {
+        return Err(LabError::Configuration(format!(
+            "{name} is the data already; leave out --data {}",
+            data.display()
+        )));
+    }
     let experiment = load_experiment(name, &overrides)?;
     experiment.refuse_unread(&overrides)?;
     Ok(experiment)

@@ -6,7 +6,7 @@ use crate::{
 };
 use mnemora_lab::{
     Ask, LabError, Value, find_device, note, open,
-    pictures::{charts_image, write_picture},
+    pictures::{charts_image, check_png_name, write_picture},
 };
 use std::fmt::Write as _;
 
@@ -99,6 +99,9 @@ pub fn run(arguments: &Forecast) -> Result<u8, LabError> {
             "--draw {}: the state of a filter does not hold the past, so there is nothing to draw a forecast beside",
             out.display()
         )));
+    }
+    if let Some(out) = &arguments.draw {
+        check_png_name(out)?;
     }
     let shares = quantiles(&arguments.quantiles)?;
     let device = find_device(arguments.on.device)?;

@@ -108,17 +108,27 @@ fn text(value: &serde_json::Value) -> String {
 #[derive(Default)]
 struct Rows {
     header: Option<Vec<String>>,
+    /// Whether the first line was an object.
+    objects: bool,
 }
 
 impl Rows {
     /// The next row; `None` for the header.
     fn read(&mut self, line: &[u8]) -> Result<Option<Fields>, String> {
-        if self.header.is_none() && line.trim_ascii_start().starts_with(b"{") {
+        if self.header.is_none() && (self.objects || line.trim_ascii_start().starts_with(b"{")) {
+            self.objects = true;
             return of_json(line).map(Some);
         }
         let line = std::str::from_utf8(line).map_err(|_| "not a text in UTF-8".to_owned())?;
         let fields = fields_of_line(line)?;
         let Some(header) = &self.header else {
+            let twice = fields
+                .iter()
+                .enumerate()
+                .find(|(n, name)| fields[..*n].contains(name));
+            if let Some((_, name)) = twice {
+                return Err(format!("two columns are named {name}"));
+            }
             self.header = Some(fields);
             return Ok(None);
         };
@@ -171,6 +181,9 @@ pub fn run(
             "mnemora: continuing after step {}",
             filter.steps()
         ));
+    }
+    if let Some(path) = &arguments.state {
+        check_target(path)?;
     }
     let signal = StopSignal::listen()?;
     let mut tally = Tally::default();

@@ -44,7 +44,7 @@ pub use experiment::{
 };
 pub use experiment::{
     explain::{Choice, Key, keys},
-    presets::{load_experiment, run_name, shipped},
+    presets::{is_table, load_experiment, run_name, shipped},
     shipped::Shipped,
 };
 pub use export::export;

@@ -272,7 +272,7 @@ impl<M: FilteringModel + Module> Online<M> {
                 .any(|v| !v.is_finite())
         {
             return Err(
-                "the belief is not finite: x is too far from everything the model has seen".into(),
+                "the belief is not finite: what was observed is too far from everything the model has seen".into(),
             );
         }
         // No parameter is tracked and the belief is a constant, so the state belongs to no graph.

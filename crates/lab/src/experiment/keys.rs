@@ -87,6 +87,15 @@ fn coerce(key: &str, slot: &Value, value: Value) -> Result<Value, String> {
             check_choice(key, &text)?;
             Ok(Value::String(text))
         }
+        // A name, or several, for a list of texts.
+        (Value::Array(list), Value::String(text)) if list.iter().all(Value::is_str) => {
+            let names = text
+                .trim_start_matches('[')
+                .trim_end_matches(']')
+                .split(',');
+            let names = names.map(|name| Value::String(name.trim().to_owned()));
+            Ok(Value::Array(names.collect()))
+        }
         (slot, value) if slot.same_type(&value) => Ok(value),
         (slot, value) => Err(format!(
             "{key} is {value}, it must be {}",
@@ -95,6 +104,7 @@ fn coerce(key: &str, slot: &Value, value: Value) -> Result<Value, String> {
                 Value::Float(_) => "a number",
                 Value::String(_) => "a text",
                 Value::Boolean(_) => "true or false",
+                Value::Array(_) => "a list, such as [1, 2]",
                 _ => "a table",
             }
         )),

@@ -27,11 +27,7 @@ pub fn load_experiment(name: &str, overrides: &[String]) -> Result<Experiment, L
     if let Some(shipped) = all.iter().find(|shipped| shipped.name == name) {
         return shipped.experiment(overrides);
     }
-    let lower = name.to_lowercase();
-    if [".csv", ".parquet"]
-        .iter()
-        .any(|ending| lower.ends_with(ending))
-    {
+    if is_table(name) {
         return of_table(Path::new(name), overrides);
     }
     if !name.ends_with(".toml") {
@@ -43,7 +39,8 @@ pub fn load_experiment(name: &str, overrides: &[String]) -> Result<Experiment, L
         return Err(LabError::UnknownExperiment {
             name: name.to_owned(),
             hint: format!(
-                "did you mean '{nearest}'? `mnemora list` shows all; a file of your own ends in .toml"
+                "did you mean '{nearest}'? `mnemora list` shows all; a file of your own ends in .toml, a table in .csv or \
+                 .parquet"
             ),
         });
     }
@@ -56,6 +53,14 @@ pub fn load_experiment(name: &str, overrides: &[String]) -> Result<Experiment, L
     }
     check_name(&experiment.name)?;
     Ok(experiment)
+}
+
+/// Whether an experiment's name is that of a file with a table.
+pub fn is_table(name: &str) -> bool {
+    let lower = name.to_lowercase();
+    [".csv", ".parquet"]
+        .iter()
+        .any(|ending| lower.ends_with(ending))
 }
 
 /// The experiment of a user's own table: `own-small` on this file, under the file's name.

@@ -141,6 +141,15 @@ impl Clock {
         }
     }
 
+    /// The same clock without its first steps.
+    pub fn after(&self, steps: usize) -> Self {
+        match self {
+            Self::Order(all) => Self::Order(all.saturating_sub(steps)),
+            Self::Numbers(times) => Self::Numbers(times[steps.min(times.len())..].to_vec()),
+            Self::Dates(times) => Self::Dates(times[steps.min(times.len())..].to_vec()),
+        }
+    }
+
     /// How many of its first steps do not come after the last step of another clock; 0 if steps are only counted.
     ///
     /// # Errors
@@ -190,8 +199,7 @@ impl Clock {
         let joined = both(self)?;
         let steps = self.steps();
         let apart = match pace.filter(|_| steps > 0 && next.steps() > 0) {
-            // Off the beat nothing is known to be missing.
-            Some(pace) => joined.steps_since(steps, pace).unwrap_or(1),
+            Some(pace) => joined.nearest_steps_since(steps, pace),
             None => 1,
         };
         let missing = apart - 1;
@@ -222,6 +230,24 @@ impl Clock {
             }
         }
         Some(next)
+    }
+
+    /// As [`steps_since`](Self::steps_since), to the nearest whole number, at least 1.
+    pub(super) fn nearest_steps_since(&self, step: usize, pace: Pace) -> usize {
+        let exact = self.steps_since(step, pace);
+        let apart = match (self, pace) {
+            (Self::Numbers(times), Pace::Number(apart)) => (times[step] - times[step - 1]) / apart,
+            (Self::Dates(times), Pace::Time(apart)) => {
+                let between = times[step] - times[step - 1];
+                between.num_milliseconds() as f64 / apart.num_milliseconds() as f64
+            }
+            (Self::Dates(times), Pace::Months(months)) => {
+                let days = (times[step] - times[step - 1]).num_days() as f64;
+                days / (YEAR / 12.0 * f64::from(months))
+            }
+            _ => 1.0,
+        };
+        exact.unwrap_or((apart.round() as usize).max(1))
     }
 
     /// How many steps of a pace lie between step `step` and the one before: 1 without a gap; `None` if it is no whole

@@ -21,7 +21,7 @@ const SEQUENCES: [&str; 9] = [
     "id",
 ];
 /// Columns of times.
-const TIMES: [&str; 9] = [
+const TIMES: [&str; 10] = [
     "time",
     "date",
     "ds",
@@ -31,6 +31,7 @@ const TIMES: [&str; 9] = [
     "t",
     "step",
     "index",
+    "year",
 ];
 /// A column that gives the part of a row.
 const SPLIT: &str = "split";
@@ -212,7 +213,25 @@ fn time_column(table: &Table, settings: &TableSettings) -> Result<Option<usize>,
         (0..table.header.len())
             .find(|column| all(*column, &|field| is_date(field) && number(field).is_none()))
     };
-    Ok(usual.or_else(dates))
+    let found = usual.or_else(dates);
+    // One wrong date would make texts of all of them.
+    if found.is_none()
+        && let Some(column) = named(table, &TIMES)
+    {
+        let wrong = || {
+            let rows = table.rows.iter();
+            rows.filter(|(_, fields)| !is_date(&fields[column]))
+        };
+        if let Some((line, fields)) = wrong().next()
+            && 2 * wrong().count() < table.rows.len()
+        {
+            return Err(format!(
+                "line {line}, column {}: {:?} is no date, and most others are",
+                table.header[column], fields[column]
+            ));
+        }
+    }
+    Ok(found)
 }
 
 /// The column of sequences. One in which every row is different numbers the rows and is left to the other columns.
@@ -366,8 +385,8 @@ fn clock_of(table: &Table, column: usize, rows: &[usize]) -> Result<Clock, Strin
     let check = |later: bool, row: usize, before: usize| match later {
         true => Ok(()),
         false => Err(format!(
-            "line {}: {header} {} does not come after {} in line {}; sort the rows of each sequence by time, or name \
-             another column with table.time",
+            "line {}: {header} {} does not come after {} in line {}; sort the rows of each sequence by time, name the column \
+             of sequences with table.sequence, or another one of times with table.time",
             field(row).0,
             field(row).1,
             field(before).1,

@@ -93,12 +93,12 @@ impl Ticking {
                 both.text(0)
             ));
         }
-        // Off the beat nothing is known to be missing.
+        // Off the beat to the nearest step.
         let steps = match (both.steps(), self.pace) {
-            (2, Some(pace)) => both.steps_since(1, pace),
-            _ => None,
+            (2, Some(pace)) => both.nearest_steps_since(1, pace),
+            _ => 1,
         };
-        Ok(steps.unwrap_or(1) - 1)
+        Ok(steps - 1)
     }
 
     /// Goes on to the next row, whose time may be given; without it by the distance of rows.
@@ -199,6 +199,7 @@ mod tests {
         assert_eq!(clock.missing(Some("2024-01-22")), Ok(0));
         assert_eq!(clock.missing(Some("2024-02-12")), Ok(3));
         assert_eq!(clock.missing(Some("2024-01-24")), Ok(0));
+        assert_eq!(clock.missing(Some("2024-02-13")), Ok(3));
         assert_eq!(clock.missing(None), Ok(0));
         let refused = |text| clock.missing(Some(text)).unwrap_err();
         assert_eq!(

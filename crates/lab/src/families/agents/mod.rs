@@ -98,14 +98,18 @@ impl Family for Agents {
         // Those of an environment bring their definitions along.
         let mut tables = serde_json::Map::new();
         for kind in ENVIRONMENTS {
-            let mut own = (kind.schema)();
+            // A name may be that of another definition.
+            let text = (kind.schema)().to_string();
+            let text = text.replace("#/$defs/", &format!("#/$defs/{} ", kind.name));
+            let mut own: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
             let definitions = own.as_object_mut().and_then(|own| own.remove("$defs"));
             if let (
                 Some(serde_json::Value::Object(ours)),
                 Some(serde_json::Value::Object(theirs)),
             ) = (schema.get_mut("$defs"), definitions)
             {
-                ours.extend(theirs);
+                let named = theirs.into_iter();
+                ours.extend(named.map(|(name, of)| (format!("{} {name}", kind.name), of)));
             }
             tables.insert(kind.name.to_owned(), own);
         }

@@ -79,6 +79,22 @@ impl Coding {
                     .into(),
             ));
         }
+        let silent = modelled.iter().find(|coded| {
+            let place = names.iter().position(|name| *name == coded.name);
+            let observed = |series: &Series| {
+                let column = of_column(series, data.width(), place.unwrap_or(0));
+                let train = series.part(Part::Train, data.width());
+                column[train].iter().any(|value| !value.is_nan())
+            };
+            !data.series.iter().any(observed)
+        });
+        if let Some(silent) = silent {
+            return Err(LabError::Configuration(format!(
+                "column {0} has no value in the training part, so nothing can be learned of it; leave it out with \
+                 table.leave_out=[\"{0}\"]",
+                silent.name
+            )));
+        }
         if let Some(still) = modelled.iter().find(|column| column.deviation == 0.0) {
             return Err(LabError::Configuration(format!(
                 "column {0} does not change in the training part, so nothing can be learned of it; leave it out with \
@@ -338,6 +354,9 @@ fn statistics(data: &SeriesData, place: usize, form: Form) -> (f64, f64) {
     }
 }
 
+/// Deviations from the mean beyond which squares leave the range of 32 bits.
+const FARTHEST: f64 = 1e6;
+
 /// Values of a training part from which statistics are fitted anew; with fewer those of the run stay.
 const ENOUGH: usize = 30;
 
@@ -464,6 +483,14 @@ impl Coded {
             _ => (true, ""),
         };
         (!fits && !value.is_nan()).then_some(wanted)
+    }
+
+    /// That a modelled number is so far from all others that nothing can be computed of it, if it is.
+    pub fn too_far(&self, shown: f64, [mean, deviation]: [f64; 2]) -> Option<&'static str> {
+        let far = self.is_number() && ((shown - mean) / deviation).abs() > FARTHEST;
+        (far && !shown.is_nan()).then_some(
+            "a million deviations or more from everything the model has seen; leave it empty if nothing was observed",
+        )
     }
 
     /// The number of a category.

@@ -17,6 +17,7 @@ use mnemora_training::{
     Error,
     arrays::{Array, Arrays, host},
     online::{FilterState, Online},
+    say::note,
     strategy::Inference,
 };
 use mnemora_worlds::series::{Ticking, value_of};
@@ -162,6 +163,8 @@ pub struct TableFilter<M: FilteringModel> {
     adapter: Option<Adapter<M>>,
     /// An adapted model that does not adapt any more.
     settled: Option<Saved>,
+    /// Whether it was said that columns known in advance come too late.
+    warned: bool,
 }
 
 /// Where a filter starts.
@@ -240,6 +243,7 @@ impl<M: FilteringModel + Module> TableFilter<M> {
             seen: Vec::new(),
             adapter,
             settled: None,
+            warned: false,
         };
         if let Some((state, steps)) = start.state {
             filter.online.begin_after(state, steps);
@@ -284,6 +288,33 @@ impl<M: FilteringModel + Module> TableFilter<M> {
                 None => Ok(f64::NAN),
             })
             .collect()
+    }
+
+    /// Says once that a column known in advance is given too late.
+    fn warn(&mut self, row: &Fields) {
+        let given =
+            |prefix: &str, coded: &Coded| row.contains_key(&format!("{prefix}{}", coded.name));
+        let mut known = self.coding.known.iter().filter(|coded| !coded.fixed);
+        let late = known.find(|coded| given("", coded) && !given(NEXT, coded));
+        if let (Some(coded), false) = (late, self.warned) {
+            note(format_args!(
+                "mnemora: {0} is known in advance: a row tells the model of the one that follows, by a column {NEXT}{0}; without \
+                 it nothing is told",
+                coded.name
+            ));
+            self.warned = true;
+        }
+    }
+
+    /// The first value with which nothing can be computed, in words.
+    fn too_far(&self, values: &[f64]) -> Option<String> {
+        let columns = self.coding.modelled.iter().zip(values).enumerate();
+        let mut wrong = columns.filter_map(|(which, (coded, value))| {
+            let shown = coded.form.at(*value, self.last[which]);
+            let wrong = coded.too_far(shown, self.scales[which])?;
+            Some(format!("column {}: {value} is {wrong}", coded.name))
+        });
+        wrong.next()
     }
 
     fn known_names<'a>(&self, mut names: impl Iterator<Item = &'a String>) -> Result<(), String> {
@@ -595,6 +626,7 @@ where
             step: None,
         };
         self.check(row).map_err(no_step)?;
+        self.warn(row);
         let time = row.get(&self.time).map(String::as_str);
         let missing = self.missing(time).map_err(no_step)?;
         let read = || {
@@ -602,17 +634,27 @@ where
             self.known(row, NEXT)?;
             self.values(row)
         };
-        match read() {
-            Ok(values) => self.whole(row, &values, missing, time).map_err(no_step),
-            Err(problem) => {
-                let nothing = vec![f64::NAN; self.coding.modelled.len()];
-                let step = self.whole(&Fields::new(), &nothing, missing, time);
-                Err(RefusedRow {
-                    problem,
-                    step: step.ok().map(Box::new),
-                })
+        let values = read().map_err(|problem| (problem, false));
+        let far = |values: Vec<f64>| match self.too_far(&values) {
+            Some(problem) => Err((problem, true)),
+            None => Ok(values),
+        };
+        let done = values.and_then(far).and_then(|values| {
+            let filtered = self.whole(row, &values, missing, time);
+            filtered.map_err(|problem| (problem, true))
+        });
+        done.map_err(|(problem, extreme)| {
+            let nothing = vec![f64::NAN; self.coding.modelled.len()];
+            let mut step = self.whole(&Fields::new(), &nothing, missing, time).ok();
+            // What is beyond all bounds is the most surprising.
+            if let (Some(step), true) = (&mut step, extreme && self.alarm.is_some()) {
+                (step.p, step.alarm) = (Some(0.0), Some(true));
             }
-        }
+            RefusedRow {
+                problem,
+                step: step.map(Box::new),
+            }
+        })
     }
 }
 
@@ -621,6 +663,7 @@ const LAST: &str = "table last";
 const BEFORE: &str = "table before";
 const CLOCK: &str = "table clock";
 const ALARM: &str = "table alarm";
+const SEQUENCE: &str = "table sequence";
 
 /// 64-bit numbers as an array of their bits, sixteen in each number.
 fn bits(values: &[f64]) -> Array {
@@ -661,6 +704,13 @@ impl<M: FilteringModel + Module> FilterState for TableFilter<M> {
         arrays.insert(LAST.into(), bits(&self.last));
         arrays.insert(BEFORE.into(), bits(&self.before));
         arrays.insert(CLOCK.into(), bits(&clock));
+        let letters = self.sequence[1].bytes().map(f32::from);
+        let letters: Vec<f32> = letters.collect();
+        let name = Array {
+            shape: vec![letters.len()],
+            values: letters,
+        };
+        arrays.insert(SEQUENCE.into(), name);
         if let Some(alarm) = &self.alarm {
             arrays.insert(ALARM.into(), bits(&alarm.seen()));
         }
@@ -676,6 +726,17 @@ impl<M: FilteringModel + Module> FilterState for TableFilter<M> {
             path: path.to_owned(),
             problem: "it is not the state of a filter of this table".into(),
         };
+        let of = state.remove(SEQUENCE).ok_or_else(wrong)?;
+        let of: Vec<u8> = of.values.iter().map(|letter| *letter as u8).collect();
+        if of != self.sequence[1].as_bytes() {
+            return Err(Error::WrongWeights {
+                path: path.to_owned(),
+                problem: format!(
+                    "it is the state of the sequence {}; choose it with --sequence",
+                    String::from_utf8_lossy(&of)
+                ),
+            });
+        }
         let mut take = |name: &str| state.remove(name).map(|array| from_bits(&array));
         let fits = |values: &Vec<f64>, count: usize| values.len() == count;
         let count = self.coding.modelled.len();

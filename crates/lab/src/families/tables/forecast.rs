@@ -483,6 +483,17 @@ impl Source {
                     "--future ends after {given} steps, and the forecast has {steps}"
                 )));
             }
+            if series.clock.has_dates() && ahead.clock.has_dates() {
+                for step in 0..steps {
+                    let [there, wanted] = [ahead.clock.text(step), series.clock.text(end + step)];
+                    if there != wanted {
+                        return Err(LabError::Configuration(format!(
+                            "--future: row {} is of {there}, and that step of the forecast is {wanted}",
+                            step + 1
+                        )));
+                    }
+                }
+            }
             for place in &known {
                 let name = &data.columns[*place].name;
                 let there = future.columns.iter().position(|c| c.name == *name);

@@ -181,10 +181,10 @@ impl<M: FilteringModel + Module> TableLearner<M> {
         let found = ask.sequence.as_ref().map(|name| {
             let place = source.data.series.iter().position(|s| s.name == *name);
             place.ok_or_else(|| {
-                LabError::Configuration(format!(
-                    "--sequence {name}: the run's table has {}",
-                    names()
-                ))
+                LabError::Configuration(match source.data.sequence.is_empty() {
+                    true => format!("--sequence {name}: the run's table is one sequence"),
+                    false => format!("--sequence {name}: the run's table has {}", names()),
+                })
             })
         });
         let series = match (found.transpose()?, source.data.series.len()) {

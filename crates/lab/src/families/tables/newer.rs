@@ -10,7 +10,7 @@ use std::path::Path;
 
 impl Source {
     /// The rows of another file that this table does not have, as its test part. A sequence of this table goes on where it
-    /// ended; rows that it already has are read, and not judged. Any other sequence is new and judged from its first row.
+    /// ended; rows that it already has are passed over. Any other sequence is new and judged from its first row.
     ///
     /// # Errors
     /// The file does not have this table's columns, or has no new rows.
@@ -43,7 +43,9 @@ impl Source {
                 "it has no rows after those of the run's table".into(),
             ));
         }
-        self.with(data)
+        let newer = self.with(data)?;
+        newer.check_values()?;
+        Ok(newer)
     }
 
     /// The sequences of another table with the columns of this one.
@@ -67,12 +69,13 @@ impl Source {
                     };
                     theirs.iter().map(number).collect::<Result<_, _>>()?
                 }
-                (ColumnKind::Category(_), kind) | (kind, ColumnKind::Category(_)) => {
+                (ours @ ColumnKind::Category(_), theirs)
+                | (ours, theirs @ ColumnKind::Category(_)) => {
                     return Err(format!(
                         "column {} holds {}, and the run's table has {}",
                         own.name,
-                        kind.name(),
-                        own.kind.name()
+                        theirs.name(),
+                        ours.name()
                     ));
                 }
                 _ => Vec::new(),
@@ -96,19 +99,18 @@ impl Source {
     }
 }
 
-/// A sequence and what follows it. Its training part stays, so that it is coded as before.
+/// A sequence and what follows it; rows that it already has are left out. Its training part stays, so that it is coded as before.
 fn joined(ours: &Series, next: Series, width: usize) -> Result<Series, String> {
     let of_sequence = |problem: String| match ours.name.as_str() {
         "" => problem,
         name => format!("sequence {name}: {problem}"),
     };
     let known = next.clock.not_after(&ours.clock).map_err(of_sequence)?;
-    if known > 0 {
-        return Ok(Series {
-            starts: [ours.starts[0].min(known), known],
-            ..next
-        });
-    }
+    let next = Series {
+        values: next.values[known * width..].to_vec(),
+        clock: next.clock.after(known),
+        ..next
+    };
     let (missing, clock) = ours.clock.followed_by(&next.clock).map_err(of_sequence)?;
     let mut values = ours.values.clone();
     values.resize(values.len() + missing * width, f64::NAN);

@@ -118,6 +118,7 @@ impl Source {
             true => Coding::of(&data, settings)?,
             false => Coding::from_run(of_run, &experiment.data.calendar),
         };
+        let from_run = !of_run.is_empty();
         let source = Self {
             coding,
             data: SeriesData::default(),
@@ -126,7 +127,41 @@ impl Source {
             left_out: settings.leave_out.clone(),
             path: path.to_owned(),
         };
-        source.with(data)
+        let source = source.with(data)?;
+        if from_run {
+            source.check_values()?;
+        }
+        Ok(source)
+    }
+
+    /// Returns an error if a value is not what the model was trained with.
+    pub fn check_values(&self) -> Result<(), LabError> {
+        let coding = &self.coding;
+        let modelled = coding.modelled.iter().zip(&self.places.modelled);
+        let known = coding.known.iter().zip(&self.places.known);
+        for (coded, place) in modelled.chain(known) {
+            for series in &self.data.series {
+                let column = place.column(&self.data, series);
+                let scale = coded.scale(&column, series.part(Part::Train, self.data.width()));
+                let shown = coded.form.of(&column);
+                for (step, value) in column.iter().enumerate() {
+                    let wrong = coded.refuse(*value);
+                    let wrong = wrong.or_else(|| coded.too_far(shown[step], scale));
+                    if let Some(wrong) = wrong {
+                        return Err(LabError::Configuration(format!(
+                            "{}: {}column {}: {value} is {wrong}",
+                            self.path.display(),
+                            match series.name.as_str() {
+                                "" => format!("{}, ", series.clock.text(step)),
+                                name => format!("{name}, {}, ", series.clock.text(step)),
+                            },
+                            coded.name
+                        )));
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Fills in the lengths that were left to the data.
@@ -175,9 +210,10 @@ impl Source {
         let refuse = |problem: String| Err(LabError::Configuration(problem));
         if self.windows(window).is_empty() || window < SHORTEST_WINDOW {
             return refuse(format!(
-                "{} has {} steps to train on, and no sequence with the {window} steps of a window (table.window), which \
-                 must be at least {SHORTEST_WINDOW}",
-                self.data.name, counts[0]
+                "{} has too few rows: the training part has {}, and no sequence in it the {} of a window (table.window)",
+                self.data.name,
+                counts[0],
+                window.max(SHORTEST_WINDOW)
             ));
         }
         if counts[1] + counts[2] == 0 {
