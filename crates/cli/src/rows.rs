@@ -8,7 +8,7 @@ use crate::{
 };
 use mnemora_lab::{
     Adaptation, Adapted, Fields, FilteredRow, LabError, RefusedRow, RowAsk, RowFilter, Trained,
-    fields_of_line, filtered_charts, load_filter_state, note,
+    check_target, fields_of_line, filtered_charts, load_filter_state, note,
     pictures::{charts_image, write_picture},
     save_filter_state,
 };

@@ -645,6 +645,157 @@ fn a_filter_adapts_to_what_it_sees() {
     }
 }
 
+/// Values, names and times that a run's model does not know, wherever new rows are read.
+#[test]
+fn new_rows_that_do_not_fit_are_refused_or_answered() {
+    let mut text = String::from("shop,date,level,open\n");
+    for shop in ["north", "south"] {
+        for (day, line) in days(0..200, |_, level| level).lines().skip(1).enumerate() {
+            let _ = writeln!(text, "{shop},{line},{}", usize::from(day % 3 > 0));
+        }
+    }
+    let (folder, table) = written("shops.csv", &text);
+    let run = folder.path().join("run");
+    succeed(train(
+        &table,
+        &run,
+        &["table.sequence=shop", "table.known=[open]"],
+    ));
+    let named = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let row =
+        |day: i64, level: &str, open: &str| format!("north,{},{level},{open}\n", days_after(day));
+    let head = "shop,date,level,open\n";
+    let judged = |rows: &str, parts: &[&str]| {
+        let data = named("rows.csv", &format!("{head}{rows}"));
+        let words = [
+            "eval".as_ref(),
+            run.as_os_str(),
+            "--data".as_ref(),
+            data.as_ref(),
+        ];
+        assert_says(&refuse(mnemora(words)), parts);
+    };
+    judged(
+        &row(200, "1", "7"),
+        &["rows.csv", "north", "column open: 7", "neither 0 nor 1"],
+    );
+    judged(
+        &row(200, "1e300", "1"),
+        &[
+            "column level: 1e300",
+            "a million deviations",
+            "leave it empty",
+        ],
+    );
+    let all = days(100..230, |_, level| level);
+    let lines: Vec<String> = all
+        .lines()
+        .skip(1)
+        .map(|line| format!("north,{line},1\n"))
+        .collect();
+    // Rows that the run has are passed over, however many they are.
+    let scores = [0, 70, 100].map(|first| {
+        let data = named("rows.csv", &format!("{head}{}", lines[first..].concat()));
+        evaluated(&run, &["--data", &data], "free_energy")
+    });
+    assert_eq!(scores, [scores[0]; 3]);
+
+    // A stream goes on after a line that is no row, and its state is kept.
+    let state = folder.path().join("state");
+    let state = state.to_str().unwrap();
+    let first = "{\"level\":0.5}\nERR upstream timeout\n[1,2]\n{\"level\":0.25}\n";
+    let north = ["--sequence", "north", "--state", state, "--anomalies=0.1"];
+    let answers = filtered(&run, &north, first);
+    assert_eq!(answers.len(), 4);
+    assert_eq!(
+        [&answers[1]["advanced"], &answers[2]["advanced"]],
+        [false; 2]
+    );
+    assert_eq!([&answers[0]["t"], &answers[3]["t"]], [201, 202]);
+    let mut command = mnemora(["forecast".as_ref(), run.as_os_str()]);
+    command.args(["--sequence", "south", "--state", state]);
+    assert_says(&refuse(command), &["it is the state of the sequence north"]);
+    // What is beyond all bounds is an alarm, and a step.
+    let extreme = filtered(&run, &north, "{\"level\":1e25}\n");
+    assert_says(
+        extreme[0]["error"].as_str().unwrap(),
+        &["column level", "deviations"],
+    );
+    assert_eq!([&extreme[0]["advanced"], &extreme[0]["alarm"]], [true; 2]);
+    assert_eq!(extreme[0]["t"], 203);
+    // A value known in advance that comes with its own row comes too late.
+    let mut command = mnemora(["filter".as_ref(), run.as_os_str()]);
+    command.args(["--sequence", "north"]);
+    let ended = run_with_input(
+        command,
+        b"{\"level\":1,\"open\":1}\n{\"level\":1,\"open\":1}\n",
+    );
+    assert_says(&ended.stderr, &["open is known in advance", "next.open"]);
+    assert_eq!(ended.stderr.matches("known in advance").count(), 1);
+    let twice = run_with_input(
+        {
+            let mut command = mnemora(["filter".as_ref(), run.as_os_str()]);
+            command.args(["--sequence", "north"]);
+            command
+        },
+        b"date,level,level\n",
+    );
+    assert_says(&twice.stdout, &["two columns are named level"]);
+
+    // The rows of the future are those that follow.
+    let mut late = String::from(head);
+    for shop in ["north", "south"] {
+        for day in 201..203 {
+            let _ = writeln!(late, "{shop},{},,1", days_after(day));
+        }
+    }
+    let late = named("late.csv", &late);
+    let mut command = mnemora(["forecast".as_ref(), run.as_os_str()]);
+    command.args(["--steps", "2", "--future", &late]);
+    let wanted = days_after(200);
+    assert_says(&refuse(command), &["--future: row 1", wanted.as_str()]);
+
+    // Before anything is trained.
+    let refused = |text: &str, words: &[&str]| {
+        let path = named("wrong.csv", text);
+        let mut command = mnemora(["train", &path]);
+        command.args(words);
+        refuse(command)
+    };
+    let mut rows = days(0..60, |_, level| level);
+    assert_says(
+        &refused(&rows, &["--data", "other.csv"]),
+        &["is the data already", "--data"],
+    );
+    rows.push_str("2001-02-30,1\n");
+    assert_says(
+        &refused(&rows, &[]),
+        &["line 62", "date", "\"2001-02-30\" is no date"],
+    );
+    let late: String = (0..60)
+        .map(|n| {
+            format!(
+                "{},{},{}\n",
+                1900 + n,
+                (n * 7) % 5,
+                if n < 55 { "" } else { "2" }
+            )
+        })
+        .collect();
+    let silent = refused(&format!("year,y,z\n{late}"), &[]);
+    assert_says(
+        &silent,
+        &[
+            "column z has no value in the training part",
+            "table.leave_out",
+        ],
+    );
+}
+
 /// What kind of sequence it is stands in a column that does not change within it.
 #[test]
 fn a_column_that_stands_still_in_each_sequence_tells_which_kind_it_is() {

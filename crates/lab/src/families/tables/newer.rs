@@ -43,7 +43,10 @@ impl Source {
                 "it has no rows after those of the run's table".into(),
             ));
         }
-        let newer = self.with(data)?;
+        let newer = Self {
+            path: path.to_owned(),
+            ..self.with(data)?
+        };
         newer.check_values()?;
         Ok(newer)
     }

@@ -210,7 +210,7 @@ impl Source {
         let refuse = |problem: String| Err(LabError::Configuration(problem));
         if self.windows(window).is_empty() || window < SHORTEST_WINDOW {
             return refuse(format!(
-                "{} has too few rows: the training part has {}, and no sequence in it the {} of a window (table.window)",
+                "{} has too few rows: {} steps to train on, and no sequence with the {} of a window (table.window)",
                 self.data.name,
                 counts[0],
                 window.max(SHORTEST_WINDOW)
