@@ -157,9 +157,9 @@ pub enum Command {
         /// replicas
         #[arg(required = true)]
         runs: Vec<PathBuf>,
-        /// PNG to write
-        #[arg(long, default_value = "compare.png")]
-        out: PathBuf,
+        /// Files to write, by their endings: .png or .svg (curves), .csv (all numbers), .tex (the table)
+        #[arg(long, num_args = 1.., value_name = "FILE", default_value = "compare.png")]
+        out: Vec<PathBuf>,
         /// Print one JSON object per model instead of a table
         #[arg(long)]
         json: bool,

@@ -2,7 +2,7 @@
 //! bit error of the copy task, the accuracy for classes and programs, the perplexity of texts, and the KL of each step
 //! after training.
 
-use crate::{LabError, pictures::chart_figure};
+use crate::pictures::chart_figure;
 use mnemora_figures::{
     chart::{self, Chart, Series, Shaded},
     page::Figure,
@@ -335,17 +335,78 @@ fn replica_series(label: &str, curves: &[Vec<(f64, f64)>]) -> Series {
         points.push((x, mean));
         band.push((mean - stderr, mean + stderr));
     }
+    let (label, band) = match curves.len() {
+        0 | 1 => (label.to_owned(), None),
+        seeds => (
+            format!("{label} ({seeds} seeds, ± standard error)"),
+            Some(band),
+        ),
+    };
     Series {
-        label: label.to_owned(),
+        label,
         points,
-        band: (curves.len() > 1).then_some(band),
+        band,
     }
 }
 
 /// The bound over training: of training batches and at checkpoints.
-pub fn bound_figure(metrics: &[Row], held_out: &[Row]) -> Result<Figure, LabError> {
+pub fn bound_figure(metrics: &[Row], held_out: &[Row]) -> Figure {
     let training = training_series(metrics, "bound");
     let held_out = held_out_series("held-out", held_out, "bound");
     let chart = bound_chart(vec![training, held_out]);
     chart_figure(chart, "Bound over training.")
+}
+
+/// Curves of the optimiser and of the machine, as far as they were logged.
+pub fn training_figures(metrics: &[Row], machine: &[Row]) -> Vec<Figure> {
+    let line = |title: &str, y_label: &str, series: Series| Chart {
+        title: title.into(),
+        x_label: "update".into(),
+        y_label: y_label.into(),
+        series: vec![Series {
+            label: String::new(),
+            ..series
+        }],
+        ..Chart::default()
+    };
+    let logged = |key| training_series(metrics, key);
+    let measured = |key| training_series(machine, key);
+    let mut hours = measured("elapsed_seconds");
+    for (_, seconds) in &mut hours.points {
+        *seconds /= 3600.0;
+    }
+    let figures = [
+        (
+            Chart {
+                y_log: true,
+                ..line("Gradient norm", "norm", logged("gradient_norm"))
+            },
+            "Norm of the whole gradient before it is clipped.",
+        ),
+        (
+            line("Learning rate", "rate", logged("learning_rate")),
+            "The optimiser's learning rate.",
+        ),
+        (
+            line(
+                "Speed",
+                "updates per second",
+                measured("updates_per_second"),
+            ),
+            "Updates per second since the row before, without evaluations and checkpoints.",
+        ),
+        (
+            line("Time", "hours", hours),
+            "Hours since the start, with evaluations and checkpoints.",
+        ),
+        (
+            line("Memory", "MiB", measured("memory_mib")),
+            "Memory of the process.",
+        ),
+    ];
+    figures
+        .into_iter()
+        .filter(|(chart, _)| !chart.series[0].points.is_empty())
+        .map(|(chart, caption)| chart_figure(chart, caption))
+        .collect()
 }

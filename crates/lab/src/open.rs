@@ -5,7 +5,7 @@ use crate::{
     experiment::family::{Answered, FilteredSequence, Gallery, Question, Walker},
     families::tables::{Ask, Fields, FilteredRow, Forecast, RefusedRow, RowAsk, RowFilter},
     memory_use::check as check_memory,
-    pictures::{self, write_png},
+    pictures::{self, write_picture},
 };
 use burn::tensor::Device;
 use mnemora_memory::Count;
@@ -287,7 +287,7 @@ impl Trained {
                 self.experiment.task.name.as_str()
             ))
         })?;
-        write_png(out, &picture.png_bytes()?)
+        write_picture(&picture, out)
     }
 }
 

@@ -95,15 +95,15 @@ pub(super) fn frame_figures<M: Memory>(
         evaluation.measures.series("kl_per_step"),
     )];
     let charts = vec![
-        bound_figure(shown.metrics, shown.held_out)?,
+        bound_figure(shown.metrics, shown.held_out),
         chart_figure(
             last_kl_chart(vec![training_series(metrics, "kl_last")]),
             "KL of the last frame over training: it falls when the memory becomes useful.",
-        )?,
+        ),
         chart_figure(
             kl_per_step_chart(kl_per_step, task.recall_interval()),
             "KL of each frame after training, mean over held-out sequences.",
-        )?,
+        ),
     ];
     Ok(Figures {
         generated,

@@ -12,11 +12,13 @@ use crate::{
         Kind,
         family::{Drawn, FilteredSequence, Shown},
     },
+    families::tables::quantile,
     pictures::{Figures, chart_figure, save_figure, write_beside},
 };
-use burn::module::Module;
+use burn::{module::Module, tensor::Tensor};
 use mnemora_figures::{
     chart::{Chart, Series},
+    page::{Content, Figure},
     picture::Image,
 };
 use mnemora_models::{FilteringModel, Likelihood, decoded_at, expected, generate};
@@ -28,8 +30,12 @@ use mnemora_worlds::{Part, Stream};
 
 /// The most steps in a picture of predictions.
 const MOST_STEPS: usize = 120;
-/// The most numbers per step for which each gets its own chart.
-const CHARTS: usize = 3;
+/// Continuations of a recording of numbers.
+const CONTINUATIONS: usize = 64;
+/// The part of the continuations, or of the predicted probability, that a band covers.
+const BAND: f64 = 0.8;
+/// The quantile of a standard normal number at the upper end of that band.
+const BAND_END: f64 = 1.281_551_565_544_6;
 
 /// The first `steps` rows of sequence `row` in `[time * batch, numbers]`.
 fn of_row(values: &[f32], row: usize, batch: usize, numbers: usize, steps: usize) -> Vec<f32> {
@@ -51,11 +57,7 @@ pub(super) fn training_picture(
         .values
         .chunks(length)
         .enumerate()
-        .map(|(row, values)| Line {
-            label: format!("window {}", row + 1),
-            values: values.to_vec(),
-            first_step: 0,
-        })
+        .map(|(row, values)| Line::new(format!("window {}", row + 1), values.to_vec(), 0))
         .collect();
     let mut files = Vec::new();
     for (index, line) in lines.iter().enumerate() {
@@ -96,6 +98,96 @@ fn held_out(
     Ok((part, rows))
 }
 
+/// A recording and the model's continuation of its first half.
+struct Continued {
+    lines: Vec<Line>,
+    /// The steps that were generated.
+    marked: Vec<usize>,
+    /// The recording, and its beginning with the continuation.
+    heard: [Vec<f32>; 2],
+}
+
+/// Continues held-out recordings. Of numbers the continuation is the median of many, with a band.
+fn continued<M: FilteringModel + Module>(
+    experiment: &Experiment,
+    inference: &Inference<M>,
+    source: &Source,
+    sequences: usize,
+    seed: u64,
+    steps: usize,
+) -> Result<Vec<Continued>, LabError> {
+    let window = experiment.task.window;
+    let look = Look::new(source);
+    let (part, rows) = held_out(source, window, sequences, seed, 2)?;
+    let model = inference.model();
+    let device = model.devices().remove(0);
+    let numbers = source.frame().size();
+    let samples = Stream::new(seed, "picture samples");
+    let mut all = Vec::new();
+    for (index, row) in rows.iter().enumerate() {
+        let batch = source.whole(part, &[*row], window)?;
+        let prompt = (batch.time / 2).clamp(1, window.max(1));
+        let time = prompt + steps;
+        let many = match source.kind() {
+            Kind::Numbers => CONTINUATIONS,
+            _ => 1,
+        };
+        let seen = upload(&batch, &device).slice([0..1, 0..prompt, 0..numbers]);
+        let draw = 4 * index as u64;
+        let (seen, _) = inference.filter(seen.repeat_dim(0, many), None, &samples, draw);
+        let shape = [steps, many, model.generation_noise()];
+        let latents = noise(&samples, draw + 1, shape, &device);
+        let observed = noise(&samples, draw + 2, [steps, many, numbers], &device);
+        let made = generate(model, seen.state, None, latents, |t, likelihood| {
+            look.observe(&likelihood, observed.clone().narrow(0, t, 1).squeeze_dim(0))
+        });
+        let made = host(made.frames.into_data());
+        let shown = time.min(batch.time) * numbers;
+        let truth = batch.values[..shown].to_vec();
+        let number = index + 1;
+        let mut lines = vec![Line::new(format!("recording {number}"), truth.clone(), 0)];
+        let mut both = batch.values[..prompt * numbers].to_vec();
+        both.extend(&made[..steps * numbers]);
+        lines.push(match many {
+            1 => Line::new(
+                format!("seen up to step {prompt}, then generated"),
+                both.clone(),
+                0,
+            ),
+            _ => fan(&made, steps * numbers, prompt),
+        });
+        all.push(Continued {
+            lines,
+            marked: (prompt..time).collect(),
+            heard: [truth, both],
+        });
+    }
+    Ok(all)
+}
+
+/// The median and a band of continuations, each of `length` numbers.
+fn fan(made: &[f32], length: usize, first_step: usize) -> Line {
+    let mut columns = [const { Vec::new() }; 3];
+    for place in 0..length {
+        let own = made.iter().skip(place).step_by(length);
+        let mut own: Vec<f64> = own.map(|value| f64::from(*value)).collect();
+        own.sort_by(f64::total_cmp);
+        let shares = [(1.0 - BAND) / 2.0, 0.5, (1.0 + BAND) / 2.0];
+        for (column, share) in columns.iter_mut().zip(shares) {
+            column.push(quantile(&own, share) as f32);
+        }
+    }
+    let [low, median, high] = columns;
+    Line {
+        band: Some([low, high]),
+        ..Line::new(
+            format!("generated: median, band of {:.0}%", 100.0 * BAND),
+            median,
+            first_step,
+        )
+    }
+}
+
 /// Recordings, the model's continuation of their first halves, and both as sound.
 pub(super) fn generated<M: FilteringModel + Module>(
     experiment: &Experiment,
@@ -105,55 +197,22 @@ pub(super) fn generated<M: FilteringModel + Module>(
     seed: u64,
     steps: usize,
 ) -> Result<Drawn, LabError> {
-    let window = experiment.task.window;
-    let look = Look::new(source);
-    let (part, rows) = held_out(source, window, sequences, seed, 2)?;
-    let model = inference.model();
-    let device = model.devices().remove(0);
-    let numbers = source.frame().size();
-    let samples = Stream::new(seed, "picture samples");
+    let all = continued(experiment, inference, source, sequences, seed, steps)?;
+    drawn(&Look::new(source), &all)
+}
+
+fn drawn(look: &Look, all: &[Continued]) -> Result<Drawn, LabError> {
     let (mut images, mut files) = (Vec::new(), Vec::new());
-    let mut longest = 0;
-    for (index, row) in rows.iter().enumerate() {
-        let batch = source.whole(part, &[*row], window)?;
-        let prompt = (batch.time / 2).clamp(1, window.max(1));
-        let time = prompt + steps;
-        longest = longest.max(time);
-        let observations = upload(&batch, &device);
-        let seen = observations.slice([0..1, 0..prompt, 0..numbers]);
-        let draw = 4 * index as u64;
-        let (seen, _) = inference.filter(seen, None, &samples, draw);
-        let shape = [steps, 1, model.generation_noise()];
-        let latents = noise(&samples, draw + 1, shape, &device);
-        let observed = noise(&samples, draw + 2, [steps, 1, numbers], &device);
-        let made = generate(model, seen.state, None, latents, |t, likelihood| {
-            look.observe(&likelihood, observed.clone().narrow(0, t, 1).squeeze_dim(0))
-        });
-        let made = host(made.frames.into_data());
-        let shown = time.min(batch.time) * numbers;
-        let mut both = batch.values[..prompt * numbers].to_vec();
-        both.extend(&made);
-        let number = index + 1;
-        files.extend(look.sound(&format!("{number}-truth"), &batch.values[..shown])?);
-        files.extend(look.sound(&format!("{number}-generated"), &both)?);
-        let lines = [
-            Line {
-                label: format!("recording {number}"),
-                values: batch.values[..shown].to_vec(),
-                first_step: 0,
-            },
-            Line {
-                label: format!("seen up to step {prompt}, then generated"),
-                values: both,
-                first_step: 0,
-            },
-        ];
-        let marked: Vec<usize> = (prompt..time).collect();
-        images.push(look.picture("", &lines, &marked)?);
+    for (number, one) in (1..).zip(all) {
+        images.push(look.picture("", &one.lines, &one.marked)?);
+        for (name, values) in ["truth", "generated"].into_iter().zip(&one.heard) {
+            files.extend(look.sound(&format!("{number}-{name}"), values)?);
+        }
     }
+    let ends = all.iter().filter_map(|one| one.marked.last());
     Ok(Drawn {
         picture: Image::stack(&images, 24)?,
-        time: longest,
+        time: ends.max().map_or(0, |last| last + 1),
         files,
     })
 }
@@ -191,11 +250,7 @@ fn expectations<M: FilteringModel + Module>(
         latents.clone(),
         transition.clone(),
     );
-    let line = |label: &str, values: Vec<f32>| Line {
-        label: label.into(),
-        values,
-        first_step: 0,
-    };
+    let line = |label: &str, values: Vec<f32>| Line::new(label, values, 0);
     let means = |likelihood: &Likelihood| {
         of_row(&host(likelihood.mean().into_data()), 0, 1, numbers, steps)
     };
@@ -209,6 +264,19 @@ fn expectations<M: FilteringModel + Module>(
             means(&expected),
         ),
     ];
+    if source.kind() == Kind::Numbers
+        && let Some(deviations) = deviations(&expected)
+    {
+        let deviations = of_row(&host(deviations.into_data()), 0, 1, numbers, steps);
+        let predicted = &mut lines[1];
+        let end = |sign: f32| {
+            let both = predicted.values.iter().zip(&deviations);
+            both.map(|(mean, deviation)| mean + sign * BAND_END as f32 * deviation)
+                .collect()
+        };
+        predicted.band = Some([end(-1.0), end(1.0)]);
+        predicted.label += &format!(", band of {:.0}%", 100.0 * BAND);
+    }
     // The prediction after some of the rounds before the last.
     let count = rounds.len();
     for (round, believed) in (1..count)
@@ -230,6 +298,15 @@ fn expectations<M: FilteringModel + Module>(
     Ok((lines, surprise))
 }
 
+/// The standard deviation of each number, `[rows, numbers]`; `None` where it is not a Gaussian's.
+fn deviations(likelihood: &Likelihood) -> Option<Tensor<2>> {
+    match likelihood {
+        Likelihood::Gaussian { mean, std } => Some(mean.ones_like() * *std),
+        Likelihood::Normal { log_std, .. } => Some(log_std.clone().exp()),
+        Likelihood::Bernoulli { .. } | Likelihood::Columns(_) => None,
+    }
+}
+
 /// The observations of a filter, its predictions, and the surprise; only the last steps if there are many.
 pub(super) fn filtered(source: &Source, sequence: &FilteredSequence) -> Result<Image, LabError> {
     let look = Look::new(source);
@@ -247,22 +324,22 @@ pub(super) fn filtered(source: &Source, sequence: &FilteredSequence) -> Result<I
         0 => String::new(),
         _ => format!(" (the last {MOST_STEPS} of {steps} steps)"),
     };
-    let mut lines = vec![Line {
-        label: format!("observed{which}"),
-        values: sequence.observations[first * numbers..].to_vec(),
-        first_step: before + first,
-    }];
+    let mut lines = vec![Line::new(
+        format!("observed{which}"),
+        sequence.observations[first * numbers..].to_vec(),
+        before + first,
+    )];
     // The prediction of a step was made at the previous one; the first step has none.
     let said = &sequence.beliefs[first.saturating_sub(1)..steps - 1];
     if !said.is_empty() {
         let predictions = said
             .iter()
             .filter_map(|belief| belief.prediction.as_deref());
-        lines.push(Line {
-            label: "predicted one step ahead".into(),
-            values: predictions.flatten().copied().collect(),
-            first_step: before + first.max(1),
-        });
+        lines.push(Line::new(
+            "predicted one step ahead",
+            predictions.flatten().copied().collect(),
+            before + first.max(1),
+        ));
     }
     let surprises = sequence.beliefs[first..].iter();
     let surprises: Vec<f32> = surprises
@@ -284,14 +361,15 @@ pub(super) fn figures<M: FilteringModel + Module>(
     let experiment = shown.experiment;
     let samples = shown.samples;
     let look = Look::new(source);
+    let numbers = source.kind() == Kind::Numbers;
     let (lines, surprise) = expectations(experiment, inference, source)?;
+    let expected = "A held-out recording; the prediction of each step before it was seen, at the mean of its prior; with \
+        iterative inference, also the prediction after some of the rounds; and the reconstruction.";
+    let path = samples.join("expected.png");
     let mut pictures = vec![save_figure(
         &look.picture("", &lines, &[])?,
-        &samples.join("expected.png"),
-        "A held-out recording; the prediction of each step before it was seen, at the mean of \
-         its prior; with iterative inference, also the prediction after some of the rounds; \
-         and the reconstruction."
-            .into(),
+        &path,
+        expected.into(),
     )?];
     let mut files = Vec::new();
     let heard = [lines.first(), lines.get(1), lines.last()];
@@ -302,27 +380,36 @@ pub(super) fn figures<M: FilteringModel + Module>(
     {
         files.extend(look.sound(name, &line.values)?);
     }
-    write_beside(&samples.join("expected.png"), &files)?;
+    write_beside(&path, &files)?;
+    pictures.extend(sounds(
+        files,
+        "The recording, its one-step-ahead prediction and its reconstruction.",
+    ));
     let count = experiment.evaluation.pictures.min(3);
-    let made = generated(
-        experiment,
-        inference,
-        source,
-        count,
-        1,
-        experiment.task.window,
-    )?;
+    let window = experiment.task.window;
+    let all = continued(experiment, inference, source, count, 1, window)?;
+    let made = drawn(&look, &all)?;
+    let continuation = "Held-out recordings, and how the model continues after their beginning.";
     let path = samples.join("generated.png");
-    let heard = match made.files.is_empty() {
-        true => "",
-        false => " The files next to the picture let you hear both.",
-    };
-    pictures.push(save_figure(
-        &made.picture,
-        &path,
-        format!("Held-out recordings, and how the model continues after their beginning.{heard}"),
-    )?);
+    pictures.push(save_figure(&made.picture, &path, continuation.into())?);
     write_beside(&path, &made.files)?;
+    pictures.extend(sounds(
+        made.files,
+        "The same recordings, and their beginnings with what the model generates.",
+    ));
+    if numbers {
+        // The page draws curves itself.
+        pictures.clear();
+        for chart in look.charts("One step ahead", &lines, &[]) {
+            pictures.push(chart_figure(chart, expected));
+        }
+        for (number, one) in (1..).zip(&all) {
+            let title = format!("Continuation of recording {number}");
+            for chart in look.charts(&title, &one.lines, &one.marked) {
+                pictures.push(chart_figure(chart, continuation));
+            }
+        }
+    }
     let steps = |values: &[f64]| -> Vec<(f64, f64)> {
         (1..).map(f64::from).zip(values.iter().copied()).collect()
     };
@@ -340,7 +427,7 @@ pub(super) fn figures<M: FilteringModel + Module>(
             ]),
             "Free energy over training, lower is better; held-out recordings are of the validation part if \
              there is one.",
-        )?,
+        ),
         chart_figure(
             Chart {
                 title: "Surprise".into(),
@@ -350,7 +437,7 @@ pub(super) fn figures<M: FilteringModel + Module>(
                 ..Chart::default()
             },
             "Free energy of each step of the recording above.",
-        )?,
+        ),
     ];
     let rounds = shown.evaluation.measures.series("energy_by_round");
     if rounds.len() > 1 {
@@ -366,32 +453,26 @@ pub(super) fn figures<M: FilteringModel + Module>(
                 ..Chart::default()
             },
             "Mean free energy per step when the belief is the prior (round 0), and after each round.",
-        )?);
-    }
-    if source.kind() == Kind::Numbers {
-        let width = source.frame().size();
-        for number in 0..width.min(CHARTS) {
-            let of = |line: &Line| {
-                let values = line.values.iter().skip(number).step_by(width);
-                let values: Vec<f64> = values.map(|v| f64::from(*v)).collect();
-                series(&line.label, steps(&values))
-            };
-            charts.push(chart_figure(
-                Chart {
-                    title: format!("Number {}", number + 1),
-                    x_label: "step".into(),
-                    y_label: "value".into(),
-                    series: lines.iter().map(of).collect(),
-                    ..Chart::default()
-                },
-                "The same recording as a curve.",
-            )?);
-        }
+        ));
     }
     Ok(Figures {
         generated: made.picture,
         pictures,
         charts,
         memory: Vec::new(),
+    })
+}
+
+/// The sounds that a browser can play, named after their files; `None` if there are none.
+fn sounds(files: Vec<(String, Vec<u8>)>, caption: &str) -> Option<Figure> {
+    let named = files.into_iter().filter_map(|(ending, bytes)| {
+        let name = ending.strip_suffix(".wav")?.trim_start_matches('-');
+        Some((name.replace('-', ", "), bytes))
+    });
+    let named: Vec<_> = named.collect();
+    (!named.is_empty()).then(|| Figure {
+        title: String::new(),
+        caption: caption.into(),
+        content: Content::Sounds(named),
     })
 }

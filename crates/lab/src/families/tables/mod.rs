@@ -27,6 +27,8 @@ mod quantities;
 mod settings;
 mod source;
 
+pub(crate) use backtest::quantile;
+
 pub use charts::filtered;
 pub use filter::{Expected, Fields, FilteredRow, NextRow, RefusedRow, RowAsk, RowFilter};
 pub use forecast::{Ask, Forecast, Value};
