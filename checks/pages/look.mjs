@@ -3,7 +3,7 @@
 // Each page is opened at a desktop's and a phone's width, light and dark, with scripts and without. It fails where
 // - the page scrolls sideways, a text of the page or of a chart is smaller than ten CSS pixels,
 // - an error is written to the console, a file is asked for that is not the page,
-// - a chart stays without hover values although scripts run, or is not shown without them,
+// - a chart shows no values under the pointer or cannot be zoomed although scripts run, or is not shown without them,
 // - axe finds something serious.
 // SCREENSHOTS is a folder, or empty.
 import { readFileSync } from "node:fs";
@@ -54,8 +54,30 @@ function measured(smallest) {
   return [...new Set(wrong)].slice(0, 5);
 }
 
+/** Whether the first chart answers the pointer: what is wrong. */
+async function used(tab) {
+  const chart = tab.locator("figure.chart").first();
+  const wrong = [];
+  const box = await chart.locator(".u-over").boundingBox();
+  const at = (share) => [box.x + share * box.width, box.y + box.height / 2];
+  await tab.mouse.move(...at(0.5));
+  const values = await chart.locator(".u-value").allTextContents();
+  if (values.every((value) => value === "–")) wrong.push("no values under the pointer");
+  const zoomed = () => chart.evaluate((figure) => figure.classList.contains("zoomed"));
+  await tab.mouse.move(...at(0.2));
+  await tab.mouse.down();
+  await tab.mouse.move(...at(0.7), { steps: 4 });
+  await tab.mouse.up();
+  if (!(await zoomed())) wrong.push("a drag does not zoom in");
+  await chart.locator(".back").click();
+  if (await zoomed()) wrong.push("the button does not show the whole range");
+  await tab.mouse.move(0, 0);
+  return wrong;
+}
+
 let failures = 0;
-for (const page of pages) {
+
+async function look(page) {
   const name = basename(dirname(page));
   for (const view of views) {
     const context = await browser.newContext({
@@ -73,13 +95,16 @@ for (const page of pages) {
       if (url !== address && !url.startsWith("data:") && !url.startsWith("blob:")) wrong.push(`asks for ${url}`);
     });
     await tab.goto(address);
-    await tab.waitForTimeout(150);
     wrong.push(...(await tab.evaluate(measured, SMALLEST)));
     const charts = await tab.locator("figure.chart").count();
     const live = await tab.locator("figure.chart .uplot").count();
     const still = await tab.locator("figure.chart svg:visible").count();
     const [expected, shown] = view.scripts ? [live, "live"] : [still, "drawn"];
     if (expected !== charts) wrong.push(`${expected} of ${charts} charts are ${shown}`);
+    if (view === views[0] && charts) {
+      await tab.locator("figure.chart").first().scrollIntoViewIfNeeded();
+      wrong.push(...(await used(tab)));
+    }
     if (view.scripts) {
       await tab.evaluate(axe);
       const found = await tab.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
@@ -98,6 +123,13 @@ for (const page of pages) {
     await context.close();
   }
 }
+
+// Two pages at a time.
+const waiting = [...pages];
+const worker = async () => {
+  while (waiting.length) await look(waiting.shift());
+};
+await Promise.all([worker(), worker()]);
 await browser.close();
 console.log(`${pages.length} pages in ${views.length} views: ${failures} findings`);
 process.exitCode = failures ? 1 : 0;

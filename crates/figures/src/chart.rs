@@ -142,11 +142,13 @@ pub fn png(charts: &[Chart], layout: &Layout, pixel_ratio: u32) -> Result<Vec<u8
 /// # Errors
 /// As [`png`].
 pub fn image(charts: &[Chart], layout: &Layout, pixel_ratio: u32) -> Result<Image, FigureError> {
-    let scale = OVERSAMPLING * pixel_ratio.clamp(1, 4);
+    let ratio = pixel_ratio.clamp(1, 4);
+    let scale = OVERSAMPLING * ratio;
     let size = checked_size(charts, layout)?;
     let mut surface = surface::Raster::new(size, scale)?;
     draw::figure(&mut surface, charts, layout)?;
-    surface.into_image().reduced(OVERSAMPLING as usize)
+    let image = surface.into_image().reduced(OVERSAMPLING as usize)?;
+    Ok(image.dense(ratio))
 }
 
 fn checked_size(charts: &[Chart], layout: &Layout) -> Result<(u32, u32), FigureError> {

@@ -12,6 +12,7 @@ use crate::{
     FigureError,
     chart::{self, Chart},
     escape,
+    picture::PIXELS_PER_METRE,
 };
 
 /// The contents of the page, in order.
@@ -111,6 +112,9 @@ const SMALLEST: f64 = 0.83;
 /// If a chart cannot be drawn.
 pub fn html(page: &Page) -> Result<String, FigureError> {
     let mut sections = String::new();
+    // Scripts show it.
+    let mut hint = "<p class=\"hint\" hidden>Point at a chart to read its values. Drag across it to zoom in; a double click \
+                    shows the whole range again.</p>\n";
     if !page.numbers.is_empty() {
         section(&mut sections, "Results", &numbers(&page.numbers));
     }
@@ -122,7 +126,12 @@ pub fn html(page: &Page) -> Result<String, FigureError> {
         ("Training", &page.training),
     ] {
         if !figures.is_empty() {
-            section(&mut sections, heading, &columns(figures)?);
+            let drawn = columns(figures)?;
+            let hint = match drawn.contains(DATA) {
+                true => std::mem::take(&mut hint),
+                false => "",
+            };
+            section(&mut sections, heading, &format!("{hint}{drawn}"));
         }
     }
     if !page.facts.is_empty() {
@@ -217,15 +226,7 @@ fn facts(facts: &[(String, String)]) -> String {
 /// Figures in two columns, where there is room.
 fn columns(figures: &[Figure]) -> Result<String, FigureError> {
     let drawn: String = figures.iter().map(figure).collect::<Result<_, _>>()?;
-    let hint = match drawn.contains(DATA) {
-        // Scripts show it.
-        true => {
-            "<p class=\"hint\" hidden>Point at a chart to read its values. Drag across it to zoom in; a double click shows \
-             the whole range again.</p>\n"
-        }
-        false => "",
-    };
-    Ok(format!("{hint}<div class=\"columns\">\n{drawn}</div>\n"))
+    Ok(format!("<div class=\"columns\">\n{drawn}</div>\n"))
 }
 
 /// Marks the data of a chart.
@@ -320,13 +321,20 @@ fn picture(
     )
 }
 
-/// Width and height from the first chunk of a PNG.
+/// Width and height of a PNG in CSS pixels, from its first chunks.
 fn png_size(bytes: &[u8]) -> Option<(u32, u32)> {
-    let side = |at: usize| Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
-    bytes
-        .starts_with(b"\x89PNG\r\n\x1a\n")
-        .then(|| Some((side(16)?, side(20)?)))
-        .flatten()
+    let number = |at: usize| Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
+    if !bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
+        return None;
+    }
+    let (width, height) = (number(16)?, number(20)?);
+    // A dense picture says how many pixels it has per metre.
+    const FIRST: usize = 33;
+    let ratio = match bytes.get(FIRST + 4..FIRST + 8)? {
+        b"pHYs" => number(FIRST + 8)?.div_ceil(PIXELS_PER_METRE).max(1),
+        _ => 1,
+    };
+    Some((width / ratio, height / ratio))
 }
 
 /// Width and height from the header of a GIF.
@@ -452,6 +460,16 @@ mod tests {
         assert!(page.contains("width=\"30\" height=\"20\""));
         let empty = html(&Page::default()).unwrap();
         assert!(!empty.contains("<h2>") && empty.ends_with("</html>\n"));
+    }
+
+    #[test]
+    fn dense_pictures_are_shown_at_their_size() {
+        let charts = [Chart::default()];
+        let layout = chart::Layout::default();
+        for ratio in [1, 2] {
+            let png = chart::png(&charts, &layout, ratio).unwrap();
+            assert_eq!(png_size(&png), Some((720, 340)));
+        }
     }
 
     #[test]

@@ -3,11 +3,13 @@
 //! after training.
 
 use crate::pictures::chart_figure;
+use burn::tensor::Tensor;
 use mnemora_figures::{
     chart::{self, Chart, Series, Shaded},
     page::Figure,
 };
-use mnemora_training::{Measures, Row, measures::mean_and_stderr};
+use mnemora_models::DiagonalGaussian;
+use mnemora_training::{Measures, Row, arrays::host, measures::mean_and_stderr};
 use std::ops::Range;
 
 /// The logged numbers and evaluations of one model's runs, a list for each run.
@@ -297,6 +299,42 @@ pub fn kl_per_step_chart(series: Vec<Series>, recall: Option<Range<usize>>) -> C
     }
 }
 
+/// The information in each latent dimension, the largest first: which of them the model uses.
+///
+/// - `posteriors`: rows of all steps
+/// - `priors`: of the scored steps, which are the last ones
+pub fn units_figure(posteriors: &DiagonalGaussian, priors: &DiagonalGaussian) -> Figure {
+    let [rows, latent] = priors.mean.dims();
+    let first = posteriors.mean.dims()[0] - rows;
+    let last = |all: &Tensor<2>| all.clone().narrow(0, first, rows);
+    let scored = DiagonalGaussian {
+        mean: last(&posteriors.mean),
+        log_std: last(&posteriors.log_std),
+    };
+    let each = scored.kl_by_dimension(priors).mean_dim(0);
+    let mut each: Vec<f64> = host(each.into_data()).into_iter().map(f64::from).collect();
+    each.sort_by(|a, b| b.total_cmp(a));
+    let active = each.iter().filter(|kl| **kl > ACTIVE).count();
+    let chart = Chart {
+        title: "KL of each latent dimension".into(),
+        x_label: "dimension, the largest first".into(),
+        y_label: "nats per step".into(),
+        series: vec![Series {
+            points: (1..).map(f64::from).zip(each).collect(),
+            ..Series::default()
+        }],
+        ..Chart::default()
+    };
+    let caption = format!(
+        "{active} of {latent} dimensions are active: the KL divergence of the posterior from the prior is above {ACTIVE} nats \
+         per step."
+    );
+    chart_figure(chart, &caption)
+}
+
+/// A latent dimension with a larger KL divergence is active, in nats per step.
+const ACTIVE: f64 = 0.01;
+
 /// The replicas' curves, each smoothed over 1% of its rows so that models can be told apart.
 fn training_curves(metrics: &[Vec<Row>], key: &str) -> Vec<Vec<(f64, f64)>> {
     // The same smoothing width for all, so that the points of the replicas are of the same updates.
@@ -371,9 +409,15 @@ pub fn training_figures(metrics: &[Row], machine: &[Row]) -> Vec<Figure> {
     };
     let logged = |key| training_series(metrics, key);
     let measured = |key| training_series(machine, key);
-    let mut hours = measured("elapsed_seconds");
-    for (_, seconds) in &mut hours.points {
-        *seconds /= 3600.0;
+    let mut time = measured("elapsed_seconds");
+    let longest = time.points.iter().map(|point| point.1).fold(0.0, f64::max);
+    let (unit, seconds) = match longest {
+        0.0..300.0 => ("seconds", 1.0),
+        300.0..18_000.0 => ("minutes", 60.0),
+        _ => ("hours", 3600.0),
+    };
+    for (_, value) in &mut time.points {
+        *value /= seconds;
     }
     let figures = [
         (
@@ -396,8 +440,8 @@ pub fn training_figures(metrics: &[Row], machine: &[Row]) -> Vec<Figure> {
             "Updates per second since the row before, without evaluations and checkpoints.",
         ),
         (
-            line("Time", "hours", hours),
-            "Hours since the start, with evaluations and checkpoints.",
+            line("Time", unit, time),
+            "Time since the start, with evaluations and checkpoints.",
         ),
         (
             line("Memory", "MiB", measured("memory_mib")),

@@ -224,13 +224,12 @@ const SAMPLED: usize = 2;
 fn write_sample(experiment: &Experiment, standing: &Standing<dyn Gallery>) -> Result<(), LabError> {
     let every = experiment.training.checkpoint_every;
     let step = standing.state.step;
-    if step == 0 || !step.is_multiple_of(every) || !(step / every).is_power_of_two() {
+    let due = step.is_multiple_of(every) && (step / every).is_power_of_two();
+    // Without an evaluation this process has made no checkpoint yet.
+    if standing.evaluation.is_none() || !due {
         return Ok(());
     }
     let path = samples_folder(standing.run.directory())?.join(format!("{SAMPLE}{step}.png"));
-    if path.exists() {
-        return Ok(());
-    }
     let count = experiment.evaluation.pictures.clamp(1, SAMPLED);
     check_drawing(standing.learner, experiment, count, None)?;
     let drawn = standing.learner.draw(count, 1, None)?;

@@ -325,6 +325,7 @@ fn go_on(
         |standing| {
             if let Err(error) = present::write_progress(experiment, &standing)
                 && !std::mem::replace(&mut said, true)
+                && !context.quiet
             {
                 note(format_args!(
                     "mnemora: the report is not kept up to date: {error}"

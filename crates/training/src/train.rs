@@ -209,7 +209,9 @@ impl<L: Learner + ?Sized> Training<'_, L> {
         );
         let elapsed_before = self.state.elapsed_seconds;
         let mut evaluation = None;
-        self.report(run, None, Phase::Updates, report);
+        if self.state.step < settings.steps && !self.exhausted() {
+            self.report(run, None, Phase::Updates, report);
+        }
         let clock = Instant::now();
         let mut pace = Pace::starting(self.state.step);
 

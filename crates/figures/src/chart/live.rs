@@ -24,7 +24,8 @@ pub(crate) fn live(chart: &Chart) -> Option<String> {
         _ => "null".to_owned(),
     };
     let shaded = chart.shaded.as_ref().map_or("null".to_owned(), |shaded| {
-        format!("[{},{}]", number(shaded.from), number(shaded.to))
+        let [from, to] = [shaded.from, shaded.to].map(number);
+        format!("[{from},{to},{}]", text(&shaded.caption))
     });
     Some(format!(
         "{{\"x\":{{{}}},\"y\":{{{},\"range\":{range}}},\"shaded\":{shaded},\"series\":[{}]}}",

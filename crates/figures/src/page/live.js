@@ -12,28 +12,29 @@
     return String(Number(value.toPrecision(5)));
   };
 
-  // Ticks of a logarithmic axis stand at powers of ten; others would carry no label.
-  const axis = (told, grid) => {
-    const { x, faint, rule } = grid;
-    return {
-      label: told.label || undefined,
-      labelSize: 22,
-      labelFont: "12px system-ui, sans-serif",
-      font: "12px system-ui, sans-serif",
-      stroke: faint,
-      grid: { show: !x, stroke: rule, width: 1 },
-      ticks: { stroke: rule, width: 1, size: 4 },
-      size: x ? 34 : 58,
-      space: x ? 62 : 34,
-      values: (_, ticks) => ticks.map((tick) => (tick == null ? "" : shortened(tick))),
-    };
-  };
+  const font = "12px system-ui, sans-serif";
+  const longest = (texts) => Math.max(0, ...(texts || []).map((text) => text.length));
+
+  const axis = (told, sideways, faint, rule) => ({
+    label: told.label || undefined,
+    labelSize: 20,
+    labelGap: 0,
+    labelFont: font,
+    font,
+    gap: 4,
+    stroke: faint,
+    grid: { show: !sideways, stroke: rule, width: 1 },
+    ticks: { stroke: rule, width: 1, size: 4 },
+    size: sideways ? 24 : (_, texts) => Math.max(26, 7 * longest(texts) + 10),
+    space: sideways ? 62 : 34,
+    values: (_, ticks) => ticks.map((tick) => (tick == null ? "" : shortened(tick))),
+  });
 
   const shortened = (tick) => {
     const size = Math.abs(tick);
     if (size >= 1e9 || (size > 0 && size < 1e-4)) return tick.toExponential(0).replace("e+", "e");
     if (size >= 1e6) return `${Number((tick / 1e6).toPrecision(4))}M`;
-    return Number(tick.toPrecision(6)).toLocaleString("en");
+    return tick.toLocaleString("en", { maximumSignificantDigits: 6 });
   };
 
   const draw = (figure) => {
@@ -44,25 +45,29 @@
     const series = [{ label: told.x.label || "x", value: (_, value) => written(value) }];
     const tables = [];
     const bands = [];
+    const edges = [];
     told.series.forEach((line, place) => {
       const stroke = colour(`--line-${place % 7}`);
       const table = [line.x, line.y];
+      const at = series.length;
+      const values = (plot, index) => {
+        const of = (offset) => written(plot.data[at + offset][index]);
+        return index == null ? "–" : line.low ? `${of(0)} (${of(2)} to ${of(1)})` : of(0);
+      };
       series.push({
-        label: line.label || "",
+        label: line.label || told.y.label || "value",
         stroke,
         width: 1.8,
         dash: place < 7 ? undefined : [7, 5],
-        value: (_, value) => written(value),
+        value: (plot, value, _, index) => (value == null ? "–" : values(plot, index)),
         points: { size: 6, fill: stroke, show: line.x.length <= 40 ? true : undefined },
       });
       if (line.low) {
-        const edge = (label) => ({
-          label, stroke: "transparent", width: 0, points: { show: false }, value: (_, value) => written(value),
-        });
-        const name = line.label ? `${line.label}, ` : "";
-        series.push(edge(`${name}upper`), edge(`${name}lower`));
-        const at = series.length;
-        bands.push({ series: [at - 2, at - 1], fill: `${stroke}30` });
+        // The ends of a band: the line of the legend shows them with the value.
+        const edge = { stroke: "transparent", width: 0, points: { show: false } };
+        edges.push(series.length, series.length + 1);
+        series.push({ ...edge }, { ...edge });
+        bands.push({ series: [at + 1, at + 2], fill: `${stroke}30` });
         table.push(line.high, line.low);
       }
       tables.push(table);
@@ -81,7 +86,7 @@
       if (!told.shaded) return;
       const { left, top, width, height } = plot.bbox;
       const place = (value) => Math.min(Math.max(plot.valToPos(value, "x", true), left), left + width);
-      const [from, to] = [place(told.shaded.from), place(told.shaded.to)];
+      const [from, to] = told.shaded.slice(0, 2).map(place);
       plot.ctx.fillStyle = colour("--shade");
       plot.ctx.fillRect(from, top, to - from, height);
     };
@@ -97,7 +102,7 @@
     const place = document.createElement("div");
     card.querySelector("svg").style.display = "none";
     card.append(place);
-    const faint = colour("--faint"), rule = colour("--rule");
+    const [faint, rule] = [colour("--faint"), colour("--rule")];
     const plot = new uPlot({
       ...size(),
       series,
@@ -106,11 +111,19 @@
         x: { time: false, distr: told.x.log ? 3 : 1 },
         y: { distr: told.y.log ? 3 : 1, range },
       },
-      axes: [axis(told.x, { x: true, faint, rule }), axis(told.y, { x: false, faint, rule })],
+      axes: [axis(told.x, true, faint, rule), axis(told.y, false, faint, rule)],
       cursor: { drag: { x: true, y: false, setScale: true } },
-      legend: { live: true },
+      legend: { live: true, markers: { fill: (_, index) => series[index].stroke } },
       hooks: { drawClear: [shade], setScale: [zoomed] },
     }, data, place);
+    const entries = plot.root.querySelectorAll(".u-series");
+    for (const index of edges) entries[index].style.display = "none";
+    if (told.shaded) {
+      const entry = document.createElement("p");
+      entry.className = "shaded";
+      entry.textContent = told.shaded[2];
+      plot.root.append(entry);
+    }
     const canvas = plot.root.querySelector("canvas");
     canvas.setAttribute("role", "img");
     canvas.setAttribute("aria-label", card.querySelector("svg").getAttribute("aria-label"));

@@ -7,21 +7,22 @@ use super::{
 };
 use crate::{
     Experiment, LabError,
-    curves::{free_energy_chart, held_out_series, training_series},
+    curves::{free_energy_chart, held_out_series, training_series, units_figure},
     experiment::{
         Kind,
         family::{Drawn, FilteredSequence, Shown},
     },
     families::tables::quantile,
-    pictures::{Figures, chart_figure, save_figure, write_beside},
+    pictures::{Figures, chart_figure, grid, save_animation, save_figure, write_beside},
 };
 use burn::{module::Module, tensor::Tensor};
 use mnemora_figures::{
+    animation::gif,
     chart::{Chart, Series},
     page::{Content, Figure},
-    picture::Image,
+    picture::{Image, frame},
 };
-use mnemora_models::{FilteringModel, Likelihood, decoded_at, expected, generate};
+use mnemora_models::{Distribution, FilteringModel, Likelihood, decoded_at, expected, generate};
 use mnemora_training::{
     arrays::host,
     strategy::{Inference, noise},
@@ -30,6 +31,8 @@ use mnemora_worlds::{Part, Stream};
 
 /// The most steps in a picture of predictions.
 const MOST_STEPS: usize = 120;
+/// Hundredths of a second for which a frame is shown in a GIF.
+const SHOWN: u16 = 15;
 /// Continuations of a recording of numbers.
 const CONTINUATIONS: usize = 64;
 /// The part of the continuations, or of the predicted probability, that a band covers.
@@ -188,6 +191,20 @@ fn fan(made: &[f32], length: usize, first_step: usize) -> Line {
     }
 }
 
+/// A recording of frames beside its beginning with what was generated.
+fn film(source: &Source, one: &Continued) -> Result<Vec<Image>, LabError> {
+    let shape = source.frame();
+    let [truth, both] = one
+        .heard
+        .each_ref()
+        .map(|values| values.chunks(shape.size()));
+    let beside = truth.zip(both).map(|(truth, both)| {
+        let drawn = |values| frame(values, shape.channels, shape.height, shape.width, 1);
+        grid(&[drawn(truth)?, drawn(both)?], 2)
+    });
+    Ok(beside.collect::<Result<_, _>>()?)
+}
+
 /// Recordings, the model's continuation of their first halves, and both as sound.
 pub(super) fn generated<M: FilteringModel + Module>(
     experiment: &Experiment,
@@ -217,12 +234,13 @@ fn drawn(look: &Look, all: &[Continued]) -> Result<Drawn, LabError> {
     })
 }
 
-/// One-step-ahead predictions of a held-out recording, and its reconstruction.
+/// One-step-ahead predictions of a held-out recording, and its reconstruction; the free energy of each step; and which
+/// latent dimensions the model uses.
 fn expectations<M: FilteringModel + Module>(
     experiment: &Experiment,
     inference: &Inference<M>,
     source: &Source,
-) -> Result<(Vec<Line>, Vec<f64>), LabError> {
+) -> Result<(Vec<Line>, Vec<f64>, Figure), LabError> {
     let window = experiment.task.window;
     let (part, rows) = held_out(source, window, 1, 0, 2)?;
     let batch = source.whole(part, &rows, window)?;
@@ -295,7 +313,8 @@ fn expectations<M: FilteringModel + Module>(
         lines.push(line(&label, means(&made)));
     }
     lines.push(line("reconstructed", means(&filtered.likelihood)));
-    Ok((lines, surprise))
+    let units = units_figure(&filtered.posteriors, &filtered.priors.gaussian());
+    Ok((lines, surprise, units))
 }
 
 /// The standard deviation of each number, `[rows, numbers]`; `None` where it is not a Gaussian's.
@@ -362,7 +381,7 @@ pub(super) fn figures<M: FilteringModel + Module>(
     let samples = shown.samples;
     let look = Look::new(source);
     let numbers = source.kind() == Kind::Numbers;
-    let (lines, surprise) = expectations(experiment, inference, source)?;
+    let (lines, surprise, units) = expectations(experiment, inference, source)?;
     let expected = "A held-out recording; the prediction of each step before it was seen, at the mean of its prior; with \
         iterative inference, also the prediction after some of the rounds; and the reconstruction.";
     let path = samples.join("expected.png");
@@ -381,10 +400,6 @@ pub(super) fn figures<M: FilteringModel + Module>(
         files.extend(look.sound(name, &line.values)?);
     }
     write_beside(&path, &files)?;
-    pictures.extend(sounds(
-        files,
-        "The recording, its one-step-ahead prediction and its reconstruction.",
-    ));
     let count = experiment.evaluation.pictures.min(3);
     let window = experiment.task.window;
     let all = continued(experiment, inference, source, count, 1, window)?;
@@ -393,21 +408,27 @@ pub(super) fn figures<M: FilteringModel + Module>(
     let path = samples.join("generated.png");
     pictures.push(save_figure(&made.picture, &path, continuation.into())?);
     write_beside(&path, &made.files)?;
-    pictures.extend(sounds(
-        made.files,
-        "The same recordings, and their beginnings with what the model generates.",
-    ));
+    pictures.extend(sounds(&look, &all));
+    if let Some(first) = all.first().filter(|_| source.kind() == Kind::Pixels) {
+        pictures.push(save_animation(
+            gif(&film(source, first)?, SHOWN)?,
+            &samples.join("film.gif"),
+            "Left: the first of these recordings; right: its beginning, then what the model generates.".into(),
+        )?);
+    }
     if numbers {
         // The page draws curves itself.
         pictures.clear();
-        for chart in look.charts("One step ahead", &lines, &[]) {
-            pictures.push(chart_figure(chart, expected));
-        }
+        let mut show = |charts: Vec<Chart>, caption: &str| {
+            // One caption for all numbers.
+            let captions = std::iter::once(caption).chain(std::iter::repeat(""));
+            let figures = charts.into_iter().zip(captions);
+            pictures.extend(figures.map(|(chart, caption)| chart_figure(chart, caption)));
+        };
+        show(look.charts("One step ahead", &lines, &[]), expected);
         for (number, one) in (1..).zip(&all) {
             let title = format!("Continuation of recording {number}");
-            for chart in look.charts(&title, &one.lines, &one.marked) {
-                pictures.push(chart_figure(chart, continuation));
-            }
+            show(look.charts(&title, &one.lines, &one.marked), continuation);
         }
     }
     let steps = |values: &[f64]| -> Vec<(f64, f64)> {
@@ -438,6 +459,7 @@ pub(super) fn figures<M: FilteringModel + Module>(
             },
             "Free energy of each step of the recording above.",
         ),
+        units,
     ];
     let rounds = shown.evaluation.measures.series("energy_by_round");
     if rounds.len() > 1 {
@@ -463,16 +485,22 @@ pub(super) fn figures<M: FilteringModel + Module>(
     })
 }
 
-/// The sounds that a browser can play, named after their files; `None` if there are none.
-fn sounds(files: Vec<(String, Vec<u8>)>, caption: &str) -> Option<Figure> {
-    let named = files.into_iter().filter_map(|(ending, bytes)| {
-        let name = ending.strip_suffix(".wav")?.trim_start_matches('-');
-        Some((name.replace('-', ", "), bytes))
-    });
-    let named: Vec<_> = named.collect();
+/// Recordings and their continuations, to be heard; `None` for what makes no sound.
+fn sounds(look: &Look, all: &[Continued]) -> Option<Figure> {
+    let mut named = Vec::new();
+    for (number, one) in (1..).zip(all) {
+        let names = [
+            format!("recording {number}"),
+            format!("recording {number}, continued by the model"),
+        ];
+        for (name, values) in names.into_iter().zip(&one.heard) {
+            named.extend(look.played(values).map(|wav| (name, wav)));
+        }
+    }
     (!named.is_empty()).then(|| Figure {
         title: String::new(),
-        caption: caption.into(),
+        caption: "The same recordings, and their beginnings with what the model generates. Notes are played as plain tones."
+            .into(),
         content: Content::Sounds(named),
     })
 }

@@ -13,6 +13,7 @@ use mnemora_figures::{
 };
 use mnemora_models::Likelihood;
 use mnemora_worlds::{FrameShape, MidiSettings, Roll, Scale, Sound};
+use std::collections::BTreeMap;
 
 /// Width and height of a wave, in pixels.
 const WAVE: [usize; 2] = [900, 110];
@@ -335,12 +336,23 @@ impl Look {
                 .map(|roll| roll.to_midi(self.midi))
                 .transpose()?
                 .map(|bytes| (format!("-{name}.mid"), bytes)),
-            Kind::Sound => {
-                let samples: Vec<i16> = values.iter().map(|x| self.scale.undo(*x)).collect();
-                Some((format!("-{name}.wav"), Sound::wav_bytes(RATE, &samples)))
-            }
+            Kind::Sound => self
+                .played(values)
+                .map(|bytes| (format!("-{name}.wav"), bytes)),
             Kind::Pixels | Kind::Numbers => None,
         })
+    }
+
+    /// The line as a WAV file that a browser plays, notes as plain tones; `None` if there is nothing to hear.
+    pub(super) fn played(&self, values: &[f32]) -> Option<Vec<u8>> {
+        match self.kind {
+            Kind::Notes => Some(tones(&Roll::from_values(values)?)),
+            Kind::Sound => {
+                let samples: Vec<i16> = values.iter().map(|x| self.scale.undo(*x)).collect();
+                Some(Sound::wav_bytes(RATE, &samples))
+            }
+            Kind::Pixels | Kind::Numbers => None,
+        }
     }
 
     /// The next observation when a model generates: a random draw, except for pixels, where the noise would hide the
@@ -351,6 +363,41 @@ impl Look {
             Kind::Notes | Kind::Sound | Kind::Numbers => likelihood.sample(noise),
         }
     }
+}
+
+/// Samples per second of played notes.
+const TONE_RATE: u32 = 8_000;
+/// Samples of a step, a quarter of a second.
+const TONE_STEP: usize = 2_000;
+/// The most steps that are played.
+const TONE_STEPS: usize = 60;
+
+/// Notes as tones that fade. A note that sounds in several steps is struck once.
+fn tones(roll: &Roll) -> Vec<u8> {
+    let steps = roll.steps().len().min(TONE_STEPS);
+    let mut sound = vec![0.0_f64; steps * TONE_STEP];
+    // For each note the sample at which it was struck.
+    let mut struck: BTreeMap<u8, usize> = BTreeMap::new();
+    for step in 0..steps {
+        let first = step * TONE_STEP;
+        let notes: Vec<u8> = roll.midi_notes(step).collect();
+        struck.retain(|note, _| notes.contains(note));
+        for note in notes {
+            let begun = *struck.entry(note).or_insert(first);
+            let frequency = 440.0 * 2.0_f64.powf((f64::from(note) - 69.0) / 12.0);
+            let seconds = |samples: usize| samples as f64 / f64::from(TONE_RATE);
+            for (place, sample) in sound.iter_mut().enumerate().skip(first).take(TONE_STEP) {
+                let since = seconds(place - begun);
+                let turn = std::f64::consts::TAU * frequency * since;
+                let tone = turn.sin() + 0.3 * (2.0 * turn).sin();
+                *sample += 0.16 * tone * (since * 100.0).min(1.0) * (-2.0 * since).exp();
+            }
+        }
+    }
+    let samples = sound
+        .iter()
+        .map(|x| (x.clamp(-1.0, 1.0) * f64::from(i16::MAX)) as i16);
+    Sound::wav_bytes(TONE_RATE, &samples.collect::<Vec<i16>>())
 }
 
 /// The MIDI note of the first of the 88 keys.
@@ -364,4 +411,29 @@ pub(super) fn range_of<'a>(values: impl IntoIterator<Item = &'a f32>) -> Option<
         let (low, high) = range.unwrap_or((*value, *value));
         Some((low.min(*value), high.max(*value)))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn held_notes_are_struck_once() {
+        let song = |steps: &[&[i64]]| {
+            let steps: Vec<Vec<i64>> = steps.iter().map(|notes| notes.to_vec()).collect();
+            Roll::from_midi_notes(&steps).unwrap()
+        };
+        let loud = |wav: &[u8], step: usize| {
+            let from = 44 + 2 * step * TONE_STEP;
+            let samples = wav[from..from + 2 * TONE_STEP].chunks_exact(2);
+            let loudness =
+                samples.map(|bytes| i16::from_le_bytes([bytes[0], bytes[1]]).unsigned_abs());
+            loudness.max().unwrap()
+        };
+        let held = tones(&song(&[&[60], &[60], &[]]));
+        let again = tones(&song(&[&[60], &[], &[60]]));
+        assert_eq!(held.len(), 44 + 2 * 3 * TONE_STEP);
+        assert!(loud(&held, 1) < loud(&held, 0) && loud(&held, 2) == 0);
+        assert_eq!((loud(&again, 1), loud(&again, 2)), (0, loud(&again, 0)));
+    }
 }
