@@ -157,8 +157,9 @@ pub enum Command {
         /// replicas
         #[arg(required = true)]
         runs: Vec<PathBuf>,
-        /// Files to write, by their endings: .png or .svg (curves), .csv (all numbers), .tex (the table)
-        #[arg(long, num_args = 1.., value_name = "FILE", default_value = "compare.png")]
+        /// File to write, by its ending: .png or .svg (curves), .csv (all numbers), .tex (the table); can be given
+        /// several times
+        #[arg(long, value_name = "FILE", default_value = "compare.png")]
         out: Vec<PathBuf>,
         /// Print one JSON object per model instead of a table
         #[arg(long)]

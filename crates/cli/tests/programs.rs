@@ -123,8 +123,9 @@ fn every_core_trains_and_is_compared() {
         compare.arg(&run);
     }
     let out = |ending: &str| folder.path().join(format!("compare.{ending}"));
-    compare.arg("--out");
-    compare.args(["png", "svg", "csv", "tex"].map(out));
+    for ending in ["png", "svg", "csv", "tex"] {
+        compare.arg("--out").arg(out(ending));
+    }
     let table = succeed(compare).stdout;
     assert_png(&out("png"));
     assert_says(

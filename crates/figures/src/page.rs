@@ -104,7 +104,7 @@ const COLUMN: u32 = 560;
 /// A picture that is wider is scrolled on a phone, in CSS pixels.
 const PHONE: u32 = 340;
 /// A picture is not shown smaller than this part of its size, so that its text stays legible.
-const SMALLEST: f64 = 0.83;
+const SMALLEST: f64 = 0.8;
 
 /// Writes the page.
 ///

@@ -370,7 +370,10 @@ fn ending(out: &Path) -> Result<Ending, LabError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mnemora_training::{Measures, Snapshot, run::write_json};
+    use mnemora_training::{
+        Measures, Snapshot,
+        run::{ORIGIN_FILE, Origin, write_json},
+    };
 
     /// Two finished runs whose images are no longer on disk.
     #[test]
@@ -398,10 +401,24 @@ mod tests {
                 measures: Measures::new().with("bound", -(seed as f64)),
             };
             write_json(&run.join(EVALUATION_FILE), &evaluation).unwrap();
+            let origin = Origin {
+                parameters: 7,
+                ..Origin::default()
+            };
+            write_json(&run.join(ORIGIN_FILE), &origin).unwrap();
             run
         });
         let found = compare(&runs).unwrap();
         assert_eq!(found.rows().len(), 1);
         assert_eq!(found.rows()[0].numbers.get("bound").unwrap().value, -1.5);
+        assert_eq!(found.rows()[0].parameters, 7);
+        assert_eq!(
+            found.csv().lines().collect::<Vec<_>>(),
+            [
+                "model,seeds,updates,parameters,bound,\"bound, standard error\"",
+                "introspection,1 2,3,7,-1.5,0.5"
+            ]
+        );
+        assert!(found.write(Path::new("numbers.ods")).is_err());
     }
 }

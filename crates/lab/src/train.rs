@@ -321,11 +321,13 @@ fn go_on(
         experiment.family().quantities(),
         learner.as_mut(),
         context,
-        // A page that cannot be written is no reason to stop a training; the report after it is.
+        // A page that cannot be written is no reason to stop a training; the report after it is. A run that is no longer ours
+        // is refused at the next write of the training.
         |standing| {
             if let Err(error) = present::write_progress(experiment, &standing)
-                && !std::mem::replace(&mut said, true)
+                && standing.run.check().is_ok()
                 && !context.quiet
+                && !std::mem::replace(&mut said, true)
             {
                 note(format_args!(
                     "mnemora: the report is not kept up to date: {error}"

@@ -305,7 +305,7 @@ mod tests {
         let each = q.kl_by_dimension(&p);
         let sum = each.clone().sum_dim(1).squeeze_dim::<1>(1);
         let whole = p.kl_from(&q, &q.mean);
-        let numbers = |tensor: Tensor<1>| tensor.into_data().to_vec::<f32>().unwrap();
+        let numbers = |tensor: Tensor<1>| tensor.into_data().try_to_vec::<f32>().unwrap();
         for (one, other) in numbers(sum).into_iter().zip(numbers(whole)) {
             assert!((one - other).abs() < 1e-5, "{one} {other}");
         }

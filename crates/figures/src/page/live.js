@@ -15,7 +15,11 @@
   const font = "12px system-ui, sans-serif";
   const longest = (texts) => Math.max(0, ...(texts || []).map((text) => text.length));
 
-  const axis = (told, sideways, faint, rule) => ({
+  // The distances of ticks where all x are whole numbers.
+  const whole = [1, 2, 5].flatMap((digit) => [...Array(12).keys()].map((power) => digit * 10 ** power)).sort((a, b) => a - b);
+
+  const axis = (told, sideways, incrs, faint, rule) => ({
+    incrs,
     label: told.label || undefined,
     labelSize: 20,
     labelGap: 0,
@@ -74,10 +78,11 @@
     });
     const data = tables.length ? uPlot.join(tables) : [[]];
     const all = [data[0][0], data[0][data[0].length - 1]];
-    const whole = (low, high) => low <= all[0] && high >= all[1];
+    const complete = (low, high) => low <= all[0] && high >= all[1];
+    const counted = !told.x.log && data[0].every((x) => Math.abs(x - Math.round(x)) < 1e-6);
     // Zoomed in, the values of the part set the range.
     const range = (plot, low, high) => {
-      if (told.y.range && whole(plot.scales.x.min, plot.scales.x.max)) return told.y.range;
+      if (told.y.range && complete(plot.scales.x.min, plot.scales.x.max)) return told.y.range;
       if (low == null) return [0, 1];
       if (told.y.log) return uPlot.rangeLog(low, high, 10, false);
       return uPlot.rangeNum(low, high, 0.1, false);
@@ -92,7 +97,7 @@
     };
     const zoomed = (plot) => {
       const { min, max } = plot.scales.x;
-      figure.classList.toggle("zoomed", data[0].length > 1 && !whole(min, max));
+      figure.classList.toggle("zoomed", data[0].length > 1 && !complete(min, max));
     };
     const size = () => {
       const inner = getComputedStyle(card);
@@ -111,7 +116,7 @@
         x: { time: false, distr: told.x.log ? 3 : 1 },
         y: { distr: told.y.log ? 3 : 1, range },
       },
-      axes: [axis(told.x, true, faint, rule), axis(told.y, false, faint, rule)],
+      axes: [axis(told.x, true, counted ? whole : undefined, faint, rule), axis(told.y, false, undefined, faint, rule)],
       cursor: { drag: { x: true, y: false, setScale: true } },
       legend: { live: true, markers: { fill: (_, index) => series[index].stroke } },
       hooks: { drawClear: [shade], setScale: [zoomed] },

@@ -400,6 +400,11 @@ pub(super) fn figures<M: FilteringModel + Module>(
         files.extend(look.sound(name, &line.values)?);
     }
     write_beside(&path, &files)?;
+    if source.kind() == Kind::Sound {
+        let named = heard.into_iter().flatten();
+        let named = named.map(|line| (line.label.clone(), line.values.as_slice()));
+        pictures.extend(sounds(&look, named, "The same, to be heard."));
+    }
     let count = experiment.evaluation.pictures.min(3);
     let window = experiment.task.window;
     let all = continued(experiment, inference, source, count, 1, window)?;
@@ -408,7 +413,18 @@ pub(super) fn figures<M: FilteringModel + Module>(
     let path = samples.join("generated.png");
     pictures.push(save_figure(&made.picture, &path, continuation.into())?);
     write_beside(&path, &made.files)?;
-    pictures.extend(sounds(&look, &all));
+    let named = (1..).zip(&all).flat_map(|(number, one)| {
+        let names = [
+            format!("recording {number}"),
+            format!("recording {number}, continued by the model"),
+        ];
+        names.into_iter().zip(one.heard.iter().map(Vec::as_slice))
+    });
+    pictures.extend(sounds(
+        &look,
+        named,
+        "The same recordings, and their beginnings with what the model generates. Notes are played as plain tones.",
+    ));
     if let Some(first) = all.first().filter(|_| source.kind() == Kind::Pixels) {
         pictures.push(save_animation(
             gif(&film(source, first)?, SHOWN)?,
@@ -485,22 +501,17 @@ pub(super) fn figures<M: FilteringModel + Module>(
     })
 }
 
-/// Recordings and their continuations, to be heard; `None` for what makes no sound.
-fn sounds(look: &Look, all: &[Continued]) -> Option<Figure> {
-    let mut named = Vec::new();
-    for (number, one) in (1..).zip(all) {
-        let names = [
-            format!("recording {number}"),
-            format!("recording {number}, continued by the model"),
-        ];
-        for (name, values) in names.into_iter().zip(&one.heard) {
-            named.extend(look.played(values).map(|wav| (name, wav)));
-        }
-    }
-    (!named.is_empty()).then(|| Figure {
+/// Named sequences to be heard; `None` for what makes no sound.
+fn sounds<'a>(
+    look: &Look,
+    named: impl Iterator<Item = (String, &'a [f32])>,
+    caption: &str,
+) -> Option<Figure> {
+    let played = named.filter_map(|(name, values)| Some((name, look.played(values)?)));
+    let played: Vec<_> = played.collect();
+    (!played.is_empty()).then(|| Figure {
         title: String::new(),
-        caption: "The same recordings, and their beginnings with what the model generates. Notes are played as plain tones."
-            .into(),
-        content: Content::Sounds(named),
+        caption: caption.into(),
+        content: Content::Sounds(played),
     })
 }
