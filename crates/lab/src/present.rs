@@ -16,6 +16,7 @@ use mnemora_figures::{
 use mnemora_training::{
     Phase, Row, Standing,
     checkpoint::State,
+    disk,
     run::{
         EVALUATION_FILE, REPORT_FILE, read_json, read_machine, read_metrics, read_origin,
         write_atomically,
@@ -128,9 +129,11 @@ pub(crate) fn write_progress(
 ) -> Result<(), LabError> {
     let (run, state) = (standing.run.directory(), standing.state);
     let metrics = read_metrics(run)?;
-    if standing.phase != Phase::Evaluation {
-        write_sample(experiment, standing)?;
-    }
+    // Samples that cannot be drawn do not keep the page from being written.
+    let sampled = match standing.phase {
+        Phase::Evaluation => Ok(()),
+        Phase::Updates | Phase::Stopped => write_sample(experiment, standing),
+    };
     let mut page = page(run, experiment, state, state.step, &metrics)?;
     let (made, all) = (state.step, experiment.training.steps);
     page.progress = Some(Progress {
@@ -165,7 +168,7 @@ pub(crate) fn write_progress(
     page.charts = charts.map(|chart| chart_figure(chart, "")).collect();
     standing.run.check()?;
     write_atomically(&run.join(REPORT_FILE), html(&page)?.as_bytes())?;
-    Ok(())
+    sampled
 }
 
 /// The parts of a page that do not depend on the model: samples of earlier checkpoints, curves of the training, and facts.
@@ -260,10 +263,13 @@ fn samples(run: &Path, step: u64) -> Result<Vec<Figure>, LabError> {
         .into_iter()
         .map(|(steps, path)| {
             Ok(Figure {
-                title: format!("After {} updates", number(steps as f64, 0)),
+                title: match steps {
+                    1 => "After the first update".into(),
+                    _ => format!("After {} updates", number(steps as f64, 0)),
+                },
                 caption: String::new(),
                 content: Content::Png(
-                    std::fs::read(&path).map_err(|error| LabError::read(&path, error))?,
+                    disk::read(&path).map_err(|error| LabError::read(&path, error))?,
                 ),
             })
         })

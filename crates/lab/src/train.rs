@@ -330,7 +330,7 @@ fn go_on(
                 && !std::mem::replace(&mut said, true)
             {
                 note(format_args!(
-                    "mnemora: the report is not kept up to date: {error}"
+                    "mnemora: the report during training is incomplete: {error}"
                 ));
             }
         },

@@ -435,9 +435,16 @@ pub(super) fn figures<M: FilteringModel + Module>(
     if numbers {
         // The page draws curves itself.
         pictures.clear();
+        let width = source.frame().size();
         let mut show = |charts: Vec<Chart>, caption: &str| {
+            let shown = charts.len();
+            let left_out = match shown < width {
+                true => format!(" The first {shown} of {width} numbers."),
+                false => String::new(),
+            };
             // One caption for all numbers.
-            let captions = std::iter::once(caption).chain(std::iter::repeat(""));
+            let caption = format!("{caption}{left_out}");
+            let captions = std::iter::once(caption.as_str()).chain(std::iter::repeat(""));
             let figures = charts.into_iter().zip(captions);
             pictures.extend(figures.map(|(chart, caption)| chart_figure(chart, caption)));
         };

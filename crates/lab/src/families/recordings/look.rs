@@ -41,7 +41,7 @@ impl Line {
 }
 
 /// The most numbers of a step that get a chart.
-pub(super) const MOST_CHARTS: usize = 6;
+const MOST_CHARTS: usize = 6;
 
 /// The first step of any line.
 pub(super) fn first_step(lines: &[Line]) -> usize {
