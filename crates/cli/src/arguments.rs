@@ -169,9 +169,10 @@ pub enum Command {
         /// replicas
         #[arg(required = true)]
         runs: Vec<PathBuf>,
-        /// PNG to write
-        #[arg(long, default_value = "compare.png")]
-        out: PathBuf,
+        /// File to write, by its ending: .png or .svg (curves), .csv (all numbers), .tex (the table); can be given
+        /// several times
+        #[arg(long, value_name = "FILE", default_value = "compare.png")]
+        out: Vec<PathBuf>,
         /// Print one JSON object per model instead of a table
         #[arg(long)]
         json: bool,

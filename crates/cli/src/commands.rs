@@ -339,7 +339,7 @@ fn replicas(
     match train_replicas(experiment, out, count, data, &context)? {
         ReplicasOutcome::Finished(runs) => {
             let picture = out.join("compare.png");
-            compare_command(&runs, &picture, json)
+            compare_command(&runs, &[picture], json)
         }
         ReplicasOutcome::Elsewhere(runs) => {
             for run in runs {
@@ -358,14 +358,19 @@ fn replicas(
     }
 }
 
-fn compare_command(runs: &[PathBuf], out: &Path, json: bool) -> Result<u8, LabError> {
+fn compare_command(runs: &[PathBuf], out: &[PathBuf], json: bool) -> Result<u8, LabError> {
+    compare::check_names(out)?;
     let comparison = compare::compare(runs)?;
-    comparison.draw(out)?;
+    for file in out {
+        comparison.write(file)?;
+    }
     match json {
         true => say_lines(comparison.rows())?,
         false => say(comparison.table().trim_end())?,
     }
-    note(out.display());
+    for file in out {
+        note(file.display());
+    }
     Ok(0)
 }
 

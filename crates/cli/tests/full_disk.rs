@@ -58,7 +58,9 @@ fn stops_and_goes_on(limit: impl Fn(&Path) -> u64, [before, steps]: [u64; 2], pa
     let ended = run_with_file_limit(resume(&stopped, &[&all]), limit(&stopped));
     assert_eq!(ended.status, Some(1), "{}", ended.stderr);
     assert_eq!(ended.stdout, "");
-    let complaints = ended.complaints();
+    let mut complaints = ended.complaints();
+    // There may be no room for the page either, which is no reason to stop.
+    complaints.retain(|line| !line.contains("the report during training is incomplete"));
     assert_eq!(complaints.len(), 1, "{}", ended.stderr);
     assert_says(complaints[0], parts);
     assert_says(complaints[0], &["File too large", &intact]);

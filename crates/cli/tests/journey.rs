@@ -526,7 +526,7 @@ fn copy_task() {
     assert_says(
         &table,
         &[
-            "| model | seeds | updates | bound | bit error |",
+            "| model | seeds | updates | parameters | bound | bit error |",
             "| dnc | 1 | 12 |",
         ],
     );

@@ -138,7 +138,7 @@ fn every_core_trains_and_is_compared() {
     assert_says(
         &table,
         &[
-            "| model | seeds | updates | accuracy | bound |",
+            "| model | seeds | updates | parameters | accuracy | bound |",
             "| stacked-lstm | 1 | 12 |",
         ],
     );

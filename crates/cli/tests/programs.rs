@@ -122,15 +122,32 @@ fn every_core_trains_and_is_compared() {
         assert_says(&message, &["--steps 2", "programs"]);
         compare.arg(&run);
     }
-    let picture = folder.path().join("compare.png");
-    compare.arg("--out").arg(&picture);
+    let out = |ending: &str| folder.path().join(format!("compare.{ending}"));
+    for ending in ["png", "svg", "csv", "tex"] {
+        compare.arg("--out").arg(out(ending));
+    }
     let table = succeed(compare).stdout;
-    assert_png(&picture);
+    assert_png(&out("png"));
     assert_says(
         &table,
         &[
-            "| model | seeds | updates | accuracy | bound | whole answers |",
+            "| model | seeds | updates | parameters | accuracy | bound | whole answers |",
             "| stacked-lstm | 1 | 12 |",
+        ],
+    );
+    let written = |ending: &str| fs::read_to_string(out(ending)).expect("a text");
+    assert!(written("svg").starts_with("<svg"));
+    let names = "model,seeds,updates,parameters,accuracy,\"accuracy, standard error\",bound,";
+    let csv = written("csv");
+    assert!(csv.starts_with(names), "{csv}");
+    assert_says(&csv, &["\nstacked-lstm,1,12,"]);
+    let tex = written("tex");
+    assert_says(
+        &tex,
+        &[
+            "\\begin{tabular}{llrr",
+            "stacked-lstm & 1 & 12 &",
+            "\\end{tabular}",
         ],
     );
 }

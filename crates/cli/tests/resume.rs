@@ -280,10 +280,66 @@ fn signals_save_and_say_where() {
                 &format!("mnemora resume {}", run.display()),
             ],
         );
+        let page = fs::read_to_string(run.join("report.html")).expect("a page");
+        assert_says(
+            &page,
+            &[
+                &format!("Stopped after {made} of 120 updates"),
+                "Gradient norm",
+            ],
+        );
+        assert!(!page.contains("location.reload()"));
         succeed(resume(&run, &[]));
         assert_same_training(&whole, &run);
         assert_eq!(held_out_bounds(&whole), held_out_bounds(&run));
     }
+}
+
+/// While a run trains, its page can be opened and reloads itself; what it shows of speed and memory is in a file of its
+/// own, and so are the evaluations at checkpoints.
+#[test]
+fn a_page_shows_a_run_that_trains() {
+    let folder = tempdir().expect("a temporary folder is made");
+    let run = folder.path().join("run");
+    let settings = ["training.steps=100000", "training.checkpoint_every=2"];
+    let mut living = Living::start(train(&run, &settings));
+    living.wait_until(|| checkpoint_steps(&run).last() >= Some(&6));
+    let page = fs::read_to_string(run.join("report.html")).expect("a page");
+    assert_says(
+        &page,
+        &[
+            "In training:",
+            "of 100000 updates",
+            "location.reload()",
+            "updates per second",
+        ],
+    );
+    living.signal("INT");
+    let rows = |name: &str| {
+        let text = fs::read_to_string(run.join(name)).expect(name);
+        let rows = text
+            .lines()
+            .map(|row| serde_json::from_str(row).expect("JSON"));
+        rows.collect::<Vec<serde_json::Value>>()
+    };
+    let steps = |rows: &[serde_json::Value]| {
+        rows.iter()
+            .map(|row| row["step"].as_u64())
+            .collect::<Vec<_>>()
+    };
+    let machine = rows("machine.jsonl");
+    assert_eq!(steps(&machine), steps(&rows("metrics.jsonl")));
+    for row in &machine {
+        assert!(row["updates_per_second"].as_f64() > Some(0.0), "{row}");
+        assert!(row["memory_mib"].as_f64() > Some(1.0), "{row}");
+    }
+    let held_out = rows("held_out.jsonl");
+    assert!(
+        held_out.len() >= 3 && held_out[0]["bound"].is_f64(),
+        "{held_out:?}"
+    );
+    assert!(run.join("samples/step-2.png").exists());
+    assert!(run.join("samples/step-4.png").exists());
 }
 
 fn names_in(folder: &Path) -> Vec<String> {

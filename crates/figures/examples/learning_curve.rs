@@ -31,12 +31,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         charts: vec![Figure {
             title: String::new(),
             caption: "The loss falls with the number of updates.".into(),
-            content: Content::Svg(chart::svg(&[curve], &Layout::default())?),
+            content: Content::Chart(Box::new(curve)),
         }],
         ..Page::default()
     };
     let file = folder.join("learning-curve.html");
-    std::fs::write(&file, html(&page))?;
+    std::fs::write(&file, html(&page)?)?;
     println!("{}\n{}", picture.display(), file.display());
     Ok(())
 }

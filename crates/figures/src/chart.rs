@@ -1,4 +1,4 @@
-//! Line charts, as SVG for reports and as PNG for everything else.
+//! Line charts, as SVG and as PNG, and in a page with values under the pointer and with zoom.
 //!
 //! [`svg`] and [`png()`] draw the same figure: one or more [`Chart`]s side by side. The colours are those of
 //! Okabe and Ito (2008), which are safe for colour-blind readers. A series' colour depends on its position, so a
@@ -6,10 +6,12 @@
 
 mod axis;
 mod draw;
+mod live;
 mod path;
 mod surface;
 
 use crate::{FigureError, picture::Image};
+pub(crate) use live::live;
 
 /// A named line.
 #[derive(Debug, Clone, Default)]
@@ -109,6 +111,22 @@ pub fn svg(charts: &[Chart], layout: &Layout) -> Result<String, FigureError> {
     Ok(surface.finish((width, height), &titles.join("; ")))
 }
 
+/// The drawing of a chart in a page, which shows the title itself. Its text is legible on a phone.
+pub(crate) fn still(chart: &Chart) -> Result<String, FigureError> {
+    let layout = Layout {
+        columns: 1,
+        width: 400,
+        height: 270,
+    };
+    let untitled = Chart {
+        title: String::new(),
+        ..chart.clone()
+    };
+    let mut surface = surface::Svg::default();
+    draw::figure(&mut surface, &[untitled], &layout)?;
+    Ok(surface.finish((layout.width, layout.height), &chart.title))
+}
+
 /// Draws charts as a PNG file.
 ///
 /// - `pixel_ratio`: pixels per CSS pixel, 1 to 4; 2 for sharp print and dense screens
@@ -124,11 +142,13 @@ pub fn png(charts: &[Chart], layout: &Layout, pixel_ratio: u32) -> Result<Vec<u8
 /// # Errors
 /// As [`png`].
 pub fn image(charts: &[Chart], layout: &Layout, pixel_ratio: u32) -> Result<Image, FigureError> {
-    let scale = OVERSAMPLING * pixel_ratio.clamp(1, 4);
+    let ratio = pixel_ratio.clamp(1, 4);
+    let scale = OVERSAMPLING * ratio;
     let size = checked_size(charts, layout)?;
     let mut surface = surface::Raster::new(size, scale)?;
     draw::figure(&mut surface, charts, layout)?;
-    surface.into_image().reduced(OVERSAMPLING as usize)
+    let image = surface.into_image().reduced(OVERSAMPLING as usize)?;
+    Ok(image.dense(ratio))
 }
 
 fn checked_size(charts: &[Chart], layout: &Layout) -> Result<(u32, u32), FigureError> {

@@ -18,6 +18,7 @@ pub use bars::{Bars, bars};
 pub(crate) use font::mask;
 pub use font::text_width;
 pub use heat_map::{HeatMap, heat_map, viridis};
+pub(crate) use image::PIXELS_PER_METRE;
 pub use image::{Align, Colour, Image, Text};
 pub use map_overlay::{MapOverlay, MapRow, map_overlay};
 pub use sheet::{Group, Row, Sheet, sheet};

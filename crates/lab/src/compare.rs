@@ -1,17 +1,19 @@
 //! Comparison of several runs. Runs that differ only in their seed are replicas of one model.
 
+mod tables;
+
 use crate::{
     Experiment, LabError, MemoryName,
     curves::{Curves, Logged},
     open::{Which, open, read_experiment},
-    pictures::write_png,
+    pictures::write_in_new_folder,
 };
-use mnemora_figures::chart::{self, Layout};
+use mnemora_figures::chart::{self, Chart, Layout};
 use mnemora_training::{
     Error, Quantity, Row, checkpoint,
     device::light_device,
     measures::{Comparison as Compared, decimals},
-    run::{EVALUATION_FILE, EXPERIMENT_FILE, read_json, read_metrics},
+    run::{EVALUATION_FILE, EXPERIMENT_FILE, read_json, read_metrics, read_origin},
     say::one_line,
 };
 use serde::Serialize;
@@ -38,6 +40,7 @@ struct Replicas {
     /// The evaluations at checkpoints.
     held_out: Vec<Vec<Row>>,
     seeds: Vec<u64>,
+    parameters: usize,
 }
 
 /// A model's numbers: means over replicas with standard errors, under the keys of its family's quantities.
@@ -49,6 +52,8 @@ pub struct ModelRow {
     pub seeds: Vec<u64>,
     /// Number of updates.
     pub steps: u64,
+    /// Number of trained parameters.
+    pub parameters: usize,
     /// The numbers by key.
     #[serde(flatten)]
     pub numbers: Numbers,
@@ -185,6 +190,7 @@ pub fn compare(paths: &[PathBuf]) -> Result<Comparison, LabError> {
                 metrics: vec![metrics],
                 evaluations: vec![evaluation],
                 held_out: vec![held_out],
+                parameters: read_origin(run)?.parameters,
             }),
         }
     }
@@ -278,6 +284,7 @@ fn row(model: &Replicas) -> ModelRow {
         model: model.label.clone(),
         seeds: model.seeds.clone(),
         steps: steps.max().unwrap_or(0),
+        parameters: model.parameters,
         numbers: Numbers(compared.filter_map(number).collect()),
     }
 }
@@ -288,39 +295,23 @@ impl Comparison {
         &self.rows
     }
 
-    /// The rows as a Markdown table, without columns that are empty in all rows.
-    pub fn table(&self) -> String {
-        let columns = self.quantities.iter().filter_map(|quantity| {
-            let measured = |row: &ModelRow| row.numbers.get(quantity.key).is_some();
-            match quantity.comparison {
-                Compared::Column(name, decimals) if self.rows.iter().any(measured) => {
-                    Some((name, decimals, quantity.key))
-                }
-                _ => None,
-            }
-        });
-        let present: Vec<_> = columns.collect();
-        let mut text = String::from("| model | seeds | updates |");
-        for (name, _, _) in &present {
-            text.push_str(&format!(" {name} |"));
-        }
-        text.push_str(&format!("\n|{}\n", " --- |".repeat(3 + present.len())));
-        for row in &self.rows {
-            let seeds: Vec<String> = row.seeds.iter().map(u64::to_string).collect();
-            let seeds = seeds.join(", ");
-            text.push_str(&format!("| {} | {seeds} | {} |", row.model, row.steps));
-            for (_, digits, key) in &present {
-                let value = row.numbers.get(key);
-                let value = value.map_or("-".to_owned(), |estimate| estimate.text(*digits));
-                text.push_str(&format!(" {value} |"));
-            }
-            text.push('\n');
-        }
-        text
+    /// Writes the comparison, by the ending of the name: `.png` and `.svg` the family's charts, `.csv` all numbers, `.tex`
+    /// the table.
+    ///
+    /// # Errors
+    /// If the name has another ending, or the file cannot be written.
+    pub fn write(&self, out: &Path) -> Result<(), LabError> {
+        let bytes = match ending(out)? {
+            Ending::Png => chart::png(&self.charts()?, &LAYOUT, 2)?,
+            Ending::Svg => (chart::svg(&self.charts()?, &LAYOUT)? + "\n").into_bytes(),
+            Ending::Csv => self.csv().into_bytes(),
+            Ending::Tex => self.latex().into_bytes(),
+        };
+        write_in_new_folder(out, &bytes)
     }
 
-    /// Draws the family's charts for comparisons, one below the other. Bands are standard errors over replicas.
-    pub fn draw(&self, out: &Path) -> Result<(), LabError> {
+    /// The family's charts for comparisons. Bands are standard errors over replicas.
+    fn charts(&self) -> Result<Vec<Chart>, LabError> {
         let Some(first) = self.models.first() else {
             return Err(LabError::Configuration("no run was named".into()));
         };
@@ -331,20 +322,58 @@ impl Comparison {
             held_out: &model.held_out,
         });
         let curves = Curves(logged.collect());
-        let family = first.experiment.family();
-        let charts = family.compared(&first.experiment, &curves);
-        let layout = Layout {
-            columns: 1,
-            ..Layout::default()
-        };
-        write_png(out, &chart::png(&charts, &layout, 2)?)
+        Ok(first
+            .experiment
+            .family()
+            .compared(&first.experiment, &curves))
+    }
+}
+
+/// Charts one below the other.
+const LAYOUT: Layout = Layout {
+    columns: 1,
+    width: 720,
+    height: 340,
+};
+
+/// The files that a comparison can be written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    Png,
+    Svg,
+    Csv,
+    Tex,
+}
+
+/// Checks that a comparison can be written to files of these names.
+///
+/// # Errors
+/// If a name has another ending than `.png`, `.svg`, `.csv` and `.tex`.
+pub fn check_names(out: &[PathBuf]) -> Result<(), LabError> {
+    out.iter().try_for_each(|out| ending(out).map(|_| ()))
+}
+
+fn ending(out: &Path) -> Result<Ending, LabError> {
+    match out.extension().and_then(|ending| ending.to_str()) {
+        Some("png") => Ok(Ending::Png),
+        Some("svg") => Ok(Ending::Svg),
+        Some("csv") => Ok(Ending::Csv),
+        Some("tex") => Ok(Ending::Tex),
+        _ => Err(LabError::Configuration(format!(
+            "{}: a comparison is written as .png or .svg (curves), .csv (all numbers) or .tex (the table); the name must \
+             have one of these endings",
+            out.display()
+        ))),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mnemora_training::{Measures, Snapshot, run::write_json};
+    use mnemora_training::{
+        Measures, Snapshot,
+        run::{ORIGIN_FILE, Origin, write_json},
+    };
 
     /// Two finished runs whose images are no longer on disk.
     #[test]
@@ -372,10 +401,24 @@ mod tests {
                 measures: Measures::new().with("bound", -(seed as f64)),
             };
             write_json(&run.join(EVALUATION_FILE), &evaluation).unwrap();
+            let origin = Origin {
+                parameters: 7,
+                ..Origin::default()
+            };
+            write_json(&run.join(ORIGIN_FILE), &origin).unwrap();
             run
         });
         let found = compare(&runs).unwrap();
         assert_eq!(found.rows().len(), 1);
         assert_eq!(found.rows()[0].numbers.get("bound").unwrap().value, -1.5);
+        assert_eq!(found.rows()[0].parameters, 7);
+        assert_eq!(
+            found.csv().lines().collect::<Vec<_>>(),
+            [
+                "model,seeds,updates,parameters,bound,\"bound, standard error\"",
+                "introspection,1 2,3,7,-1.5,0.5"
+            ]
+        );
+        assert!(found.write(Path::new("numbers.ods")).is_err());
     }
 }

@@ -371,5 +371,5 @@ fn runs(experiment: &Experiment, folder: &Path) -> Result<(), Broken> {
     rewrite_report(&whole, &trained).map_err(said)?;
     let comparison = compare(&[whole, parted]).map_err(said)?;
     require(comparison.rows().len() == 2, "two runs are not compared")?;
-    comparison.draw(&folder.join("compared.png")).map_err(said)
+    comparison.write(&folder.join("compared.png")).map_err(said)
 }

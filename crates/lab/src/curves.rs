@@ -2,12 +2,14 @@
 //! bit error of the copy task, the accuracy for classes and programs, the perplexity of texts, and the KL of each step
 //! after training.
 
-use crate::{LabError, pictures::chart_figure};
+use crate::pictures::chart_figure;
+use burn::tensor::Tensor;
 use mnemora_figures::{
     chart::{self, Chart, Series, Shaded},
     page::Figure,
 };
-use mnemora_training::{Measures, Row, measures::mean_and_stderr};
+use mnemora_models::DiagonalGaussian;
+use mnemora_training::{Measures, Row, arrays::host, measures::mean_and_stderr};
 use std::ops::Range;
 
 /// The logged numbers and evaluations of one model's runs, a list for each run.
@@ -297,6 +299,42 @@ pub fn kl_per_step_chart(series: Vec<Series>, recall: Option<Range<usize>>) -> C
     }
 }
 
+/// The information in each latent dimension, the largest first: which of them the model uses.
+///
+/// - `posteriors`: rows of all steps
+/// - `priors`: of the scored steps, which are the last ones
+pub fn units_figure(posteriors: &DiagonalGaussian, priors: &DiagonalGaussian) -> Figure {
+    let [rows, latent] = priors.mean.dims();
+    let first = posteriors.mean.dims()[0] - rows;
+    let last = |all: &Tensor<2>| all.clone().narrow(0, first, rows);
+    let scored = DiagonalGaussian {
+        mean: last(&posteriors.mean),
+        log_std: last(&posteriors.log_std),
+    };
+    let each = scored.kl_by_dimension(priors).mean_dim(0);
+    let mut each: Vec<f64> = host(each.into_data()).into_iter().map(f64::from).collect();
+    each.sort_by(|a, b| b.total_cmp(a));
+    let active = each.iter().filter(|kl| **kl > ACTIVE).count();
+    let chart = Chart {
+        title: "KL of each latent dimension".into(),
+        x_label: "dimension, the largest first".into(),
+        y_label: "nats per step".into(),
+        series: vec![Series {
+            points: (1..).map(f64::from).zip(each).collect(),
+            ..Series::default()
+        }],
+        ..Chart::default()
+    };
+    let caption = format!(
+        "{active} of {latent} dimensions are active: the KL divergence of the posterior from the prior is above {ACTIVE} nats \
+         per step."
+    );
+    chart_figure(chart, &caption)
+}
+
+/// A latent dimension with a larger KL divergence is active, in nats per step.
+const ACTIVE: f64 = 0.01;
+
 /// The replicas' curves, each smoothed over 1% of its rows so that models can be told apart.
 fn training_curves(metrics: &[Vec<Row>], key: &str) -> Vec<Vec<(f64, f64)>> {
     // The same smoothing width for all, so that the points of the replicas are of the same updates.
@@ -335,17 +373,84 @@ fn replica_series(label: &str, curves: &[Vec<(f64, f64)>]) -> Series {
         points.push((x, mean));
         band.push((mean - stderr, mean + stderr));
     }
+    let (label, band) = match curves.len() {
+        0 | 1 => (label.to_owned(), None),
+        seeds => (
+            format!("{label} ({seeds} seeds, ± standard error)"),
+            Some(band),
+        ),
+    };
     Series {
-        label: label.to_owned(),
+        label,
         points,
-        band: (curves.len() > 1).then_some(band),
+        band,
     }
 }
 
 /// The bound over training: of training batches and at checkpoints.
-pub fn bound_figure(metrics: &[Row], held_out: &[Row]) -> Result<Figure, LabError> {
+pub fn bound_figure(metrics: &[Row], held_out: &[Row]) -> Figure {
     let training = training_series(metrics, "bound");
     let held_out = held_out_series("held-out", held_out, "bound");
     let chart = bound_chart(vec![training, held_out]);
     chart_figure(chart, "Bound over training.")
+}
+
+/// Curves of the optimiser and of the machine, as far as they were logged.
+pub fn training_figures(metrics: &[Row], machine: &[Row]) -> Vec<Figure> {
+    let line = |title: &str, y_label: &str, series: Series| Chart {
+        title: title.into(),
+        x_label: "update".into(),
+        y_label: y_label.into(),
+        series: vec![Series {
+            label: String::new(),
+            ..series
+        }],
+        ..Chart::default()
+    };
+    let logged = |key| training_series(metrics, key);
+    let measured = |key| training_series(machine, key);
+    let mut time = measured("elapsed_seconds");
+    let longest = time.points.iter().map(|point| point.1).fold(0.0, f64::max);
+    let (unit, seconds) = match longest {
+        0.0..300.0 => ("seconds", 1.0),
+        300.0..18_000.0 => ("minutes", 60.0),
+        _ => ("hours", 3600.0),
+    };
+    for (_, value) in &mut time.points {
+        *value /= seconds;
+    }
+    let figures = [
+        (
+            Chart {
+                y_log: true,
+                ..line("Gradient norm", "norm", logged("gradient_norm"))
+            },
+            "Norm of the whole gradient before it is clipped.",
+        ),
+        (
+            line("Learning rate", "rate", logged("learning_rate")),
+            "The optimiser's learning rate.",
+        ),
+        (
+            line(
+                "Speed",
+                "updates per second",
+                measured("updates_per_second"),
+            ),
+            "Updates per second since the row before, without evaluations and checkpoints.",
+        ),
+        (
+            line("Time", unit, time),
+            "Time since the start, with evaluations and checkpoints.",
+        ),
+        (
+            line("Memory", "MiB", measured("memory_mib")),
+            "Memory of the process.",
+        ),
+    ];
+    figures
+        .into_iter()
+        .filter(|(chart, _)| !chart.series[0].points.is_empty())
+        .map(|(chart, caption)| chart_figure(chart, caption))
+        .collect()
 }

@@ -8,7 +8,7 @@ use crate::{
     },
     kept::kept,
     memory_use::check as check_memory,
-    pictures::{self, write_png},
+    pictures::{self, write_picture},
 };
 use burn::tensor::Device;
 use mnemora_memory::Count;
@@ -323,7 +323,7 @@ impl Trained {
                 self.experiment.task.name.as_str()
             ))
         })?;
-        write_png(out, &picture.png_bytes()?)
+        write_picture(&picture, out)
     }
 }
 

@@ -57,21 +57,21 @@ pub fn save_animation(gif: Vec<u8>, path: &Path, caption: String) -> Result<Figu
 }
 
 /// Charts as a picture: below each other, two in a line if there are more than two.
-pub fn charts_image(charts: &[Chart]) -> Result<Image, LabError> {
+pub fn charts_image(charts: &[Chart]) -> Result<Image, FigureError> {
     let layout = Layout {
         columns: if charts.len() > 2 { 2 } else { 1 },
         ..Layout::default()
     };
-    Ok(chart::image(charts, &layout, 2)?)
+    chart::image(charts, &layout, 2)
 }
 
 /// Makes a figure of a chart.
-pub fn chart_figure(chart: Chart, caption: &str) -> Result<Figure, LabError> {
-    Ok(Figure {
+pub fn chart_figure(chart: Chart, caption: &str) -> Figure {
+    Figure {
         title: String::new(),
         caption: caption.into(),
-        content: Content::Svg(chart::svg(&[chart], &Layout::default())?),
-    })
+        content: Content::Chart(Box::new(chart)),
+    }
 }
 
 /// The most rows of a picture of weights.
@@ -176,7 +176,8 @@ pub fn write_beside(picture: &Path, files: &[(String, Vec<u8>)]) -> Result<(), L
 /// # Errors
 /// If the name has an ending other than `.png`, or the file cannot be written.
 pub fn write_picture(picture: &Image, path: &Path) -> Result<(), LabError> {
-    write_png(path, &picture.png_bytes()?)
+    check_png_name(path)?;
+    write_in_new_folder(path, &picture.png_bytes()?)
 }
 
 /// Checks that a name is one of a PNG file.
@@ -210,13 +211,8 @@ pub fn write_gif(path: &Path, gif: &[u8]) -> Result<(), LabError> {
     write_in_new_folder(path, gif)
 }
 
-/// Writes a PNG file, and creates its folder if needed.
-pub(crate) fn write_png(path: &Path, png: &[u8]) -> Result<(), LabError> {
-    check_png_name(path)?;
-    write_in_new_folder(path, png)
-}
-
-fn write_in_new_folder(path: &Path, bytes: &[u8]) -> Result<(), LabError> {
+/// Writes a file, and creates its folder if needed.
+pub(crate) fn write_in_new_folder(path: &Path, bytes: &[u8]) -> Result<(), LabError> {
     if let Some(parent) = path
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty())

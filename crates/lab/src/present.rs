@@ -2,19 +2,25 @@
 
 use crate::{
     Experiment, LabError, Trained,
+    curves::{Curves, Logged, training_figures},
     experiment::family::{Drawn, Gallery, Shown},
     memory_use::{check_drawing, check_pictures},
-    pictures::{numbers, write_beside, write_picture},
+    pictures::{chart_figure, numbers, write_beside, write_picture},
 };
 use mnemora_figures::{
+    chart::Chart,
     number,
-    page::{Page, html},
+    page::{Content, Figure, Page, Progress, html},
     picture::Image,
 };
 use mnemora_training::{
-    Row,
+    Phase, Row, Standing,
     checkpoint::State,
-    run::{EVALUATION_FILE, REPORT_FILE, read_json, read_metrics, read_origin, write_atomically},
+    disk,
+    run::{
+        EVALUATION_FILE, REPORT_FILE, read_json, read_machine, read_metrics, read_origin,
+        write_atomically,
+    },
 };
 use std::{
     io::ErrorKind,
@@ -93,14 +99,8 @@ pub(crate) fn write_report(
     check: &dyn Fn() -> Result<(), LabError>,
 ) -> Result<Image, LabError> {
     let metrics = read_metrics(run)?;
-    let samples = run.join("samples");
     check()?;
-    match std::fs::create_dir(&samples) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-            return Err(LabError::write(&samples, error));
-        }
-        _ => {}
-    }
+    let samples = samples_folder(run)?;
     let figures = learner.figures(&Shown {
         experiment,
         evaluation,
@@ -108,28 +108,89 @@ pub(crate) fn write_report(
         held_out: &state.held_out,
         samples: &samples,
     })?;
+    let counted = evaluation.measures.count("sequences").unwrap_or(0);
+    let mut page = page(run, experiment, state, evaluation.step, &metrics)?;
+    page.facts
+        .insert(2, ("held-out sequences".into(), counted.to_string()));
+    page.numbers = numbers(experiment.family().quantities(), evaluation);
+    page.pictures = figures.pictures;
+    page.charts = figures.charts;
+    page.memory = figures.memory;
+    check()?;
+    write_atomically(&run.join(REPORT_FILE), html(&page)?.as_bytes())?;
+    Ok(figures.generated)
+}
+
+/// Writes the page of a run that is not finished: the evaluation at its last checkpoint, curves, and samples of some
+/// checkpoints.
+pub(crate) fn write_progress(
+    experiment: &Experiment,
+    standing: &Standing<dyn Gallery>,
+) -> Result<(), LabError> {
+    let (run, state) = (standing.run.directory(), standing.state);
+    let metrics = read_metrics(run)?;
+    // Samples that cannot be drawn do not keep the page from being written.
+    let sampled = match standing.phase {
+        Phase::Evaluation => Ok(()),
+        Phase::Updates | Phase::Stopped => write_sample(experiment, standing),
+    };
+    let mut page = page(run, experiment, state, state.step, &metrics)?;
+    let (made, all) = (state.step, experiment.training.steps);
+    page.progress = Some(Progress {
+        words: match standing.phase {
+            Phase::Updates => {
+                format!("In training: {made} of {all} updates are made. This page reloads itself.")
+            }
+            Phase::Evaluation => {
+                format!(
+                    "{made} updates are made; the evaluation is running. This page reloads itself."
+                )
+            }
+            Phase::Stopped => format!(
+                "Stopped after {made} of {all} updates; `mnemora resume` continues from there."
+            ),
+        },
+        running: standing.phase != Phase::Stopped,
+    });
+    if let Some(evaluation) = standing.evaluation {
+        page.numbers = numbers(experiment.family().quantities(), evaluation);
+    }
+    let label = experiment.label();
+    let curves = Curves(vec![Logged {
+        label: &label,
+        metrics: std::slice::from_ref(&metrics),
+        evaluations: &[],
+        held_out: std::slice::from_ref(&state.held_out),
+    }]);
+    let charts = experiment.family().compared(experiment, &curves);
+    let drawn = |chart: &Chart| chart.series.iter().any(|series| !series.points.is_empty());
+    let charts = charts.into_iter().filter(drawn);
+    page.charts = charts.map(|chart| chart_figure(chart, "")).collect();
+    standing.run.check()?;
+    write_atomically(&run.join(REPORT_FILE), html(&page)?.as_bytes())?;
+    sampled
+}
+
+/// The parts of a page that do not depend on the model: samples of earlier checkpoints, curves of the training, and facts.
+fn page(
+    run: &Path,
+    experiment: &Experiment,
+    state: &State,
+    step: u64,
+    metrics: &[Row],
+) -> Result<Page, LabError> {
     let origin = read_origin(run)?;
     let machine = origin.machine_and_device();
     let command = origin.commands();
     let seconds = state.elapsed_seconds;
-    let page = Page {
+    Ok(Page {
         title: format!("{} · {}", experiment.name, experiment.label()),
         subtitle: experiment.description.clone(),
-        numbers: numbers(experiment.family().quantities(), evaluation),
-        pictures: figures.pictures,
-        charts: figures.charts,
-        memory: figures.memory,
+        samples: samples(run, step)?,
+        training: training_figures(metrics, &read_machine(run)?),
         facts: vec![
-            ("updates".into(), evaluation.step.to_string()),
+            ("updates".into(), step.to_string()),
             ("training time".into(), format!("{seconds:.0} s")),
-            (
-                "held-out sequences".into(),
-                evaluation
-                    .measures
-                    .count("sequences")
-                    .unwrap_or(0)
-                    .to_string(),
-            ),
             ("parameters".into(), number(origin.parameters as f64, 0)),
             ("seed".into(), experiment.seed.to_string()),
             ("data".into(), origin.data),
@@ -141,8 +202,76 @@ pub(crate) fn write_report(
         ],
         command,
         configuration: experiment.to_toml()?,
+        ..Page::default()
+    })
+}
+
+/// The run's folder for pictures.
+fn samples_folder(run: &Path) -> Result<PathBuf, LabError> {
+    let samples = run.join(SAMPLES);
+    match std::fs::create_dir(&samples) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            Err(LabError::write(&samples, error))
+        }
+        _ => Ok(samples),
+    }
+}
+
+const SAMPLES: &str = "samples";
+/// The name of a picture of a checkpoint's samples, before the number of updates.
+const SAMPLE: &str = "step-";
+/// The most sequences in such a picture.
+const SAMPLED: usize = 2;
+
+/// Draws what the model generates after the 1st, 2nd, 4th, 8th, .. checkpoint, so that a long training costs few pictures.
+fn write_sample(experiment: &Experiment, standing: &Standing<dyn Gallery>) -> Result<(), LabError> {
+    let every = experiment.training.checkpoint_every;
+    let step = standing.state.step;
+    let due = step.is_multiple_of(every) && (step / every).is_power_of_two();
+    // Without an evaluation this process has made no checkpoint yet.
+    if standing.evaluation.is_none() || !due {
+        return Ok(());
+    }
+    let path = samples_folder(standing.run.directory())?.join(format!("{SAMPLE}{step}.png"));
+    let count = experiment.evaluation.pictures.clamp(1, SAMPLED);
+    check_drawing(standing.learner, experiment, count, None)?;
+    let drawn = standing.learner.draw(count, 1, None)?;
+    standing.run.check()?;
+    write_picture(&drawn.picture, &path)
+}
+
+/// The samples of checkpoints before `step`, in their order.
+fn samples(run: &Path, step: u64) -> Result<Vec<Figure>, LabError> {
+    let folder = run.join(SAMPLES);
+    let entries = match std::fs::read_dir(&folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(|error| LabError::read(&folder, error))?,
     };
-    check()?;
-    write_atomically(&run.join(REPORT_FILE), html(&page).as_bytes())?;
-    Ok(figures.generated)
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry
+            .map_err(|error| LabError::read(&folder, error))?
+            .path();
+        let name = path.file_name().and_then(|name| name.to_str());
+        let steps = name
+            .and_then(|name| name.strip_prefix(SAMPLE)?.strip_suffix(".png"))
+            .and_then(|steps| steps.parse::<u64>().ok());
+        found.extend(steps.filter(|own| *own <= step).map(|steps| (steps, path)));
+    }
+    found.sort();
+    found
+        .into_iter()
+        .map(|(steps, path)| {
+            Ok(Figure {
+                title: match steps {
+                    1 => "After the first update".into(),
+                    _ => format!("After {} updates", number(steps as f64, 0)),
+                },
+                caption: String::new(),
+                content: Content::Png(
+                    disk::read(&path).map_err(|error| LabError::read(&path, error))?,
+                ),
+            })
+        })
+        .collect()
 }

@@ -391,12 +391,26 @@ fn go_on(
     mut learner: Box<dyn Gallery>,
     context: &RunContext,
 ) -> Result<Outcome, LabError> {
+    let mut said = false;
     mnemora_training::train(
         begun,
         &experiment.training,
         experiment.family().quantities(),
         learner.as_mut(),
         context,
+        // A page that cannot be written is no reason to stop a training; the report after it is. A run that is no longer ours
+        // is refused at the next write of the training.
+        |standing| {
+            if let Err(error) = present::write_progress(experiment, &standing)
+                && standing.run.check().is_ok()
+                && !context.quiet
+                && !std::mem::replace(&mut said, true)
+            {
+                note(format_args!(
+                    "mnemora: the report during training is incomplete: {error}"
+                ));
+            }
+        },
         |learner, run, state, evaluation| {
             let check = || Ok(run.check()?);
             let generated = present::write_report(

@@ -63,6 +63,15 @@ impl DiagonalGaussian {
         Self { mean, log_std }
     }
 
+    /// `KL(self || prior)` of each latent dimension in nats, `[rows, latent]`. Its sum over dimensions is
+    /// [`KlFrom::kl_from`].
+    pub fn kl_by_dimension(&self, prior: &Self) -> Tensor<2> {
+        let log_ratio = self.log_std.clone() - prior.log_std.clone();
+        let distance = (self.mean.clone() - prior.mean.clone()) * prior.log_std.clone().neg().exp();
+        let squares = log_ratio.clone().mul_scalar(2.0).exp() + distance.square();
+        squares.mul_scalar(0.5) - log_ratio - 0.5
+    }
+
     /// `H(q)` in nats, `[rows]`.
     pub fn entropy(&self) -> Tensor<1> {
         let latent = self.log_std.dims()[1] as f64;
@@ -277,5 +286,33 @@ impl Likelihood {
             Self::Bernoulli { logits } => activation::sigmoid(logits.clone()),
             Self::Gaussian { mean, .. } | Self::Normal { mean, .. } => mean.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use burn::tensor::Device;
+
+    #[test]
+    fn dimensions_add_up_to_the_divergence() {
+        let device = Device::default();
+        let gaussian = |numbers: [[f32; 6]; 2]| {
+            DiagonalGaussian::from_parameters(Tensor::from_data(numbers, &device))
+        };
+        let q = gaussian([[0.3, -1.0, 2.0, -0.5, 0.1, 0.7], [0.0; 6]]);
+        let p = gaussian([[0.1, 0.4, 1.0, 0.2, -0.3, 0.6], [0.0; 6]]);
+        let each = q.kl_by_dimension(&p);
+        let sum = each.clone().sum_dim(1).squeeze_dim::<1>(1);
+        let whole = p.kl_from(&q, &q.mean);
+        let numbers = |tensor: Tensor<1>| tensor.into_data().try_to_vec::<f32>().unwrap();
+        for (one, other) in numbers(sum).into_iter().zip(numbers(whole)) {
+            assert!((one - other).abs() < 1e-5, "{one} {other}");
+        }
+        assert!(
+            numbers(each.narrow(0, 1, 1).squeeze_dim(0))
+                .iter()
+                .all(|kl| kl.abs() < 1e-6)
+        );
     }
 }

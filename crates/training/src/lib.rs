@@ -45,4 +45,4 @@ pub mod updates;
 pub use error::Error;
 pub use learner::{Learner, Purpose, Snapshot, StepFailure};
 pub use measures::{Measures, Quantity, Row};
-pub use train::{Begun, Finished, Outcome, RunContext, train};
+pub use train::{Begun, Finished, Outcome, Phase, RunContext, Standing, train};

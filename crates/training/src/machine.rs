@@ -19,6 +19,18 @@ pub fn describe() -> String {
     )
 }
 
+/// Bytes of the process that are in memory; `None` where the system does not report it.
+pub fn resident_memory() -> Option<u64> {
+    in_status(&fs::read_to_string("/proc/self/status").ok()?, "VmRSS:")
+}
+
+/// A number of bytes in the status of a process, which Linux reports in units of 1,024 bytes.
+fn in_status(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
+}
+
 /// Memory still available to the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FreeMemory {
@@ -52,12 +64,7 @@ fn free_memory_below(root: &Path) -> Option<FreeMemory> {
 
 /// `MemAvailable`, which Linux reports in units of 1,024 bytes.
 fn available(meminfo: &Path) -> Option<u64> {
-    let text = fs::read_to_string(meminfo).ok()?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    kib.checked_mul(1024)
+    in_status(&fs::read_to_string(meminfo).ok()?, "MemAvailable:")
 }
 
 /// What the process's control groups and their parents have left, in versions 1 and 2 of control groups.

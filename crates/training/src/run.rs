@@ -15,6 +15,11 @@ use std::{
 pub const EXPERIMENT_FILE: &str = "experiment.toml";
 /// One row per logged step.
 pub const METRICS_FILE: &str = "metrics.jsonl";
+/// One row per logged step: seconds since the start, updates per second, resident memory. These numbers are not the same
+/// when a run is repeated, those of [`METRICS_FILE`] are.
+pub const MACHINE_FILE: &str = "machine.jsonl";
+/// One row per checkpoint: the tracked numbers of its evaluation.
+pub const HELD_OUT_FILE: &str = "held_out.jsonl";
 /// The origin of the run.
 pub const ORIGIN_FILE: &str = "origin.json";
 /// The evaluation after training.
@@ -464,10 +469,19 @@ impl Run {
     }
 
     /// Opens the metrics for appending, keeping only the rows of the steps that `keep` accepts.
-    pub fn metrics(&self, keep: impl Fn(u64) -> bool) -> Result<MetricsWriter, Error> {
-        let path = self.directory.join(METRICS_FILE);
+    pub fn metrics(&self, keep: impl Fn(u64) -> bool) -> Result<RowWriter, Error> {
+        self.rows(METRICS_FILE, keep)
+    }
+
+    /// Opens the machine's rows for appending, as [`metrics`](Self::metrics).
+    pub fn machine(&self, keep: impl Fn(u64) -> bool) -> Result<RowWriter, Error> {
+        self.rows(MACHINE_FILE, keep)
+    }
+
+    fn rows(&self, name: &str, keep: impl Fn(u64) -> bool) -> Result<RowWriter, Error> {
+        let path = self.directory.join(name);
         let mut text = Vec::new();
-        for (line, row) in metrics_lines(&self.directory)? {
+        for (line, row) in lines(&path)? {
             if keep(row.step) {
                 text.extend(line.as_bytes());
                 text.push(b'\n');
@@ -475,18 +489,29 @@ impl Run {
         }
         self.check()?;
         let file = disk::replace(&path, &text).map_err(|error| Error::write(&path, error))?;
-        Ok(MetricsWriter { path, file })
+        Ok(RowWriter { path, file })
+    }
+
+    /// Writes the evaluations at checkpoints.
+    pub fn write_held_out(&self, rows: &[Row]) -> Result<(), Error> {
+        let path = self.directory.join(HELD_OUT_FILE);
+        let mut text = Vec::new();
+        for row in rows {
+            append_row(&mut text, row).map_err(|error| Error::write(&path, error))?;
+        }
+        self.check()?;
+        write_atomically(&path, &text)
     }
 }
 
-/// Appends rows to `metrics.jsonl`, each in one write.
+/// Appends rows to a file of a run, each in one write.
 #[derive(Debug)]
-pub struct MetricsWriter {
+pub struct RowWriter {
     path: PathBuf,
     file: File,
 }
 
-impl MetricsWriter {
+impl RowWriter {
     /// Appends a row.
     pub fn write(&mut self, row: &Row) -> Result<(), Error> {
         let mut text = Vec::new();
@@ -512,16 +537,21 @@ fn append_row(text: &mut Vec<u8>, row: &Row) -> std::io::Result<()> {
 /// The rows of a run's metrics; none if it has not logged yet. Ignores an unfinished last row, which a killed process
 /// may leave.
 pub fn read_metrics(directory: &Path) -> Result<Vec<Row>, Error> {
-    let rows = metrics_lines(directory)?.into_iter();
+    let rows = lines(&directory.join(METRICS_FILE))?.into_iter();
     Ok(rows.map(|(_, row)| row).collect())
 }
 
-/// The rows, each with its line.
-fn metrics_lines(directory: &Path) -> Result<Vec<(String, Row)>, Error> {
-    let path = directory.join(METRICS_FILE);
-    let text = match disk::read_text(&path) {
+/// The machine's rows of a run, as [`read_metrics`]; none for a run of an earlier version.
+pub fn read_machine(directory: &Path) -> Result<Vec<Row>, Error> {
+    let rows = lines(&directory.join(MACHINE_FILE))?.into_iter();
+    Ok(rows.map(|(_, row)| row).collect())
+}
+
+/// The rows of a file, each with its line; none if there is no file.
+fn lines(path: &Path) -> Result<Vec<(String, Row)>, Error> {
+    let text = match disk::read_text(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        text => text.map_err(|error| Error::read(&path, error))?,
+        text => text.map_err(|error| Error::read(path, error))?,
     };
     let lines: Vec<&str> = text.lines().collect();
     let last = lines.len();
@@ -535,7 +565,7 @@ fn metrics_lines(directory: &Path) -> Result<Vec<(String, Row)>, Error> {
                 let problem = error.to_string();
                 let problem = problem.split(" at line").next().unwrap_or_default();
                 return Err(Error::DamagedFile {
-                    path,
+                    path: path.to_owned(),
                     problem: format!("line {}: {problem}", index + 1),
                 });
             }

@@ -4,8 +4,10 @@ use crate::{
     Error, Learner, Purpose, Quantity, Row, StepFailure,
     checkpoint::{self, Checkpoint, State},
     device::device_words,
+    machine::resident_memory,
+    measures::Measures,
     progress::Progress,
-    run::{EVALUATION_FILE, MetricsWriter, Run, kernels_word, write_json},
+    run::{EVALUATION_FILE, RowWriter, Run, kernels_word, write_json},
     settings::TrainingSettings,
     tensorboard::EventWriter,
 };
@@ -13,7 +15,7 @@ use burn::tensor::Device;
 use std::{
     io::ErrorKind,
     path::{Path, PathBuf},
-    time::{Instant, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 /// What a training needs from its caller, and what it reports back.
@@ -59,6 +61,31 @@ pub struct Finished {
     pub size: (usize, usize),
 }
 
+/// A run that is not finished, after the start or a checkpoint.
+pub struct Standing<'a, L: ?Sized> {
+    /// What learns.
+    pub learner: &'a L,
+    /// Its run.
+    pub run: &'a Run,
+    /// Its state.
+    pub state: &'a State,
+    /// The evaluation at the last checkpoint that this process made.
+    pub evaluation: Option<&'a Row>,
+    /// What comes next.
+    pub phase: Phase,
+}
+
+/// What a training does after a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// More updates.
+    Updates,
+    /// All updates are made: the evaluation.
+    Evaluation,
+    /// Nothing: a signal stopped it.
+    Stopped,
+}
+
 /// A run that is ready to train.
 pub struct Begun {
     /// Locked, so that no other process writes to it.
@@ -66,11 +93,12 @@ pub struct Begun {
     /// The state of its last checkpoint, or the initial state.
     pub state: State,
     /// Its metrics file, truncated to that state.
-    pub metrics: MetricsWriter,
+    pub metrics: RowWriter,
 }
 
-/// Makes the remaining updates of a run, then evaluates. `finish` gets the learner, the run, its state and the
-/// evaluation, which is on disk by then; it writes the report and the pictures.
+/// Makes the remaining updates of a run, then evaluates. `progress` is called at the start and after each checkpoint.
+/// `finish` gets the learner, the run, its state and the evaluation, which is on disk by then; it writes the report and
+/// the pictures.
 ///
 /// # Errors
 /// If a number is not finite (the error names it), if a file cannot be written (the error names the intact checkpoint),
@@ -81,6 +109,7 @@ pub fn train<L: Learner + ?Sized, E: From<Error>>(
     quantities: &'static [Quantity],
     learner: &mut L,
     context: &RunContext,
+    mut progress: impl FnMut(Standing<L>),
     finish: impl FnOnce(&L, &Run, &State, &Row) -> Result<Finished, E>,
 ) -> Result<Outcome, E> {
     let Begun {
@@ -88,17 +117,20 @@ pub fn train<L: Learner + ?Sized, E: From<Error>>(
         state,
         metrics,
     } = begun;
+    let machine = run.machine(|step| step <= state.step);
+    let machine = machine.map_err(|error| intact(&run, error))?;
     let mut training = Training {
         settings,
         quantities,
         learner,
         state,
         metrics,
+        machine,
         context,
     };
     let begun = run.check().and_then(|()| training.events(run.directory()));
     let mut events = begun.map_err(|error| intact(&run, error))?;
-    let stopped = training.make_updates(&mut run, &mut events);
+    let stopped = training.make_updates(&mut run, &mut events, &mut progress);
     match stopped.map_err(|error| intact(&run, error))? {
         Some(outcome) => Ok(outcome),
         None => training.finish(&run, &mut events, finish),
@@ -139,7 +171,8 @@ struct Training<'a, L: ?Sized> {
     quantities: &'static [Quantity],
     learner: &'a mut L,
     state: State,
-    metrics: MetricsWriter,
+    metrics: RowWriter,
+    machine: RowWriter,
     context: &'a RunContext<'a>,
 }
 
@@ -160,6 +193,7 @@ impl<L: Learner + ?Sized> Training<'_, L> {
         &mut self,
         run: &mut Run,
         events: &mut EventWriter,
+        report: &mut dyn FnMut(Standing<L>),
     ) -> Result<Option<Outcome>, Error> {
         let (settings, context) = (self.settings, self.context);
         let directory = &run.directory().to_owned();
@@ -173,8 +207,13 @@ impl<L: Learner + ?Sized> Training<'_, L> {
             self.quantities,
             context.quiet,
         );
-        let clock = Instant::now();
         let elapsed_before = self.state.elapsed_seconds;
+        let mut evaluation = None;
+        if self.state.step < settings.steps && !self.exhausted() {
+            self.report(run, None, Phase::Updates, report);
+        }
+        let clock = Instant::now();
+        let mut pace = Pace::starting(self.state.step);
 
         while self.state.step < settings.steps && !self.exhausted() {
             let step = self.state.step + 1;
@@ -221,13 +260,18 @@ impl<L: Learner + ?Sized> Training<'_, L> {
                 if logged {
                     run.check()?;
                     self.metrics.write(row)?;
-                    log_events(events, row).map_err(|error| Error::write(directory, error))?;
+                    let speed = pace.measured(step, self.state.elapsed_seconds);
+                    self.machine.write(&speed)?;
+                    log_events(events, "", row)
+                        .and_then(|()| log_events(events, "machine/", &speed))
+                        .map_err(|error| Error::write(directory, error))?;
                 }
                 progress.step(row);
             }
             if !saved {
                 continue;
             }
+            let saving = Instant::now();
             // Before the evaluation, which is useless if a parameter is not finite. Only one copy of the parameters
             // exists at a time.
             self.finite_checkpoint(directory)?;
@@ -237,8 +281,12 @@ impl<L: Learner + ?Sized> Training<'_, L> {
                 // An evaluation that is not finite cannot be among the best; the check in the next update names the
                 // cause.
                 if row.non_finite(self.quantities).is_none() {
-                    self.state.held_out.push(row.tracked(self.quantities));
+                    let tracked = row.tracked(self.quantities);
+                    log_events(events, "held_out/", &tracked)
+                        .map_err(|error| Error::write(directory, error))?;
+                    self.state.held_out.push(tracked);
                 }
+                evaluation = Some(row);
             }
             run.check()?;
             self.metrics.sync()?;
@@ -248,18 +296,41 @@ impl<L: Learner + ?Sized> Training<'_, L> {
             let checkpoint = Checkpoint::of(self.learner, &self.state);
             let checkpoint = checkpoint::save(directory, &checkpoint)?;
             run.record_saved()?;
+            run.write_held_out(&self.state.held_out)?;
             run.check()?;
             let best = self.state.best_step(self.quantities);
             checkpoint::prune(directory, self.state.step, best, settings.keep);
             // A signal may also have come during the evaluation.
             if let Some(signal) = (context.interrupted)() {
                 progress.finish();
+                self.report(run, evaluation.as_ref(), Phase::Stopped, report);
                 return Ok(Some(Outcome::Interrupted { signal, checkpoint }));
             }
+            if step < settings.steps && !self.exhausted() {
+                self.report(run, evaluation.as_ref(), Phase::Updates, report);
+            }
+            pace.pause(saving.elapsed());
         }
         progress.finish();
         (context.all_saved)(true);
+        self.report(run, evaluation.as_ref(), Phase::Evaluation, report);
         Ok(None)
+    }
+
+    fn report(
+        &self,
+        run: &Run,
+        evaluation: Option<&Row>,
+        phase: Phase,
+        report: &mut dyn FnMut(Standing<L>),
+    ) {
+        report(Standing {
+            learner: self.learner,
+            run,
+            state: &self.state,
+            evaluation,
+            phase,
+        });
     }
 
     /// Whether so many checkpoints were no better than one before that the training ends.
@@ -333,11 +404,51 @@ impl<L: Learner + ?Sized> Training<'_, L> {
     }
 }
 
-fn log_events(events: &mut EventWriter, row: &Row) -> std::io::Result<()> {
+/// How fast updates are made. The time of evaluations and checkpoints does not count.
+struct Pace {
+    since: Instant,
+    paused: Duration,
+    step: u64,
+}
+
+impl Pace {
+    fn starting(step: u64) -> Self {
+        Self {
+            since: Instant::now(),
+            paused: Duration::ZERO,
+            step,
+        }
+    }
+
+    fn pause(&mut self, duration: Duration) {
+        self.paused += duration;
+    }
+
+    /// The machine's row of a step: the pace since the last one, and the memory.
+    fn measured(&mut self, step: u64, elapsed_seconds: f64) -> Row {
+        let seconds = self.since.elapsed().saturating_sub(self.paused);
+        let updates = step.saturating_sub(self.step) as f64;
+        *self = Self::starting(step);
+        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        Row {
+            step,
+            measures: Measures::new()
+                .with("elapsed_seconds", elapsed_seconds)
+                .with(
+                    "updates_per_second",
+                    updates / seconds.as_secs_f64().max(1e-9),
+                )
+                .with_some("memory_mib", resident_memory().map(mib)),
+        }
+    }
+}
+
+/// Logs the numbers of a row, with `group` before their names.
+fn log_events(events: &mut EventWriter, group: &str, row: &Row) -> std::io::Result<()> {
     let now = wall_time();
     for (tag, value) in row.measures.iter() {
         if let Some(value) = value.number() {
-            events.scalar(tag, row.step, value as f32, now)?;
+            events.scalar(&format!("{group}{tag}"), row.step, value as f32, now)?;
         }
     }
     Ok(())

@@ -196,7 +196,7 @@ fn compared(folder: &Path, name: &str) -> Target {
     of_file(run.join(name), move |_| {
         let comparison = compare(std::slice::from_ref(&run))?;
         assert!(!comparison.table().is_empty());
-        comparison.draw(&picture)
+        comparison.write(&picture)
     })
 }
 

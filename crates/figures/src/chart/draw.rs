@@ -42,6 +42,21 @@ pub(super) fn colour(place: usize) -> Colour {
     PALETTE[place % PALETTE.len()]
 }
 
+/// The names under which a page can replace a colour: of what is drawn with it as a line, and of what is filled with it.
+pub(super) fn classes(colour: Colour) -> Option<(String, String)> {
+    let both = |name: &str| Some((name.to_owned(), name.to_owned()));
+    match colour {
+        INK => both("ink"),
+        FAINT => both("faint"),
+        GRID => both("grid"),
+        FRAME => both("frame"),
+        _ => {
+            let place = PALETTE.iter().position(|own| *own == colour)?;
+            Some((format!("l{place}"), format!("f{place}")))
+        }
+    }
+}
+
 /// Draws charts in rows of `layout.columns`.
 pub(super) fn figure(
     surface: &mut impl Surface,

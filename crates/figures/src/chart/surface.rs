@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::draw;
 use crate::FigureError;
 use crate::picture::{Align, Colour, Image, mask, text_width};
 
@@ -59,6 +60,18 @@ impl Svg {
     }
 }
 
+/// The attribute with the colour, and the class by which a page can replace it.
+fn painted(attribute: &str, colour: Colour) -> String {
+    let hex = hex(colour);
+    match draw::classes(colour) {
+        Some((line, fill)) => {
+            let class = if attribute == "stroke" { line } else { fill };
+            format!("{attribute}=\"{hex}\" class=\"{class}\"")
+        }
+        None => format!("{attribute}=\"{hex}\""),
+    }
+}
+
 fn hex([red, green, blue]: Colour) -> String {
     format!("#{red:02x}{green:02x}{blue:02x}")
 }
@@ -74,25 +87,25 @@ fn coordinates(points: &[Point]) -> String {
 impl Surface for Svg {
     fn line(&mut self, points: &[Point], width: f64, colour: Colour) {
         self.element(format_args!(
-            "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"{width}\" \
+            "<polyline points=\"{}\" fill=\"none\" {} stroke-width=\"{width}\" \
              stroke-linejoin=\"round\" stroke-linecap=\"round\"/>",
             coordinates(points),
-            hex(colour)
+            painted("stroke", colour)
         ));
     }
 
     fn area(&mut self, outline: &[Point], colour: Colour, opacity: f32) {
         self.element(format_args!(
-            "<polygon points=\"{}\" fill=\"{}\" fill-opacity=\"{opacity}\"/>",
+            "<polygon points=\"{}\" {} fill-opacity=\"{opacity}\"/>",
             coordinates(outline),
-            hex(colour)
+            painted("fill", colour)
         ));
     }
 
     fn dot(&mut self, (x, y): Point, radius: f64, colour: Colour) {
         self.element(format_args!(
-            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius}\" fill=\"{}\"/>",
-            hex(colour)
+            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{radius}\" {}/>",
+            painted("fill", colour)
         ));
     }
 
@@ -109,10 +122,10 @@ impl Surface for Svg {
             String::new()
         };
         self.element(format_args!(
-            "<text x=\"{x:.1}\" y=\"{:.1}\" font-size=\"{}\" fill=\"{}\" text-anchor=\"{anchor}\"{}{turn}>{}</text>",
+            "<text x=\"{x:.1}\" y=\"{:.1}\" font-size=\"{}\" {} text-anchor=\"{anchor}\"{}{turn}>{}</text>",
             y + BASELINE * label.size,
             label.size,
-            hex(label.colour),
+            painted("fill", label.colour),
             if label.bold { " font-weight=\"600\"" } else { "" },
             crate::escape(label.text)
         ));

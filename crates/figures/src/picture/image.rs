@@ -12,7 +12,12 @@ pub struct Image {
     width: usize,
     height: usize,
     pixels: Vec<u8>,
+    /// Pixels per CSS pixel.
+    ratio: u32,
 }
+
+/// Pixels per metre of a picture with one pixel per CSS pixel.
+pub(crate) const PIXELS_PER_METRE: u32 = 3_780;
 
 /// The point of a line of text that its position refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,9 +61,15 @@ impl Image {
                 width,
                 height,
                 pixels: colour.repeat(pixels),
+                ratio: 1,
             }),
             _ => Err(FigureError::TooLarge { width, height }),
         }
+    }
+
+    /// The same picture, to be shown with this many pixels per CSS pixel.
+    pub(crate) fn dense(self, ratio: u32) -> Self {
+        Self { ratio, ..self }
     }
 
     /// Width in pixels.
@@ -197,7 +208,8 @@ impl Image {
         let width = images.iter().map(Image::width).max().unwrap_or(0);
         let height = images.iter().map(Image::height).sum::<usize>()
             + gap.saturating_mul(images.len().saturating_sub(1));
-        let mut stacked = Self::new(width, height, [255; 3])?;
+        let ratio = images.iter().map(|image| image.ratio).max().unwrap_or(1);
+        let mut stacked = Self::new(width, height, [255; 3])?.dense(ratio);
         let mut top = 0;
         for image in images {
             stacked.blit(image, 0, top);
@@ -221,6 +233,14 @@ impl Image {
         let mut encoder = png::Encoder::new(&mut bytes, width, height);
         encoder.set_color(png::ColorType::Rgb);
         encoder.set_depth(png::BitDepth::Eight);
+        if self.ratio > 1 {
+            let density = self.ratio * PIXELS_PER_METRE;
+            encoder.set_pixel_dims(Some(png::PixelDimensions {
+                xppu: density,
+                yppu: density,
+                unit: png::Unit::Meter,
+            }));
+        }
         let mut writer = encoder.write_header().map_err(FigureError::draw)?;
         writer
             .write_image_data(&self.pixels)

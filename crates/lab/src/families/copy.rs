@@ -40,7 +40,7 @@ const QUANTITIES: [Quantity; 2] = [
         .meaning("log likelihood of the answers, mean over {sequences} held-out sequences, higher is better")
         .spread("bound_stderr", "sequences")
         .better(Better::Higher)
-        .column("bound", 1)
+        .column(1)
         .tracked()
         .finite()
         .progress("bound", Format::Digits)
@@ -50,7 +50,7 @@ const QUANTITIES: [Quantity; 2] = [
         .meaning("wrong bits of the answers, with each bit decided at a probability of 1/2; 50 is chance")
         .format(Format::Percent(3))
         .better(Better::Lower)
-        .column("bit error", 4)
+        .column(4)
         .tracked()
         .progress("bit error", Format::Decimals(4))
         .checkpoint("bit error", Format::Decimals(4))
@@ -343,12 +343,12 @@ impl SupervisedTask for Strings {
         let held_out = held_out_series("held-out, longest", shown.held_out, "bit_error");
         let training = training_series(shown.metrics, "bit_error");
         let charts = vec![
-            bound_figure(shown.metrics, shown.held_out)?,
+            bound_figure(shown.metrics, shown.held_out),
             chart_figure(
                 bit_error_chart(vec![training, held_out]),
                 "Fraction of wrong bits over training. Training strings have all lengths, held-out ones \
              the longest.",
-            )?,
+            ),
         ];
         let (batch, answers) = self.answer(model, &Stream::new(1, "pictures"), 0, self.longest);
         let answered: Vec<usize> = (batch.time - self.longest..batch.time).collect();

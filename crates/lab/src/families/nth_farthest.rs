@@ -43,7 +43,7 @@ const QUANTITIES: [Quantity; 4] = [
         .meaning("sequences whose most probable class is the right one; {1/accuracy_by_n%} is chance")
         .format(Format::Percent(2))
         .better(Better::Higher)
-        .column("accuracy", 4)
+        .column(4)
         .tracked()
         .progress("accuracy", Format::Decimals(3))
         .checkpoint("accuracy", Format::Decimals(3))
@@ -52,7 +52,7 @@ const QUANTITIES: [Quantity; 4] = [
         .meaning("log likelihood of the answers, mean over {sequences} held-out sequences, higher is better")
         .spread("bound_stderr", "sequences")
         .better(Better::Higher)
-        .column("bound", 1)
+        .column(1)
         .tracked()
         .finite()
         .progress("bound", Format::Digits)
@@ -407,23 +407,23 @@ impl SupervisedTask for Vectors {
         };
         let training = training_series(shown.metrics, "accuracy");
         let mut charts = vec![
-            bound_figure(shown.metrics, shown.held_out)?,
+            bound_figure(shown.metrics, shown.held_out),
             chart_figure(
                 accuracy_chart(vec![training, held_out], chance),
                 "Fraction of correct classes over training. Training batches ask only for admitted n, \
                  held-out ones for every n.",
-            )?,
+            ),
             chart_figure(
                 accuracy_by_n_chart(vec![by_n], chance),
                 "Fraction of correct classes after training, by the n that is asked for. The farthest is 1; the \
                  last is the reference itself, whose label is part of the input.",
-            )?,
+            ),
         ];
         if self.curriculum {
             charts.push(chart_figure(
                 admitted_chart(shown.metrics, "largest n admitted", self.task.classes()),
                 "The largest n that training batches ask for.",
-            )?);
+            ));
         }
         let (batch, said) = self.answer(model, &Stream::new(1, "pictures"), 0);
         let mut memory = Vec::new();

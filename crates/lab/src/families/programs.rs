@@ -45,7 +45,7 @@ const QUANTITIES: [Quantity; 4] = [
         .meaning("characters predicted correctly, including the end-of-answer mark, on the hardest programs")
         .format(Format::Percent(2))
         .better(Better::Higher)
-        .column("accuracy", 4)
+        .column(4)
         .tracked()
         .progress("accuracy", Format::Decimals(3))
         .checkpoint("accuracy", Format::Decimals(3))
@@ -54,7 +54,7 @@ const QUANTITIES: [Quantity; 4] = [
         .meaning("log likelihood of the answers, mean over {sequences} held-out sequences, higher is better")
         .spread("bound_stderr", "sequences")
         .better(Better::Higher)
-        .column("bound", 1)
+        .column(1)
         .tracked()
         .finite()
         .progress("bound", Format::Digits)
@@ -64,7 +64,7 @@ const QUANTITIES: [Quantity; 4] = [
         .meaning("programs whose answer has no wrong character")
         .format(Format::Percent(2))
         .better(Better::Higher)
-        .column("whole answers", 4)
+        .column(4)
         .claims(&[Claim::new("whole answers", "share of answers without an error", 3)]),
     Quantity::new("admitted", "stage", "").progress("admitted", Format::Decimals(0)),
 ];
@@ -415,19 +415,19 @@ impl SupervisedTask for Execution {
         let training = training_series(shown.metrics, "accuracy");
         let held_out = held_out_series("held-out, hardest", shown.held_out, "accuracy");
         let mut charts = vec![
-            bound_figure(shown.metrics, shown.held_out)?,
+            bound_figure(shown.metrics, shown.held_out),
             chart_figure(
                 character_accuracy_chart(vec![training, held_out]),
                 "Fraction of correct characters over training. Training programs are as hard as the curriculum \
              makes them; held-out ones have the full difficulty of the task.",
-            )?,
+            ),
         ];
         if self.curriculum.has_stages() {
             let count = stage_count(self.task.target());
             charts.push(chart_figure(
                 admitted_chart(shown.metrics, "stage", count),
                 "The stage of training programs: longer literals, and after the longest, one more operation.",
-            )?);
+            ));
         }
         let batch = self.held_out(Part::Test, &Stream::new(1, "pictures"), 0, 1);
         let asked = Questions::new(&batch, &model.device());

@@ -42,8 +42,8 @@ pub enum Comparison {
     Left,
     /// In the numbers, but not in the table.
     Numbers,
-    /// In the table too, with this heading and at most this many decimals.
-    Column(&'static str, usize),
+    /// In the table too, under its name and with at most this many decimals.
+    Column(usize),
 }
 
 /// Which value of a series represents it.
@@ -183,8 +183,8 @@ impl Quantity {
 
     /// Adds a column to comparisons, with at most this many decimals.
     #[must_use]
-    pub const fn column(mut self, heading: &'static str, decimals: usize) -> Self {
-        self.comparison = Comparison::Column(heading, decimals);
+    pub const fn column(mut self, decimals: usize) -> Self {
+        self.comparison = Comparison::Column(decimals);
         self
     }
 

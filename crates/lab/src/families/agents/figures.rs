@@ -324,15 +324,15 @@ pub fn figures(
         chart_figure(
             return_chart(both("return")),
             "Return over training: of the last hundred training episodes, and of held-out ones.",
-        )?,
+        ),
         chart_figure(
             line("Entropy of the policy", "nats", "entropy"),
             "How undecided the policy is.",
-        )?,
+        ),
         chart_figure(
             line("Error of the values", "squared reward", "value_error"),
             "Mean squared difference of the values from their targets.",
-        )?,
+        ),
     ];
     if shown.evaluation.measures.number("outcome").is_some() {
         let name = shown.evaluation.measures.text("outcome_name");
@@ -340,7 +340,7 @@ pub fn figures(
             "What the environment counts: {}.",
             name.unwrap_or("outcome")
         );
-        charts.insert(1, chart_figure(outcome_chart(both("outcome")), &caption)?);
+        charts.insert(1, chart_figure(outcome_chart(both("outcome")), &caption));
     }
     Ok(Figures {
         generated,

@@ -6,14 +6,19 @@ use super::{
 };
 use crate::{
     Experiment, LabError,
-    curves::{bound_figure, kl_per_step_chart, kl_per_step_series, last_kl_chart, training_series},
+    curves::{
+        bound_figure, kl_per_step_chart, kl_per_step_series, last_kl_chart, training_series,
+        units_figure,
+    },
     experiment::family::{Drawn, Shown},
     pictures::{Figures, attention_maps, chart_figure, save_figure},
 };
-use mnemora_figures::picture::{
-    Group, Image, MapOverlay, MapRow, Row, Sequence, Sheet, map_overlay, sheet,
+use mnemora_figures::{
+    page::Figure,
+    picture::{Group, Image, MapOverlay, MapRow, Row, Sequence, Sheet, map_overlay, sheet},
 };
 use mnemora_memory::Memory;
+use mnemora_models::Distribution;
 use mnemora_training::{arrays::host, strategy::Inference};
 use mnemora_worlds::{Batch, Split, Stream, Task};
 
@@ -95,15 +100,16 @@ pub(super) fn frame_figures<M: Memory>(
         evaluation.measures.series("kl_per_step"),
     )];
     let charts = vec![
-        bound_figure(shown.metrics, shown.held_out)?,
+        bound_figure(shown.metrics, shown.held_out),
         chart_figure(
             last_kl_chart(vec![training_series(metrics, "kl_last")]),
             "KL of the last frame over training: it falls when the memory becomes useful.",
-        )?,
+        ),
         chart_figure(
             kl_per_step_chart(kl_per_step, task.recall_interval()),
             "KL of each frame after training, mean over held-out sequences.",
-        )?,
+        ),
+        units(model, task, experiment.evaluation.pictures),
     ];
     Ok(Figures {
         generated,
@@ -171,6 +177,15 @@ fn attention_picture<M: Memory>(
     let samples = Stream::new(1, "picture samples");
     let (filtered, _) = model.filter(tensors.observations, tensors.conditions, &samples, 1);
     attention_maps(filtered.attention, &marked)
+}
+
+/// Which latent dimensions the model uses on held-out sequences.
+fn units<M: Memory>(model: &Inference<Model<M>>, task: &dyn Task, sequences: usize) -> Figure {
+    let batch = task.batch(Split::Test, &Stream::new(1, "pictures"), 0, sequences);
+    let tensors = BatchTensors::new(batch, &model.model().device());
+    let samples = Stream::new(1, "picture samples");
+    let (filtered, _) = model.filter(tensors.observations, tensors.conditions, &samples, 3);
+    units_figure(&filtered.posteriors, &filtered.priors.gaussian())
 }
 
 /// A walk over a map, with the maps seen and generated on it; `None` for a task without a map.

@@ -265,7 +265,7 @@ pub fn figures(
     let of =
         |label: &str, key: &str| series_by_block(label, evaluation.measures.series(key), BLOCK);
     let mut charts = vec![
-        bound_figure(metrics, held_out)?,
+        bound_figure(metrics, held_out),
         chart_figure(
             error_chart(vec![
                 of("foreseen", "best_by_block"),
@@ -277,27 +277,27 @@ pub fn figures(
             ]),
             "Errors of held-out frames: flat if nothing is forgotten. 'VAE itself' sees the frame; 'nearest place \
              seen' is the VAE's frame of the memorised place that is truly nearest.",
-        )?,
+        ),
     ];
     match &foreseen.located {
         Some(_) => charts.push(chart_figure(
             place_chart(vec![held_out_series("held-out", held_out, "place_r2")]),
             "A plateau near 0.5 means that both axes lie on one line.",
-        )?),
+        )),
         None => {
             let per_step = evaluation.measures.series("kl_per_step");
             let foreseen = settings.memorise..settings.memorise + settings.foresee;
             charts.push(chart_figure(
                 last_kl_chart(vec![training_series(metrics, "kl_last")]),
                 "KL of the last frame over training: it falls when the memory becomes useful.",
-            )?);
+            ));
             charts.push(chart_figure(
                 kl_per_step_chart(
                     vec![kl_per_step_series("held-out", per_step)],
                     Some(foreseen),
                 ),
                 "KL of each frame after training, mean over held-out walks that the model sees.",
-            )?);
+            ));
         }
     }
     Ok(Figures {

@@ -13,7 +13,7 @@ pub static QUANTITIES: [Quantity; 20] = [
         .meaning("mean over {sequences} held-out walks, higher is better")
         .spread("bound_stderr", "walks")
         .better(Better::Higher)
-        .column("bound", 1)
+        .column(1)
         .tracked()
         .finite()
         .progress("bound", Format::Digits)
@@ -33,14 +33,14 @@ pub static QUANTITIES: [Quantity; 20] = [
         )
         .better(Better::Higher)
         .format(Format::Decimals(5))
-        .column("R²", 5)
+        .column(5)
         .tracked()
         .checkpoint("R²", Format::Decimals(4))
         .claims(&[Claim::new("R² of the place", "share of variance", 5)]),
     Quantity::new("place_error", "place error, last 64 steps", "cells")
         .meaning("distance from the true place (for a rotation: radians), in the first 64 steps {place_error_first}")
         .better(Better::Lower)
-        .column("place error", 4)
+        .column(4)
         .tracked()
         .claims(&[Claim::new("place error, last 64 steps", "cells", 4)]),
     Quantity::new("memorised_error", "place error, last memorised step", "cells")
@@ -70,7 +70,7 @@ pub static QUANTITIES: [Quantity; 20] = [
         .meaning("the stored entry nearest to the model's place is of the true place; {seen%}% of the steps lead to places seen")
         .format(Format::Percent(2))
         .better(Better::Higher)
-        .column("nearest", 4)
+        .column(4)
         .tracked()
         .checkpoint("nearest", Format::Percent(1))
         .claims(&[Claim::new("nearest entry right", "share of steps to places seen", 4)]),
@@ -82,14 +82,14 @@ pub static QUANTITIES: [Quantity; 20] = [
         .meaning("error of foreseen frames at places seen, divided by the VAE's own")
         .better(Better::Lower)
         .format(Format::Decimals(3))
-        .column("/VAE", 3)
+        .column(3)
         .tracked()
         .claims(&[Claim::new("foreseen / VAE, places seen", "ratio", 3)]),
     Quantity::new("flatness", "last block against the first", "ratio")
         .meaning("error of foreseen frames at places seen in the last 32 steps, divided by that in the first 32")
         .better(Better::Lower)
         .format(Format::Decimals(3))
-        .column("flat", 3)
+        .column(3)
         .tracked()
         .claims(&[Claim::new("error of the last block / of the first", "ratio", 3)]),
     Quantity::new("best", "foreseen", MSE)
@@ -98,7 +98,7 @@ pub static QUANTITIES: [Quantity; 20] = [
              frame {copied}",
         )
         .better(Better::Lower)
-        .column("foreseen", 5)
+        .column(5)
         .tracked()
         .claims(&[Claim::new("error of the foreseen frame", "mse", 5)]),
     Quantity::new("oracle_ratio", "foreseen against the oracle", "ratio")
@@ -109,7 +109,7 @@ pub static QUANTITIES: [Quantity; 20] = [
     Quantity::new("sampled", "sampled", MSE)
         .meaning("a frame decoded from a sample of the prior; at places seen {sampled_seen}")
         .better(Better::Lower)
-        .column("sampled", 5)
+        .column(5)
         .tracked()
         .claims(&[Claim::new("error of the sampled frame", "mse", 5)]),
     Quantity::new("sampled_ratio", "sampled against the mean of memory", "ratio")
@@ -125,7 +125,7 @@ pub static QUANTITIES: [Quantity; 20] = [
         .meaning("for a model without places: near zero if memory predicts it")
         .format(Format::Decimals(2))
         .better(Better::Lower)
-        .column("last KL", 2)
+        .column(2)
         .progress("last KL", Format::Decimals(2))
         .claims(&[Claim::new("KL of the last frame", "nats", 2)]),
     Quantity::new("own", "VAE itself", MSE)

@@ -1,17 +1,19 @@
-//! How sequences of each kind of recording are shown: notes and numbers as maps, sound as waves, frames as they are; and
-//! files to listen to.
+//! How sequences of each kind of recording are shown: notes as maps, numbers as curves, sound as waves, frames as they
+//! are; and files to listen to.
 
 use super::Source;
-use crate::{LabError, experiment::Kind};
+use crate::{LabError, experiment::Kind, pictures::charts_image};
 use burn::tensor::Tensor;
 use mnemora_figures::{
     FigureError,
+    chart::{Chart, Series, Shaded},
     picture::{
         Align, Bars, Group, HeatMap, Image, Row, Sequence, Sheet, Text, bars, heat_map, sheet,
     },
 };
 use mnemora_models::Likelihood;
 use mnemora_worlds::{FrameShape, MidiSettings, Roll, Scale, Sound};
+use std::collections::BTreeMap;
 
 /// Width and height of a wave, in pixels.
 const WAVE: [usize; 2] = [900, 110];
@@ -22,7 +24,24 @@ pub(super) struct Line {
     pub(super) label: String,
     pub(super) values: Vec<f32>,
     pub(super) first_step: usize,
+    /// Lower and upper ends of a band around the values, each `[steps, numbers]`.
+    pub(super) band: Option<[Vec<f32>; 2]>,
 }
+
+impl Line {
+    /// A sequence that begins at step `first_step`.
+    pub(super) fn new(label: impl Into<String>, values: Vec<f32>, first_step: usize) -> Self {
+        Self {
+            label: label.into(),
+            values,
+            first_step,
+            band: None,
+        }
+    }
+}
+
+/// The most numbers of a step that get a chart.
+const MOST_CHARTS: usize = 6;
 
 /// The first step of any line.
 pub(super) fn first_step(lines: &[Line]) -> usize {
@@ -36,7 +55,6 @@ pub(super) struct MapLayout {
     pub(super) rows: usize,
     /// The highest note shown, counted from the lowest of all.
     pub(super) high: usize,
-    pub(super) range: Option<(f32, f32)>,
     pub(super) cell: usize,
 }
 
@@ -58,7 +76,7 @@ impl Look {
         }
     }
 
-    /// Draws lines one below the other; `marked` steps are framed in pictures of frames and in heat maps.
+    /// Draws lines one below the other, of numbers in one chart for each; `marked` steps are framed or shaded.
     pub(super) fn picture(
         &self,
         title: &str,
@@ -68,8 +86,52 @@ impl Look {
         match self.kind {
             Kind::Pixels => self.frames(title, lines, marked),
             Kind::Sound => self.waves(lines),
-            Kind::Notes | Kind::Numbers => self.maps(lines, marked),
+            Kind::Notes => self.maps(lines, marked),
+            Kind::Numbers => charts_image(&self.charts(title, lines, marked)),
         }
+    }
+
+    /// A chart of each number, or of the first ones. Marked steps, which follow one another, were not shown to the model.
+    pub(super) fn charts(&self, title: &str, lines: &[Line], marked: &[usize]) -> Vec<Chart> {
+        let width = self.frame.size();
+        let ends = marked.iter().min().zip(marked.iter().max());
+        let shaded = ends.map(|(first, last)| Shaded {
+            from: *first as f64 + 0.5,
+            to: *last as f64 + 1.5,
+            caption: "not shown to the model".into(),
+        });
+        let chart = |number: usize| {
+            let of = |values: &[f32]| -> Vec<f64> {
+                let own = values.iter().skip(number).step_by(width);
+                own.map(|value| f64::from(*value)).collect()
+            };
+            let series = lines.iter().map(|line| Series {
+                label: line.label.clone(),
+                points: (line.first_step + 1..)
+                    .map(|step| step as f64)
+                    .zip(of(&line.values))
+                    .collect(),
+                band: line
+                    .band
+                    .as_ref()
+                    .map(|[low, high]| of(low).into_iter().zip(of(high)).collect()),
+            });
+            let name = match width {
+                1 => String::new(),
+                _ => format!("number {}", number + 1),
+            };
+            let parts = [title, &name];
+            let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+            Chart {
+                title: parts.join(", "),
+                x_label: "step".into(),
+                y_label: "value".into(),
+                series: series.collect(),
+                shaded: shaded.clone(),
+                ..Chart::default()
+            }
+        };
+        (0..width.min(MOST_CHARTS)).map(chart).collect()
     }
 
     pub(super) fn frames(
@@ -119,7 +181,22 @@ impl Look {
     /// The surprise at each step of the lines, to be placed below their picture.
     pub(super) fn surprise(&self, lines: &[Line], values: &[f32]) -> Result<Image, FigureError> {
         let [left, pitch] = match self.kind {
-            Kind::Notes | Kind::Numbers => {
+            Kind::Numbers => {
+                return charts_image(&[Chart {
+                    title: "Surprise".into(),
+                    x_label: "step".into(),
+                    y_label: "nats".into(),
+                    series: vec![Series {
+                        points: (first_step(lines) + 1..)
+                            .map(|step| step as f64)
+                            .zip(values.iter().map(|value| f64::from(*value)))
+                            .collect(),
+                        ..Series::default()
+                    }],
+                    ..Chart::default()
+                }]);
+            }
+            Kind::Notes => {
                 let maps = self.map_layout(lines);
                 let left = self.map(&maps, &lines[0], &[], &[]).left();
                 [left as f64, maps.cell as f64]
@@ -137,8 +214,8 @@ impl Look {
         })
     }
 
-    /// The common layout of these lines' heat maps: one column per step, notes or numbers upwards. Notes that never
-    /// sound are left out at both ends.
+    /// The common layout of these lines' heat maps: one column per step, notes upwards. Notes that never sound are left
+    /// out at both ends.
     pub(super) fn map_layout(&self, lines: &[Line]) -> MapLayout {
         let width = self.frame.size();
         let first = first_step(lines);
@@ -149,24 +226,14 @@ impl Look {
                 column.into_iter().any(|value| *value > 0.2)
             })
         };
-        let (low, high) = match self.kind {
-            Kind::Notes => (
-                (0..width).find(sounding).unwrap_or(0),
-                (0..width).rev().find(sounding).unwrap_or(width - 1),
-            ),
-            _ => (0, width - 1),
-        };
+        let low = (0..width).find(sounding).unwrap_or(0);
+        let high = (0..width).rev().find(sounding).unwrap_or(width - 1);
         let rows = high + 1 - low;
-        let range = match self.kind {
-            Kind::Notes => Some((0.0, 1.0)),
-            _ => range_of(lines.iter().flat_map(|line| &line.values)),
-        };
         MapLayout {
             first,
             columns,
             rows,
             high,
-            range,
             cell: (900 / columns).clamp(3, 14).min((420 / rows).max(3)),
         }
     }
@@ -179,18 +246,17 @@ impl Look {
         values: &'a [f32],
         marked: &[usize],
     ) -> HeatMap<'a> {
-        let notes = self.kind == Kind::Notes;
         HeatMap {
             title: line.label.clone(),
             values,
             rows: maps.rows,
             columns: maps.columns,
-            row_axis: if notes { "note" } else { "number" }.into(),
+            row_axis: "note".into(),
             column_axis: "step".into(),
             first_number: maps.first + 1,
             first_row: 1,
-            falling: notes.then_some(maps.high + LOWEST_NOTE),
-            range: maps.range,
+            falling: Some(maps.high + LOWEST_NOTE),
+            range: Some((0.0, 1.0)),
             cell: maps.cell,
             marked: marked
                 .iter()
@@ -210,11 +276,7 @@ impl Look {
             for (step, numbers) in line.values.chunks(width).enumerate() {
                 let column = line.first_step - maps.first + step;
                 for row in 0..rows {
-                    let number = match self.kind {
-                        Kind::Notes => maps.high - row,
-                        _ => row,
-                    };
-                    values[row * columns + column] = numbers[number];
+                    values[row * columns + column] = numbers[maps.high - row];
                 }
             }
             heat_map(&self.map(&maps, line, &values, marked))
@@ -274,12 +336,23 @@ impl Look {
                 .map(|roll| roll.to_midi(self.midi))
                 .transpose()?
                 .map(|bytes| (format!("-{name}.mid"), bytes)),
-            Kind::Sound => {
-                let samples: Vec<i16> = values.iter().map(|x| self.scale.undo(*x)).collect();
-                Some((format!("-{name}.wav"), Sound::wav_bytes(RATE, &samples)))
-            }
+            Kind::Sound => self
+                .played(values)
+                .map(|bytes| (format!("-{name}.wav"), bytes)),
             Kind::Pixels | Kind::Numbers => None,
         })
+    }
+
+    /// The line as a WAV file that a browser plays, notes as plain tones; `None` if there is nothing to hear.
+    pub(super) fn played(&self, values: &[f32]) -> Option<Vec<u8>> {
+        match self.kind {
+            Kind::Notes => Some(tones(&Roll::from_values(values)?)),
+            Kind::Sound => {
+                let samples: Vec<i16> = values.iter().map(|x| self.scale.undo(*x)).collect();
+                Some(Sound::wav_bytes(RATE, &samples))
+            }
+            Kind::Pixels | Kind::Numbers => None,
+        }
     }
 
     /// The next observation when a model generates: a random draw, except for pixels, where the noise would hide the
@@ -290,6 +363,41 @@ impl Look {
             Kind::Notes | Kind::Sound | Kind::Numbers => likelihood.sample(noise),
         }
     }
+}
+
+/// Samples per second of played notes.
+const TONE_RATE: u32 = 8_000;
+/// Samples of a step, a quarter of a second.
+const TONE_STEP: usize = 2_000;
+/// The most steps that are played.
+const TONE_STEPS: usize = 60;
+
+/// Notes as tones that fade. A note that sounds in several steps is struck once.
+fn tones(roll: &Roll) -> Vec<u8> {
+    let steps = roll.steps().len().min(TONE_STEPS);
+    let mut sound = vec![0.0_f64; steps * TONE_STEP];
+    // For each note the sample at which it was struck.
+    let mut struck: BTreeMap<u8, usize> = BTreeMap::new();
+    for step in 0..steps {
+        let first = step * TONE_STEP;
+        let notes: Vec<u8> = roll.midi_notes(step).collect();
+        struck.retain(|note, _| notes.contains(note));
+        for note in notes {
+            let begun = *struck.entry(note).or_insert(first);
+            let frequency = 440.0 * 2.0_f64.powf((f64::from(note) - 69.0) / 12.0);
+            let seconds = |samples: usize| samples as f64 / f64::from(TONE_RATE);
+            for (place, sample) in sound.iter_mut().enumerate().skip(first).take(TONE_STEP) {
+                let since = seconds(place - begun);
+                let turn = std::f64::consts::TAU * frequency * since;
+                let tone = turn.sin() + 0.3 * (2.0 * turn).sin();
+                *sample += 0.16 * tone * (since * 100.0).min(1.0) * (-2.0 * since).exp();
+            }
+        }
+    }
+    let samples = sound
+        .iter()
+        .map(|x| (x.clamp(-1.0, 1.0) * f64::from(i16::MAX)) as i16);
+    Sound::wav_bytes(TONE_RATE, &samples.collect::<Vec<i16>>())
 }
 
 /// The MIDI note of the first of the 88 keys.
@@ -303,4 +411,29 @@ pub(super) fn range_of<'a>(values: impl IntoIterator<Item = &'a f32>) -> Option<
         let (low, high) = range.unwrap_or((*value, *value));
         Some((low.min(*value), high.max(*value)))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn held_notes_are_struck_once() {
+        let song = |steps: &[&[i64]]| {
+            let steps: Vec<Vec<i64>> = steps.iter().map(|notes| notes.to_vec()).collect();
+            Roll::from_midi_notes(&steps).unwrap()
+        };
+        let loud = |wav: &[u8], step: usize| {
+            let from = 44 + 2 * step * TONE_STEP;
+            let samples = wav[from..from + 2 * TONE_STEP].chunks_exact(2);
+            let loudness =
+                samples.map(|bytes| i16::from_le_bytes([bytes[0], bytes[1]]).unsigned_abs());
+            loudness.max().unwrap()
+        };
+        let held = tones(&song(&[&[60], &[60], &[]]));
+        let again = tones(&song(&[&[60], &[], &[60]]));
+        assert_eq!(held.len(), 44 + 2 * 3 * TONE_STEP);
+        assert!(loud(&held, 1) < loud(&held, 0) && loud(&held, 2) == 0);
+        assert_eq!((loud(&again, 1), loud(&again, 2)), (0, loud(&again, 0)));
+    }
 }

@@ -238,9 +238,9 @@ pub fn figures(
         ..Chart::default()
     };
     let mut charts = vec![
-        bound_figure(shown.metrics, shown.held_out)?,
-        chart_figure(error, "Error of targets that the posterior sees.")?,
-        chart_figure(kl, "KL of the posterior from the prior.")?,
+        bound_figure(shown.metrics, shown.held_out),
+        chart_figure(error, "Error of targets that the posterior sees."),
+        chart_figure(kl, "KL of the posterior from the prior."),
     ];
     if world.scenes.hides() {
         let shares = vec![
@@ -250,7 +250,7 @@ pub fn figures(
         charts.push(chart_figure(
             share_chart("What is read off the answers", shares),
             "Samples all of whose targets show the same, and reconstructions that show what is true.",
-        )?);
+        ));
     }
     Ok(Figures {
         generated,

@@ -14,7 +14,7 @@ pub static QUANTITIES: [Quantity; 31] = [
         .meaning("of {targets} targets at the first test variance, without the Gaussian's constant, mean over {sequences} held-out scenes, higher is better")
         .spread("bound_stderr", "scenes")
         .better(Better::Higher)
-        .column("bound", 2)
+        .column(2)
         .tracked()
         .finite()
         .progress("bound", Format::Digits)
@@ -31,7 +31,7 @@ pub static QUANTITIES: [Quantity; 31] = [
         .meaning("of targets that the posterior sees")
         .format(Format::Decimals(5))
         .better(Better::Lower)
-        .column("reconstruction", 5)
+        .column(5)
         .tracked()
         .progress("error", Format::Digits)
         .claims(&[Claim::new("error of reconstructions", "mean squared error", 5)]),
@@ -68,7 +68,7 @@ pub static QUANTITIES: [Quantity; 31] = [
         .meaning("what is nearest to all targets of a sample together is nearest to each of them")
         .format(Format::Percent(1))
         .better(Better::Higher)
-        .column("coherent", 3)
+        .column(3)
         .tracked()
         .checkpoint("coherent", Format::Decimals(3))
         .claims(&[Claim::new("samples coherent", "share of samples", 4)]),
@@ -86,7 +86,7 @@ pub static QUANTITIES: [Quantity; 31] = [
         .meaning("the smallest error of {samples} samples, mean over scenes")
         .format(Format::Decimals(5))
         .better(Better::Lower)
-        .column("best sample", 5)
+        .column(5)
         .tracked()
         .claims(&[Claim::new("error of the best sample", "mean squared error", 5)]),
     Quantity::new("mean_mse", "mean sample", MSE)
@@ -121,7 +121,7 @@ pub static QUANTITIES: [Quantity; 31] = [
         .meaning("the first frames of a story are seen: the smallest error of {samples} samples of all that follow, mean over stories")
         .format(Format::Decimals(5))
         .better(Better::Lower)
-        .column("best continuation", 5)
+        .column(5)
         .tracked()
         .checkpoint("best continuation", Format::Decimals(5))
         .claims(&[Claim::new("error of the best continuation", "mean squared error", 5)]),

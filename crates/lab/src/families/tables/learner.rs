@@ -513,7 +513,7 @@ where
                 chart,
                 "A forecast of held-out steps: the median of the samples, a band of 80%, and what happened; of categories how \
                  probable each is.",
-            )?);
+            ));
         }
         charts.push(chart_figure(
             free_energy_chart(vec![
@@ -522,7 +522,7 @@ where
             ]),
             "Free energy over training. Where validation gets worse while training gets better, the model learns by heart; \
              the best checkpoint is before that.",
-        )?);
+        ));
         Ok(Figures {
             generated,
             pictures: Vec::new(),

@@ -31,6 +31,8 @@ mod quantities;
 mod settings;
 mod source;
 
+pub(crate) use backtest::quantile;
+
 pub use adapt::{Adaptation, Adapted};
 pub use charts::filtered;
 pub use filter::{Expected, Fields, FilteredRow, NextRow, RefusedRow, RowAsk, RowFilter};

@@ -57,7 +57,7 @@ const QUANTITIES: [Quantity; 4] = [
              lower is better",
         )
         .better(Better::Lower)
-        .column("perplexity", 2)
+        .column(2)
         .finite()
         .progress("perplexity", Format::Digits)
         .checkpoint("perplexity", Format::Digits)
@@ -501,14 +501,14 @@ impl Gallery for LanguageLearner {
         let mut charts = vec![chart_figure(
             perplexity_chart(vec![training, held_out]),
             &format!("Perplexity over training.{sampled}{placeholders}"),
-        )?];
+        )];
         let measures = &shown.evaluation.measures;
         let by_frequency = measures.records("text.by_frequency");
         if !by_frequency.is_empty() {
             charts.push(chart_figure(
                 frequency_chart(by_frequency),
                 "Perplexity of held-out words by their number of occurrences in the training part.",
-            )?);
+            ));
         }
         let by_unroll = measures.records("text.by_unroll");
         if !by_unroll.is_empty() {
@@ -516,7 +516,7 @@ impl Gallery for LanguageLearner {
                 unroll_chart(by_unroll),
                 "Increase in perplexity when the state is reset at fixed intervals, compared with the same \
                  words without a reset.",
-            )?);
+            ));
         }
         let mut memory = Vec::new();
         let model = self.model.valid();
