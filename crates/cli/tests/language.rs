@@ -117,7 +117,7 @@ fn every_core_trains_writes_and_is_compared() {
     assert_says(
         &table,
         &[
-            "| model | seeds | updates | perplexity |",
+            "| model | seeds | updates | parameters | perplexity |",
             "| rmc | 1 | 12 |",
         ],
     );

@@ -15,7 +15,7 @@ use mnemora_training::{
     say::note,
     shell::quoted,
 };
-use std::path::Path;
+use std::{io::ErrorKind, path::Path};
 
 /// Trains an experiment in a new directory.
 pub fn train(
@@ -398,11 +398,10 @@ fn go_on(
         experiment.family().quantities(),
         learner.as_mut(),
         context,
-        // A page that cannot be written is no reason to stop a training; the report after it is. A run that is no longer ours
-        // is refused at the next write of the training.
+        // A page that cannot be written is no reason to stop a training; the report after it is.
         |standing| {
             if let Err(error) = present::write_progress(experiment, &standing)
-                && standing.run.check().is_ok()
+                && !gone(&error, standing.run)
                 && !context.quiet
                 && !std::mem::replace(&mut said, true)
             {
@@ -427,4 +426,15 @@ fn go_on(
             })
         },
     )
+}
+
+/// Whether a run is no longer ours, or is just being removed. The next write of the training says so.
+fn gone(error: &LabError, run: &Run) -> bool {
+    let missing = match error {
+        LabError::Training(Error::Read { source, .. } | Error::Write { source, .. }) => {
+            source.kind() == ErrorKind::NotFound
+        }
+        _ => false,
+    };
+    missing || run.check().is_err()
 }
