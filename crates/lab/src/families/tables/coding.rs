@@ -357,6 +357,14 @@ fn statistics(data: &SeriesData, place: usize, form: Form) -> (f64, f64) {
 /// Deviations from the mean beyond which squares leave the range of 32 bits.
 const FARTHEST: f64 = 1e6;
 
+/// A number in words, however large.
+pub fn number_words(value: f64) -> String {
+    match value.abs() < 1e15 {
+        true => value.to_string(),
+        false => format!("{value:e}"),
+    }
+}
+
 /// Values of a training part from which statistics are fitted anew; with fewer those of the run stay.
 const ENOUGH: usize = 30;
 

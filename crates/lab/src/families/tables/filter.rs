@@ -6,7 +6,7 @@
 use super::{
     adapt::{Adaptation, Adapted, Adapter, Saved},
     alarm::Alarm,
-    coding::{Coded, Coding},
+    coding::{Coded, Coding, number_words},
     forecast::{Ask, Forecast, Samples, Standing, samples_from, values},
     source::Source,
 };
@@ -312,6 +312,7 @@ impl<M: FilteringModel + Module> TableFilter<M> {
         let mut wrong = columns.filter_map(|(which, (coded, value))| {
             let shown = coded.form.at(*value, self.last[which]);
             let wrong = coded.too_far(shown, self.scales[which])?;
+            let value = number_words(*value);
             Some(format!("column {}: {value} is {wrong}", coded.name))
         });
         wrong.next()

@@ -1,7 +1,7 @@
 //! The data of an experiment on a table.
 
 use super::{
-    coding::{Coding, Frames, Places},
+    coding::{Coding, Frames, Places, number_words},
     settings::OwnTable,
 };
 use crate::{Experiment, LabError, experiment::ColumnLikelihoodName};
@@ -149,13 +149,14 @@ impl Source {
                     let wrong = wrong.or_else(|| coded.too_far(shown[step], scale));
                     if let Some(wrong) = wrong {
                         return Err(LabError::Configuration(format!(
-                            "{}: {}column {}: {value} is {wrong}",
+                            "{}: {}column {}: {} is {wrong}",
                             self.path.display(),
                             match series.name.as_str() {
                                 "" => format!("{}, ", series.clock.text(step)),
                                 name => format!("{name}, {}, ", series.clock.text(step)),
                             },
-                            coded.name
+                            coded.name,
+                            number_words(*value)
                         )));
                     }
                 }
