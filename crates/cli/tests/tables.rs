@@ -782,7 +782,11 @@ fn new_rows_that_do_not_fit_are_refused_or_answered() {
                 "{},{},{}\n",
                 1900 + n,
                 (n * 7) % 5,
-                if n < 55 { "" } else { "2" }
+                if n < 55 {
+                    ""
+                } else {
+                    ["1.5", "2.5"][n as usize % 2]
+                }
             )
         })
         .collect();
