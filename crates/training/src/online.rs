@@ -175,6 +175,14 @@ pub struct Belief {
     pub surprise: Option<f32>,
 }
 
+/// What a filter makes of an observation.
+pub struct Passed<P> {
+    /// The belief about its latents.
+    pub belief: Belief,
+    /// What it was scored by; `None` if it is not scored.
+    pub scored: Option<ScoredStep<P>>,
+}
+
 /// A model used as a filter.
 pub struct Online<M: FilteringModel> {
     inference: Inference<M>,
@@ -228,12 +236,11 @@ impl<M: FilteringModel + Module> Online<M> {
         self.steps = steps;
     }
 
-    /// Filters an observation that is scaled and checked; the model must have stopped memorising. Returns the belief about
-    /// its latents, and what it was scored by.
+    /// Filters an observation that is scaled and checked; the model must have stopped memorising.
     ///
     /// # Errors
     /// As text: the belief is not finite. The state is unchanged.
-    pub fn pass(&mut self, x: &[f32]) -> Result<(Belief, Option<ScoredStep<M::Prior>>), String> {
+    pub fn pass(&mut self, x: &[f32]) -> Result<Passed<M::Prior>, String> {
         self.passed(x, None)
     }
 
@@ -241,7 +248,7 @@ impl<M: FilteringModel + Module> Online<M> {
         &mut self,
         x: &[f32],
         condition: Option<&[f32]>,
-    ) -> Result<(Belief, Option<ScoredStep<M::Prior>>), String> {
+    ) -> Result<Passed<M::Prior>, String> {
         let model = self.inference.working_model();
         let shape = [1, 1, model.noise_size()];
         let sample = noise(&self.samples, self.steps, shape, &self.device());
@@ -278,7 +285,10 @@ impl<M: FilteringModel + Module> Online<M> {
         // No parameter is tracked and the belief is a constant, so the state belongs to no graph.
         self.state = made.state;
         self.steps += 1;
-        Ok((belief, made.scored))
+        Ok(Passed {
+            belief,
+            scored: made.scored,
+        })
     }
 
     fn device(&self) -> Device {
@@ -373,7 +383,7 @@ impl<M: FilteringModel + Module> OnlineFilter for Online<M> {
         check("x", x, frame.size(), numbers)?;
         self.check_condition(condition)?;
         let scaled: Vec<f32> = x.iter().map(|x| self.scaled(*x)).collect();
-        let (belief, _) = self.passed(&scaled, condition)?;
+        let Passed { belief, .. } = self.passed(&scaled, condition)?;
         Ok(FilteredStep {
             t: self.steps,
             prediction: self.prediction(&self.state),

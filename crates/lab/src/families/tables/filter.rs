@@ -16,7 +16,7 @@ use mnemora_models::{FilteringModel, Likelihood};
 use mnemora_training::{
     Error,
     arrays::{Array, Arrays, host},
-    online::{FilterState, Online},
+    online::{FilterState, Online, Passed},
     say::note,
     strategy::Inference,
 };
@@ -427,7 +427,7 @@ impl<M: FilteringModel + Module> TableFilter<M> {
         self.coding.observe(&shown, &self.scales, &mut frame);
         let told = self.told_next(&self.known(row, NEXT)?);
         frame[size - told.len()..].copy_from_slice(&told);
-        let (belief, scored) = self.online.pass(&frame)?;
+        let Passed { belief, scored } = self.online.pass(&frame)?;
         let by_column = match scored.map(|scored| scored.likelihood) {
             Some(Likelihood::Columns(columns)) => {
                 let device = columns.output.device();
