@@ -18,7 +18,7 @@ use mnemora_training::{
     checkpoint::State,
     disk,
     run::{
-        EVALUATION_FILE, REPORT_FILE, read_json, read_machine, read_metrics, read_origin,
+        EVALUATION_FILE, REPORT_FILE, Run, read_json, read_machine, read_metrics, read_origin,
         write_atomically,
     },
 };
@@ -127,17 +127,38 @@ pub(crate) fn write_progress(
     experiment: &Experiment,
     standing: &Standing<dyn Gallery>,
 ) -> Result<(), LabError> {
-    let (run, state) = (standing.run.directory(), standing.state);
-    let metrics = read_metrics(run)?;
     // Samples that cannot be drawn do not keep the page from being written.
     let sampled = match standing.phase {
         Phase::Evaluation => Ok(()),
         Phase::Updates | Phase::Stopped => write_sample(experiment, standing),
     };
+    let &Standing {
+        run,
+        state,
+        evaluation,
+        phase,
+        ..
+    } = standing;
+    // On a thread of its own, whose memory does not lie between that of updates when it ends.
+    let page = || write_progress_page(experiment, run, state, evaluation, phase);
+    let written = std::thread::scope(|scope| scope.spawn(page).join());
+    written.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    sampled
+}
+
+fn write_progress_page(
+    experiment: &Experiment,
+    held: &Run,
+    state: &State,
+    evaluation: Option<&Row>,
+    phase: Phase,
+) -> Result<(), LabError> {
+    let run = held.directory();
+    let metrics = read_metrics(run)?;
     let mut page = page(run, experiment, state, state.step, &metrics)?;
     let (made, all) = (state.step, experiment.training.steps);
     page.progress = Some(Progress {
-        words: match standing.phase {
+        words: match phase {
             Phase::Updates => {
                 format!("In training: {made} of {all} updates are made. This page reloads itself.")
             }
@@ -150,9 +171,9 @@ pub(crate) fn write_progress(
                 "Stopped after {made} of {all} updates; `mnemora resume` continues from there."
             ),
         },
-        running: standing.phase != Phase::Stopped,
+        running: phase != Phase::Stopped,
     });
-    if let Some(evaluation) = standing.evaluation {
+    if let Some(evaluation) = evaluation {
         page.numbers = numbers(experiment.family().quantities(), evaluation);
     }
     let label = experiment.label();
@@ -166,9 +187,11 @@ pub(crate) fn write_progress(
     let drawn = |chart: &Chart| chart.series.iter().any(|series| !series.points.is_empty());
     let charts = charts.into_iter().filter(drawn);
     page.charts = charts.map(|chart| chart_figure(chart, "")).collect();
-    standing.run.check()?;
-    write_atomically(&run.join(REPORT_FILE), html(&page)?.as_bytes())?;
-    sampled
+    held.check()?;
+    Ok(write_atomically(
+        &run.join(REPORT_FILE),
+        html(&page)?.as_bytes(),
+    )?)
 }
 
 /// The parts of a page that do not depend on the model: samples of earlier checkpoints, curves of the training, and facts.

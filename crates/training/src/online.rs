@@ -244,11 +244,7 @@ impl<M: FilteringModel + Module> Online<M> {
         self.passed(x, None)
     }
 
-    fn passed(
-        &mut self,
-        x: &[f32],
-        condition: Option<&[f32]>,
-    ) -> Result<Passed<M::Prior>, String> {
+    fn passed(&mut self, x: &[f32], condition: Option<&[f32]>) -> Result<Passed<M::Prior>, String> {
         let model = self.inference.working_model();
         let shape = [1, 1, model.noise_size()];
         let sample = noise(&self.samples, self.steps, shape, &self.device());
