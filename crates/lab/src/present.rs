@@ -260,7 +260,8 @@ fn write_sample(experiment: &Experiment, standing: &Standing<dyn Gallery>) -> Re
     check_drawing(standing.learner, experiment, count, None)?;
     let drawn = standing.learner.draw(count, 1, None)?;
     standing.run.check()?;
-    write_picture(&drawn.picture, &path)
+    // Makes no folder: a run that has just been removed must not come back.
+    Ok(write_atomically(&path, &drawn.picture.png_bytes()?)?)
 }
 
 /// The samples of checkpoints before `step`, in their order.
