@@ -1,6 +1,6 @@
 """Held-out CRPS of two real tables as they are, and with all values times 1,000 and shifted: python results/own/scaled.py PROGRAM
 
-Trained with defaults. The units of a CRPS are the table's own changes, so both should be the same. Half a minute.
+Trained with defaults. The units of a CRPS are the table's own changes, so both should be the same. A minute and a half.
 """
 
 import csv
