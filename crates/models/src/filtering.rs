@@ -48,11 +48,11 @@ pub trait FilteringModel {
     type Features: Bundle;
     /// The context of step `t`; it also holds the state before the update and the prepared parameters
     /// that the step needs.
-    type Context;
+    type Context: Send;
     /// The part of `p(x_t | ..)` that is computed inside the time loop; see [`emit`](Self::emit).
     type Emission: Bundle;
     /// `p(z_t | z_<t, x_<t)`. The posteriors are diagonal Gaussians.
-    type Prior: Distribution + KlFrom<DiagonalGaussian>;
+    type Prior: Distribution + KlFrom<DiagonalGaussian> + Send;
 
     /// Size of `z`.
     fn latent_size(&self) -> usize;
@@ -137,8 +137,15 @@ pub trait FilteringModel {
         context: Self::Context,
     ) -> Self::State;
 
+    /// Whether a step begins alike if its frame is generated and if it is observed, so that what was computed for a
+    /// prediction serves when the frame is there: not with a stochastic transition, and not if
+    /// [`imagine`](Self::imagine) changes the state.
+    fn foresees(&self) -> bool {
+        self.transition_noise() == 0
+    }
+
     /// Marks in the state that the following frames are generated, not observed. Only a model that treats them
-    /// differently needs to implement this.
+    /// differently needs to implement this, and then says in [`foresees`](Self::foresees) that they begin differently.
     fn imagine(&self, state: Self::State) -> Self::State {
         state
     }

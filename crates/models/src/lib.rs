@@ -83,7 +83,8 @@ pub use iterative::{Amortized, IterativeConfig, IterativeNet};
 pub use language::{LanguageConfig, LanguageModel, LearnedWords, ReadWords, WordDropout, Words};
 pub use mixture::MixtureOfGaussians;
 pub use online::{
-    OnlineStep, ScoredStep, decoded_at, expect_next, expected, online_step, unobserved_step,
+    Foreseen, OnlineStep, ScoredStep, decoded_at, expected, foresee, foreseen_step, online_step,
+    unobserved_step,
 };
 pub use particles::{ParticleBound, Resampling, particle_bound};
 pub use scenes::{

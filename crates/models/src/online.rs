@@ -62,15 +62,50 @@ pub fn online_step<M: FilteringModel>(
     noise: Tensor<2>,
     belief: impl FnOnce(&M::Features, &mut M::Context, &Tensor<2>) -> DiagonalGaussian,
 ) -> OnlineStep<M::State, M::Prior> {
-    let features = model.encode(x.clone().unsqueeze_dim::<3>(1)).remove(0);
     let mut noise = StepNoise::of(model, noise.unsqueeze_dim(0)).steps();
     let (noise, transition) = noise.next().expect("the noise of one step");
     let scored = model.scored_from(&state) == 0;
-    let mut context = model.predict(prepared, condition, transition, state);
+    let context = model.predict(prepared, condition, transition, state);
     let prior = scored.then(|| model.prior(model.prior_input(&context)));
-    let posterior = match scored {
-        true => belief(&features, &mut context, &x),
-        false => model.posterior(&features, &mut context),
+    observed(model, context, prior, x, noise, belief)
+}
+
+/// Like [`online_step`], from what [`foresee`] has computed: `predict` and `prior` are not called again.
+///
+/// # Shapes
+/// As for [`online_step`]; `noise`: `[batch, latent]`.
+///
+/// # Panics
+/// If what was foreseen does not serve for observations (see [`FilteringModel::foresees`]), or shapes do not fit the
+/// model.
+pub fn foreseen_step<M: FilteringModel>(
+    model: &M,
+    foreseen: Foreseen<M::Context, M::Prior>,
+    x: Tensor<2>,
+    noise: Tensor<2>,
+    belief: impl FnOnce(&M::Features, &mut M::Context, &Tensor<2>) -> DiagonalGaussian,
+) -> OnlineStep<M::State, M::Prior> {
+    assert!(
+        model.foresees(),
+        "an imagined step is another than an observed one"
+    );
+    let Foreseen { context, prior } = foreseen;
+    observed(model, context, Some(prior), x, noise, belief)
+}
+
+/// The part of a step that begins when the observation is there; without a prior it is not scored.
+fn observed<M: FilteringModel>(
+    model: &M,
+    mut context: M::Context,
+    prior: Option<M::Prior>,
+    x: Tensor<2>,
+    noise: Tensor<2>,
+    belief: impl FnOnce(&M::Features, &mut M::Context, &Tensor<2>) -> DiagonalGaussian,
+) -> OnlineStep<M::State, M::Prior> {
+    let features = model.encode(x.clone().unsqueeze_dim::<3>(1)).remove(0);
+    let posterior = match prior {
+        Some(_) => belief(&features, &mut context, &x),
+        None => model.posterior(&features, &mut context),
     };
     let z = posterior.sample(noise);
     let emission = model.emit(z.clone(), &context);
@@ -90,7 +125,7 @@ pub fn online_step<M: FilteringModel>(
 }
 
 /// A step without an observation: returns the prior of `z_t` and the state after the step. In place of an
-/// observation, the model continues with the mean of its own [prediction](expect_next).
+/// observation, the model continues with the mean of its own [prediction](Foreseen::observation).
 ///
 /// # Shapes
 /// `condition`: `[batch, condition]`
@@ -103,7 +138,7 @@ pub fn unobserved_step<M: FilteringModel>(
     state: M::State,
     condition: Option<Tensor<2>>,
 ) -> (M::Prior, M::State) {
-    let (prior, context) = expect(model, prepared, state, condition);
+    let Foreseen { context, prior } = foresee(model, prepared, state, condition);
     let z = prior.mean();
     let emission = model.emit(z.clone(), &context);
     let x = model.decode(emission.clone()).mean();
@@ -112,30 +147,33 @@ pub fn unobserved_step<M: FilteringModel>(
     (prior, model.observe(state))
 }
 
-/// The model's prediction of the next observation: its likelihood with `z` at the mean of the prior.
+/// What a model knows of a step before the observation, for a context `C` and a prior `P`.
+#[derive(Clone, Debug)]
+pub struct Foreseen<C, P> {
+    context: C,
+    prior: P,
+}
+
+impl<C, P: Distribution> Foreseen<C, P> {
+    /// The prediction of the observation: its likelihood with `z` at the mean of the prior.
+    pub fn observation<M: FilteringModel<Context = C, Prior = P>>(&self, model: &M) -> Likelihood {
+        model.decode(model.emit(self.prior.mean(), &self.context))
+    }
+}
+
+/// Prior and context of the step after `state`, as if it will not be observed.
 ///
 /// # Shapes
-/// `condition`: `[batch, condition]`, for the next step.
+/// `condition`: `[batch, condition]`, for that step.
 ///
 /// # Panics
 /// As [`unobserved_step`].
-pub fn expect_next<M: FilteringModel>(
+pub fn foresee<M: FilteringModel>(
     model: &M,
     prepared: &M::Prepared,
     state: M::State,
     condition: Option<Tensor<2>>,
-) -> Likelihood {
-    let (prior, context) = expect(model, prepared, state, condition);
-    model.decode(model.emit(prior.mean(), &context))
-}
-
-/// Prior and context of a step without an observation.
-fn expect<M: FilteringModel>(
-    model: &M,
-    prepared: &M::Prepared,
-    state: M::State,
-    condition: Option<Tensor<2>>,
-) -> (M::Prior, M::Context) {
+) -> Foreseen<M::Context, M::Prior> {
     assert_eq!(
         model.scored_from(&state),
         0,
@@ -143,7 +181,7 @@ fn expect<M: FilteringModel>(
     );
     let context = model.predict(prepared, condition, None, model.imagine(state));
     let prior = model.prior(model.prior_input(&context));
-    (prior, context)
+    Foreseen { context, prior }
 }
 
 /// The one-step-ahead prediction of each observation of a sequence, given the latents that filtering found for

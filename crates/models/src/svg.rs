@@ -666,6 +666,10 @@ impl FilteringModel for Svg {
         }
     }
 
+    fn foresees(&self) -> bool {
+        false
+    }
+
     fn imagine(&self, state: SvgState) -> SvgState {
         SvgState {
             skips_stay: state.skips_stay || self.skips == SvgSkips::Observed,

@@ -14,7 +14,8 @@ use burn::{
 };
 use mnemora_memory::{Bundle, TensorMapper};
 use mnemora_models::{
-    Distribution, FilteringModel, ScoredStep, expect_next, online_step, unobserved_step,
+    Distribution, FilteringModel, Foreseen, ScoredStep, foresee, foreseen_step, online_step,
+    unobserved_step,
 };
 use mnemora_worlds::{FrameShape, Scale, Stream};
 use serde::Serialize;
@@ -190,6 +191,8 @@ pub struct Online<M: FilteringModel> {
     observed: Observed,
     model: String,
     state: M::State,
+    /// Of the step after `state`, if it was predicted.
+    foreseen: Option<Foreseen<M::Context, M::Prior>>,
     steps: u64,
     samples: Stream,
     seed: u64,
@@ -208,6 +211,7 @@ impl<M: FilteringModel + Module> Online<M> {
             inference,
             observed,
             model: digest(&to_safetensors(weights)),
+            foreseen: None,
             steps: 0,
             samples: Stream::new(seed, "online samples"),
             seed,
@@ -228,11 +232,13 @@ impl<M: FilteringModel + Module> Online<M> {
     pub fn learned(&mut self, inference: Inference<M>) {
         self.prepared = inference.working_model().prepare();
         self.inference = inference;
+        self.foreseen = None;
     }
 
     /// Goes on from a state of the model after so many steps.
     pub fn begin_after(&mut self, state: M::State, steps: u64) {
         self.state = state;
+        self.foreseen = None;
         self.steps = steps;
     }
 
@@ -248,18 +254,21 @@ impl<M: FilteringModel + Module> Online<M> {
         let model = self.inference.working_model();
         let shape = [1, 1, model.noise_size()];
         let sample = noise(&self.samples, self.steps, shape, &self.device());
-        let made = online_step(
-            model,
-            &self.prepared,
-            self.state.clone(),
-            self.row(x),
-            condition.map(|condition| self.row(condition)),
-            sample.squeeze_dim::<2>(0),
-            |features, context, x| {
-                self.inference
-                    .belief(features, context, x, &self.samples, self.steps)
-            },
-        );
+        let sample = sample.squeeze_dim::<2>(0);
+        let row = self.row(x);
+        let foreseen = self.foreseen.take();
+        let belief = |features: &M::Features, context: &mut M::Context, x: &Tensor<2>| {
+            self.inference
+                .belief(features, context, x, &self.samples, self.steps)
+        };
+        let made = match foreseen {
+            Some(foreseen) => foreseen_step(model, foreseen, row, sample, belief),
+            None => {
+                let condition = condition.map(|condition| self.row(condition));
+                let state = self.state.clone();
+                online_step(model, &self.prepared, state, row, condition, sample, belief)
+            }
+        };
         let surprise = made.scored.as_ref().map(ScoredStep::surprise);
         let surprise = surprise.map(|surprise| host(surprise.into_data())[0]);
         let belief = Belief {
@@ -336,18 +345,20 @@ impl<M: FilteringModel + Module> Online<M> {
     }
 
     /// The mean of the predicted next observation; `None` if it depends on a condition, or if the model still
-    /// memorises.
-    fn prediction(&self, state: &M::State) -> Option<Vec<f32>> {
+    /// memorises. What it was computed from is kept for that observation.
+    fn prediction(&mut self) -> Option<Vec<f32>> {
         let Observed {
             scale, conditions, ..
         } = self.observed;
         let model = self.inference.working_model();
-        (conditions == 0 && model.scored_from(state) == 0).then(|| {
-            let expected = expect_next(model, &self.prepared, state.clone(), None).mean();
-            let Scale { mean, deviation } = scale;
-            let expected = host(expected.into_data()).into_iter();
-            expected.map(|x| x * deviation + mean).collect()
-        })
+        if conditions > 0 || model.scored_from(&self.state) > 0 {
+            return None;
+        }
+        let foreseen = foresee(model, &self.prepared, self.state.clone(), None);
+        let expected = host(foreseen.observation(model).mean().into_data());
+        self.foreseen = model.foresees().then_some(foreseen);
+        let Scale { mean, deviation } = scale;
+        Some(expected.into_iter().map(|x| x * deviation + mean).collect())
     }
 }
 
@@ -382,7 +393,7 @@ impl<M: FilteringModel + Module> OnlineFilter for Online<M> {
         let Passed { belief, .. } = self.passed(&scaled, condition)?;
         Ok(FilteredStep {
             t: self.steps,
-            prediction: self.prediction(&self.state),
+            prediction: self.prediction(),
             mean: belief.mean,
             std: belief.std,
             surprise: belief.surprise,
@@ -406,9 +417,9 @@ impl<M: FilteringModel + Module> OnlineFilter for Online<M> {
         if mean.iter().chain(&std).any(|v| !v.is_finite()) {
             return Err("the prediction is not finite".into());
         }
-        let prediction = self.prediction(&state);
         self.state = state;
         self.steps += 1;
+        let prediction = self.prediction();
         Ok(FilteredStep {
             t: self.steps,
             mean,
@@ -473,6 +484,7 @@ impl<M: FilteringModel + Module> FilterState for Online<M> {
             return Err(wrong("it is the state of another model".into()));
         }
         self.state = restored;
+        self.foreseen = None;
         self.steps = steps;
         self.seed = count(&counts.values[4..]);
         self.samples = Stream::new(self.seed, "online samples");

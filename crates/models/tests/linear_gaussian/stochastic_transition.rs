@@ -12,9 +12,9 @@ use crate::{
 use burn::tensor::{Device, Tensor};
 use mnemora_memory::Attention;
 use mnemora_models::{
-    DiagonalGaussian, FilteringModel, InferenceNoise, Likelihood, Resampling, decoded_at,
-    expect_next, expected, filter, filter_given, follow, generate, infer, inference::GradientSteps,
-    online_step, particle_bound, unobserved_step,
+    DiagonalGaussian, FilteringModel, InferenceNoise, Likelihood, Resampling, decoded_at, expected,
+    filter, filter_given, follow, foresee, generate, infer, inference::GradientSteps, online_step,
+    particle_bound, unobserved_step,
 };
 
 const A: f64 = 0.9;
@@ -261,7 +261,9 @@ fn one_step_at_a_time_is_the_pass() {
 fn expectations_take_the_mean_course_and_samples_do_not() {
     let (device, batch, time) = (Device::default(), 100_000, 3);
     let state = tensor(vec![2.0], [1, 1], &device);
-    let next = expect_next(&Wandering, &(), state.clone(), None).mean();
+    let next = foresee(&Wandering, &(), state.clone(), None)
+        .observation(&Wandering)
+        .mean();
     assert!((f64::from(values(next)[0]) - 2.0 * A).abs() < 1e-6);
     let (prior, state) = unobserved_step(&Wandering, &(), state, None);
     assert_eq!(values(prior.mean), values(state));

@@ -15,7 +15,7 @@ use crate::{
 use mnemora_models::{ColumnLikelihood, Columns, CountScale};
 use mnemora_worlds::{
     Part,
-    series::{ColumnKind, Series, SeriesData},
+    series::{ColumnKind, Division, Series, SeriesData},
 };
 
 /// A column, and how it is coded. A run keeps it.
@@ -412,7 +412,8 @@ fn coded(data: &SeriesData, place: usize, settings: &OwnTable, known: bool) -> C
         known,
         fixed: false,
         form,
-        by_sequence: number && differ(data, place, form),
+        // A sequence that is wholly held out has no scale of its own that may be known.
+        by_sequence: number && settings.division == Division::Time && differ(data, place, form),
         mean,
         deviation,
         names,
@@ -517,18 +518,15 @@ impl Coded {
     }
 
     /// Mean and deviation by which the modelled numbers of a sequence's column are coded: the column's, or those of the
-    /// sequence's own training part; of all of it, if it has none.
+    /// sequence's own training part. A sequence without one has the column's: its own would be those of steps that are
+    /// still to be foreseen.
     pub fn scale(&self, column: &[f64], train: std::ops::Range<usize>) -> [f64; 2] {
-        if !self.by_sequence {
+        if !self.by_sequence || train.is_empty() {
             return [self.mean, self.deviation];
         }
         let shown = self.form.of(column);
-        let own = match train.is_empty() {
-            true => &shown,
-            false => &shown[train],
-        };
         // A sequence that does not move there has no deviation of its own.
-        match mean_and_std(own.iter().copied()) {
+        match mean_and_std(shown[train].iter().copied()) {
             (mean, 0.0) => [mean, self.deviation],
             (mean, deviation) => [mean, deviation],
         }
@@ -564,6 +562,35 @@ impl Coded {
             ColumnLikelihood::Normal | ColumnLikelihood::StudentT => {
                 self.form.undo(number * deviation + mean, before)
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a sequence will be does not change how its first steps are coded.
+    #[test]
+    fn a_scale_is_not_of_steps_that_are_judged() {
+        let coded = Coded {
+            name: "y".into(),
+            likelihood: ColumnLikelihoodName::Normal,
+            known: false,
+            fixed: false,
+            form: Form::Level,
+            by_sequence: true,
+            mean: 5.0,
+            deviation: 2.0,
+            names: Vec::new(),
+        };
+        for future in [3.0, 3e6] {
+            let column = [1.0, 2.0, 3.0, future];
+            assert_eq!(coded.scale(&column, 0..0), [5.0, 2.0]);
+            assert_eq!(
+                coded.scale(&column, 0..3),
+                coded.scale(&[1.0, 2.0, 3.0], 0..3)
+            );
         }
     }
 }
