@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every command of README.md, in its order, in an empty folder: checks/readme.sh [PROGRAM]
+# Runs every command of README.md and of the guides in docs/, in their order, in an empty folder: checks/readme.sh [PROGRAM]
 #
 # What is done otherwise than it stands there:
 # - A training makes two updates, and scores two batches; `resume` with more steps makes four.
@@ -76,18 +76,18 @@ done
 
 count=0
 failed=0
-while IFS= read -r line <&3; do
+while IFS=$'\t' read -r page line <&3; do
     count=$((count + 1))
     status=0
     # With a shell's own reading of quotes, comments and redirections.
     (eval "${line//target\/release\/mnemora/mnemora}") > out 2> err < /dev/null || status=$?
     if [ "$status" != 0 ]; then
         failed=$((failed + 1))
-        echo "README.md: this command ends with status $status: $line" >&2
+        echo "$page: this command ends with status $status: $line" >&2
         tail -n 3 err >&2
     fi
-done 3< <(awk '/^```/ { inside = !inside && $0 == "```sh"; next } inside && NF' "$root/README.md")
+done 3< <(cd "$root" && awk '/^```/ { inside = !inside && $0 == "```sh"; next } inside && NF { print FILENAME "\t" $0 }' README.md docs/*.md)
 
-[ "$count" -ge 30 ] || { echo "README.md has only $count commands?" >&2; exit 1; }
-echo "README.md: $((count - failed)) of $count commands do what they should, in $SECONDS s"
+[ "$count" -ge 60 ] || { echo "README.md and docs/ have only $count commands?" >&2; exit 1; }
+echo "README.md and docs/: $((count - failed)) of $count commands do what they should, in $SECONDS s"
 [ "$failed" = 0 ]

@@ -74,6 +74,9 @@ pub enum Command {
         /// Print the evaluation as JSON
         #[arg(long)]
         json: bool,
+        /// Open the report in a browser afterwards
+        #[arg(long)]
+        open: bool,
     },
     /// Evaluate a run's model on held-out sequences; a model of a table also on new rows (--data FILE.csv)
     Eval {
@@ -134,7 +137,8 @@ pub enum Command {
     /// Ask a model of scenes what a held-out scene looks like at other times or from other views: context, truth and
     /// samples as a picture
     Query(Query),
-    /// Forecast the steps that follow the end of a table, with bands
+    /// Forecast the steps that follow the end of a run's table, with bands; of another table with --data FILE.csv, of one
+    /// from standard input with --data -
     Forecast(Forecast),
     /// Rewrite a run's report
     Report {
@@ -148,6 +152,9 @@ pub enum Command {
         data: Data,
         #[command(flatten)]
         on: On,
+        /// Open it in a browser
+        #[arg(long)]
+        open: bool,
     },
     /// Copy a trained run for sharing: adds a model card and leaves out what only training needs
     Export {
@@ -520,6 +527,9 @@ pub struct Train {
     /// Print the evaluation as JSON
     #[arg(long)]
     pub json: bool,
+    /// Open the report in a browser afterwards
+    #[arg(long, conflicts_with_all = ["dry_run", "replicas"])]
+    pub open: bool,
 }
 
 /// Settings of an experiment.

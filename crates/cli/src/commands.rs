@@ -37,6 +37,7 @@ pub fn run(command: Command) -> Result<u8, Error> {
             on,
             continue_differently,
             json,
+            open,
         } => {
             let device = find_device(on.device)?;
             let signal = StopSignal::listen()?;
@@ -51,7 +52,7 @@ pub fn run(command: Command) -> Result<u8, Error> {
                     ..context(&interrupted, &all_saved, device)
                 },
             )?;
-            finish(&run, outcome, json)
+            finish(&run, outcome, json, open)
         }
         Command::Eval {
             run,
@@ -110,10 +111,15 @@ pub fn run(command: Command) -> Result<u8, Error> {
             checkpoint,
             data,
             on,
+            open: look,
         } => {
             let device = find_device(on.device)?;
             let trained = open(&run, checkpoint, &[], data.data.as_deref(), &device)?;
-            say(present::rewrite_report(&run, &trained)?.display())?;
+            let page = present::rewrite_report(&run, &trained)?;
+            say(page.display())?;
+            if look {
+                look_at(&page);
+            }
             Ok(0)
         }
         Command::Export {
@@ -159,6 +165,33 @@ fn manual(folder: &Path) -> Result<u8, LabError> {
     Ok(0)
 }
 
+/// Columns of the names of tasks.
+const TASK_NAMES: usize = 22;
+/// The least and the most columns of a line.
+const MIN_WIDTH: usize = 60;
+const MAX_WIDTH: usize = 120;
+
+/// Whether an experiment can only be trained with data that do not come with the program.
+fn needs_data(experiment: &Experiment) -> bool {
+    let tasks = experiment.family().tasks();
+    let mut tasks = tasks.into_iter();
+    tasks.any(|task| task.name == experiment.task.name.as_str() && task.needs_data)
+}
+
+/// A count with commas between its thousands.
+fn figure(count: u64) -> String {
+    let digits = count.to_string();
+    let places = digits.char_indices().map(|(place, digit)| {
+        let comma = place > 0 && (digits.len() - place).is_multiple_of(3);
+        if comma {
+            format!(",{digit}")
+        } else {
+            digit.to_string()
+        }
+    });
+    places.collect()
+}
+
 fn list(json: bool) -> Result<u8, LabError> {
     let experiments: Vec<Experiment> = shipped()
         .iter()
@@ -167,7 +200,12 @@ fn list(json: bool) -> Result<u8, LabError> {
     if json {
         let rows: Vec<_> = experiments
             .iter()
-            .map(|e| serde_json::json!({"name": e.name, "task": e.task.name, "description": e.description}))
+            .map(|e| {
+                serde_json::json!({
+                    "name": e.name, "task": e.task.name, "description": e.description,
+                    "updates": e.training.steps, "needs_data": needs_data(e),
+                })
+            })
             .collect();
         let memories: Vec<_> = mnemora_lab::MemoryName::ALL
             .iter()
@@ -184,14 +222,38 @@ fn list(json: bool) -> Result<u8, LabError> {
         say(to_json(&all))?;
         return Ok(0);
     }
-    let width = experiments.iter().map(|e| e.name.len()).max().unwrap_or(0);
-    for experiment in &experiments {
-        say(format_args!(
-            "{:width$}  {}",
-            experiment.name, experiment.description
-        ))?;
+    let names = experiments.iter().map(|e| e.name.len()).max().unwrap_or(0);
+    let row = |name: &str, names: usize, words: &str| {
+        let indent = " ".repeat(names + 4);
+        let options = textwrap::Options::new(textwrap::termwidth().clamp(MIN_WIDTH, MAX_WIDTH))
+            .initial_indent("")
+            .subsequent_indent(&indent)
+            .break_words(false);
+        say(textwrap::fill(
+            &format!("  {name:names$}  {words}"),
+            options,
+        ))
+    };
+    for family in families() {
+        say(format_args!("experiments with {}", family.name()))?;
+        for experiment in experiments.iter().filter(|e| {
+            family
+                .tasks()
+                .iter()
+                .any(|task| task.name == e.task.name.as_str())
+        }) {
+            let updates = figure(experiment.training.steps);
+            let data = if needs_data(experiment) {
+                "; needs data"
+            } else {
+                ""
+            };
+            let words = format!("{} ({updates} updates{data})", experiment.description);
+            row(&experiment.name, names, &words)?;
+        }
+        say("")?;
     }
-    say("\nmemories (--memory NAME)")?;
+    say("memories (--memory NAME)")?;
     for family in families() {
         let names = family.memories().iter().map(|memory| memory.as_str());
         let names = names.collect::<Vec<_>>().join(", ");
@@ -202,7 +264,8 @@ fn list(json: bool) -> Result<u8, LabError> {
     say("\ntasks")?;
     for family in families() {
         for task in family.tasks() {
-            say(format_args!("  {:22} {}", task.name, task.about))?;
+            let data = if task.needs_data { "; needs data" } else { "" };
+            row(task.name, TASK_NAMES, &format!("{}{data}", task.about))?;
         }
     }
     say("")?;
@@ -320,7 +383,7 @@ fn train_command(arguments: &Train) -> Result<u8, LabError> {
         weights,
         &context(&interrupted, &all_saved, device),
     )?;
-    finish(&out, outcome, arguments.json)
+    finish(&out, outcome, arguments.json, arguments.open)
 }
 
 /// Trains replicas and prints their means.
@@ -410,14 +473,15 @@ fn command_line() -> String {
     all.join(" ")
 }
 
-fn finish(run: &Path, outcome: Outcome, json: bool) -> Result<u8, LabError> {
+fn finish(run: &Path, outcome: Outcome, json: bool, open: bool) -> Result<u8, LabError> {
     match outcome {
         Outcome::Finished(evaluation) => {
             say_evaluation(&read_experiment(run, &[])?, &evaluation, json)?;
-            note(format_args!(
-                "report: {}",
-                run.join("report.html").display()
-            ));
+            let page = run.join("report.html");
+            note(format_args!("report: {}", page.display()));
+            if open {
+                look_at(&page);
+            }
             Ok(0)
         }
         Outcome::Interrupted { signal, checkpoint } => {
@@ -428,6 +492,16 @@ fn finish(run: &Path, outcome: Outcome, json: bool) -> Result<u8, LabError> {
             ));
             Ok(u8::try_from(128 + signal).unwrap_or(1))
         }
+    }
+}
+
+/// Opens a page with the browser. That there is none is said; the page is there.
+fn look_at(page: &Path) {
+    if let Err(error) = opener::open(page) {
+        note(format_args!(
+            "mnemora: {} could not be opened: {error}",
+            page.display()
+        ));
     }
 }
 

@@ -1,5 +1,5 @@
-//! The program accepts the settings of every command in the README, the results, the pretrained models and
-//! the help.
+//! The program accepts the settings of every command in the README, the guides, the results, the pretrained models
+//! and the help.
 
 use mnemora_lab::load_experiment;
 use std::{
@@ -11,7 +11,11 @@ use std::{
 fn files() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut files = Vec::new();
-    let mut folders = vec![root.join("results"), root.join("pretrained")];
+    let mut folders = vec![
+        root.join("results"),
+        root.join("pretrained"),
+        root.join("docs"),
+    ];
     let readme = root.join("README.md");
     if folders[0].is_dir() && readme.is_file() {
         files.push(readme);

@@ -77,6 +77,8 @@ pub struct TaskEntry {
     pub about: &'static str,
     /// The keys of the table `task` that it reads, and tables in it.
     pub keys: Vec<&'static str>,
+    /// Whether it can only be had with data of one's own, or that have to be fetched.
+    pub needs_data: bool,
 }
 
 impl TaskEntry {
@@ -86,7 +88,15 @@ impl TaskEntry {
             name,
             about,
             keys: Vec::new(),
+            needs_data: false,
         }
+    }
+
+    /// Says that it needs data which do not come with the program.
+    #[must_use]
+    pub const fn needs_data(mut self) -> Self {
+        self.needs_data = true;
+        self
     }
 
     /// Adds keys that it reads.

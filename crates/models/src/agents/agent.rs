@@ -10,8 +10,8 @@ use burn::{
     tensor::{Bool, Device, Tensor},
 };
 use mnemora_memory::{
-    AnyCore, AnyCorePrepared, AnyCoreState, Attention, CoreConfig, CoreOutput, Count, Initializer,
-    RecurrentCore,
+    AnyCore, AnyCorePrepared, AnyCoreState, Attention, ConvLstmConfig, CoreConfig, CoreOutput,
+    Count, Initializer, RecurrentCore, RmcConfig,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,6 +26,8 @@ pub struct AgentConfig {
     pub head: usize,
     /// Whether it is told its last action and the reward of it.
     pub last_action: bool,
+    /// Whether an RMC attends to each pixel of the torso's maps by itself, or to all of them as one row.
+    pub pixels: bool,
 }
 
 impl Default for AgentConfig {
@@ -34,6 +36,7 @@ impl Default for AgentConfig {
             torso: TorsoConfig::default(),
             head: 256,
             last_action: true,
+            pixels: false,
         }
     }
 }
@@ -57,7 +60,7 @@ pub struct Observed {
 /// logits of the policy, value = heads(h_t)   one hidden layer each
 /// ```
 ///
-/// A convolutional LSTM gets the last action and reward as planes.
+/// A convolutional LSTM gets the last action and reward as planes, and so does an RMC that attends to each pixel.
 #[derive(Module, Debug)]
 pub struct Agent {
     /// From what it sees to the core.
@@ -69,6 +72,19 @@ pub struct Agent {
     /// To the value.
     pub value: Head,
     last_action: bool,
+    #[module(skip)]
+    enters: Enters,
+}
+
+/// How the torso's maps enter the core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Enters {
+    /// All numbers, then the last action and reward.
+    AsVector,
+    /// Channel by channel; the last action and reward are channels.
+    AsMaps,
+    /// Pixel by pixel, each with its channels; the last action and reward are channels.
+    AsPixels,
 }
 
 /// The core's parameters, prepared for the steps of one sequence.
@@ -123,14 +139,26 @@ impl AgentConfig {
         let torso = self.torso.init(sees, init)?;
         let [channels, height, width] = self.input(&torso, actions);
         let last = channels - torso.maps()[0];
-        let core = match core(torso.maps().iter().product::<usize>() + last)? {
-            CoreConfig::ConvLstm(config) => CoreConfig::ConvLstm(mnemora_memory::ConvLstmConfig {
-                inputs: channels,
-                height,
-                width,
-                ..config
-            }),
-            core => core,
+        let core = core(torso.maps().iter().product::<usize>() + last)?;
+        let (core, enters) = match core {
+            CoreConfig::ConvLstm(config) => {
+                let config = ConvLstmConfig {
+                    inputs: channels,
+                    height,
+                    width,
+                    ..config
+                };
+                (CoreConfig::ConvLstm(config), Enters::AsMaps)
+            }
+            CoreConfig::Rmc(config) if self.pixels => {
+                let config = RmcConfig {
+                    input: channels,
+                    rows: height * width,
+                    ..config
+                };
+                (CoreConfig::Rmc(config), Enters::AsPixels)
+            }
+            core => (core, Enters::AsVector),
         };
         let core = core.init(init).map_err(ModelError::from)?;
         let layers = usize::from(self.head > 0);
@@ -143,6 +171,7 @@ impl AgentConfig {
             value: head(1),
             core,
             last_action: self.last_action,
+            enters,
         })
     }
 }
@@ -176,19 +205,27 @@ impl Agent {
     /// `[rows, core's input]`
     fn see(&self, observed: Observed) -> Tensor<2> {
         let maps = self.torso.forward(observed.frames);
-        let [rows, _, height, width] = maps.dims();
-        if !self.last_action {
-            return maps.flatten(1, 3);
-        }
         let last = Tensor::cat(vec![observed.actions, observed.rewards], 1);
-        let channels = last.dims()[1];
-        match &self.core {
-            AnyCore::ConvLstm(_) => {
+        let [rows, channels] = last.dims();
+        if self.enters == Enters::AsVector {
+            let maps = maps.flatten(1, 3);
+            return match self.last_action {
+                true => Tensor::cat(vec![maps, last], 1),
+                false => maps,
+            };
+        }
+        let maps = match self.last_action {
+            true => {
+                let [_, _, height, width] = maps.dims();
                 let planes = last.reshape([rows, channels, 1, 1]);
                 let planes = planes.expand([rows, channels, height, width]);
-                Tensor::cat(vec![maps, planes], 1).flatten(1, 3)
+                Tensor::cat(vec![maps, planes], 1)
             }
-            _ => Tensor::cat(vec![maps.flatten(1, 3), last], 1),
+            false => maps,
+        };
+        match self.enters {
+            Enters::AsPixels => maps.permute([0, 2, 3, 1]).flatten(1, 3),
+            _ => maps.flatten(1, 3),
         }
     }
 

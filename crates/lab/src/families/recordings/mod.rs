@@ -123,28 +123,44 @@ impl Family for Recordings {
                 "four-part chorales as piano-rolls; comes with mnemora",
             )
             .reads(["window"]),
-            TaskEntry::new("nottingham", "folk tunes as piano-rolls").reads(["window"]),
-            TaskEntry::new("muse-data", "orchestral and piano music as piano-rolls")
+            TaskEntry::new("nottingham", "folk tunes as piano-rolls")
+                .needs_data()
                 .reads(["window"]),
-            TaskEntry::new("piano-midi", "classical piano music as piano-rolls").reads(["window"]),
-            TaskEntry::new("midi", "a folder of MIDI files").reads(["window"]),
+            TaskEntry::new("muse-data", "orchestral and piano music as piano-rolls")
+                .needs_data()
+                .reads(["window"]),
+            TaskEntry::new("piano-midi", "classical piano music as piano-rolls")
+                .needs_data()
+                .reads(["window"]),
+            TaskEntry::new("midi", "a folder of MIDI files")
+                .needs_data()
+                .reads(["window"]),
             TaskEntry::new(
                 "speech",
                 "read English (LibriSpeech); a few utterances come with mnemora",
             )
             .reads(["window"]),
-            TaskEntry::new("spoken-digits", "single spoken digits").reads(["window"]),
-            TaskEntry::new("timit", "TIMIT in its original layout").reads(["window"]),
-            TaskEntry::new("recordings", "a folder of recordings").reads(["window"]),
+            TaskEntry::new("spoken-digits", "single spoken digits")
+                .needs_data()
+                .reads(["window"]),
+            TaskEntry::new("timit", "TIMIT in its original layout")
+                .needs_data()
+                .reads(["window"]),
+            TaskEntry::new("recordings", "a folder of recordings")
+                .needs_data()
+                .reads(["window"]),
             TaskEntry::new("video", "a folder of clips; a few come with mnemora")
                 .reads(["window", "side", "colour"]),
-            TaskEntry::new("kth", "the KTH actions").reads(["window", "side"]),
+            TaskEntry::new("kth", "the KTH actions")
+                .needs_data()
+                .reads(["window", "side"]),
             TaskEntry::new("moving-digits", "bouncing digits, generated on the fly")
                 .reads(["window", "digits"]),
             TaskEntry::new(
                 "own",
                 "your own sequences: arrays, a table, folders of pictures",
             )
+            .needs_data()
             .reads(["window", "side", "colour"]),
         ]
     }

@@ -60,7 +60,10 @@ impl Family for AskedScenes {
     fn tasks(&self) -> Vec<TaskEntry> {
         let entries = WORLDS.iter();
         entries
-            .map(|world| TaskEntry::new(world.name, world.about))
+            .map(|world| TaskEntry {
+                needs_data: world.needs_data,
+                ..TaskEntry::new(world.name, world.about)
+            })
             .collect()
     }
 

@@ -29,6 +29,8 @@ pub struct Entry {
     pub name: &'static str,
     /// A description of one line.
     pub about: &'static str,
+    /// Whether no scenes of it come with the program.
+    pub needs_data: bool,
     open: Open,
 }
 
@@ -45,11 +47,13 @@ pub static WORLDS: [Entry; 8] = [
     Entry {
         name: "patterns",
         about: "which of some random patterns? a toy whose best bound is known",
+        needs_data: false,
         open: Open::Made(|settings| Ok(Arc::new(Patterns::new(settings.patterns, settings.size)?))),
     },
     Entry {
         name: "prism",
         about: "an upright prism with a digit on each face, seen from around",
+        needs_data: false,
         open: Open::Made(|settings| {
             Ok(Arc::new(Prism::new(
                 &Mnist::bundled()?,
@@ -61,31 +65,37 @@ pub static WORLDS: [Entry; 8] = [
     Entry {
         name: "mnist-dice",
         about: "a die with MNIST digits in a room, seen from around (cgqn, section 4.2)",
+        needs_data: false,
         open: Open::Made(|settings| Ok(Arc::new(Dice::new(&Mnist::bundled()?, settings.size)?))),
     },
     Entry {
         name: "colour-reaction",
         about: "a shape moves to another, which then changes its colour (cgqn, section 4.1)",
+        needs_data: false,
         open: Open::Made(|settings| Ok(Arc::new(Narratives::colour_reaction(settings.size)?))),
     },
     Entry {
         name: "travelling-salesman",
         about: "a shape visits four others in random order (cgqn, section 4.1)",
+        needs_data: false,
         open: Open::Made(|settings| Ok(Arc::new(Narratives::travelling_salesman(settings.size)?))),
     },
     Entry {
         name: "dag-chase",
         about: "each of four shapes chases another (cgqn, section 4.1)",
+        needs_data: false,
         open: Open::Made(|settings| Ok(Arc::new(Narratives::dag_chase(settings.size)?))),
     },
     Entry {
         name: OwnViews::NAME,
         about: "your own pictures with the poses of their cameras: transforms.json or poses.csv",
+        needs_data: false,
         open: Open::Read(OwnViews::find),
     },
     Entry {
         name: GqnData::NAME,
         about: "the data sets of the GQN, TFRecord files (Eslami et al. 2018)",
+        needs_data: true,
         open: Open::Read(GqnData::find),
     },
 ];

@@ -79,10 +79,13 @@ impl Family for Tables {
     }
 
     fn tasks(&self) -> Vec<TaskEntry> {
-        vec![TaskEntry::new(
-            "table",
-            "your own measurements over time, from a CSV or Parquet file; forecasts with bands",
-        )]
+        vec![
+            TaskEntry::new(
+                "table",
+                "your own measurements over time, from a CSV or Parquet file; forecasts with bands",
+            )
+            .needs_data(),
+        ]
     }
 
     fn presets(&self) -> &'static [Shipped] {

@@ -85,9 +85,14 @@ impl Family for Words {
                 "wikitext-2",
                 "WikiText-2: two million words (Merity et al. 2016)",
             )
+            .needs_data()
             .reads(["window"]),
-            TaskEntry::new("wikitext-103", "WikiText-103: 103 million words").reads(["window"]),
-            TaskEntry::new("text", "your own text: a file or a folder of files").reads(["window"]),
+            TaskEntry::new("wikitext-103", "WikiText-103: 103 million words")
+                .needs_data()
+                .reads(["window"]),
+            TaskEntry::new("text", "your own text: a file or a folder of files")
+                .needs_data()
+                .reads(["window"]),
         ]
     }
 
