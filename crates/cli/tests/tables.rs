@@ -118,6 +118,47 @@ fn a_table_is_trained_and_forecast_without_configuration() {
     // The same samples again, and others under another seed.
     assert_eq!(rows, forecast(&run, &["--steps", "5"]));
     assert_ne!(rows, forecast(&run, &["--steps", "5", "--seed", "2"]));
+    // The same table from standard input.
+    let mut command = mnemora(["forecast".as_ref(), run.as_os_str()]);
+    command.args(["--steps", "5", "--data", "-"]);
+    let piped = run_with_input(command, waves(1.0, 0.0).as_bytes());
+    let told = succeed(mnemora(["forecast", run.to_str().unwrap(), "--steps", "5"]));
+    assert_eq!((piped.status, piped.stdout), (Some(0), told.stdout));
+}
+
+/// The page is handed to the desktop's program.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_report_opens_in_a_browser() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (folder, table) = written("waves.csv", &waves(1.0, 0.0));
+    let run = folder.path().join("run");
+    let programs = folder.path().join("programs");
+    let opened = folder.path().join("opened");
+    fs::create_dir(&programs).unwrap();
+    let browser = programs.join("xdg-open");
+    fs::write(
+        &browser,
+        format!("#!/bin/sh\necho \"$@\" > {}\n", opened.display()),
+    )
+    .unwrap();
+    fs::set_permissions(&browser, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut command = train(&table, &run, &[]);
+    command
+        .arg("--open")
+        .env("PATH", format!("{}:{path}", programs.display()));
+    succeed(command);
+    // The browser is not waited for.
+    let page = run.join("report.html").display().to_string();
+    let shown = || fs::read_to_string(&opened).unwrap_or_default();
+    for _ in 0..100 {
+        if shown().contains(&page) {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    panic!("opened: {:?}", shown());
 }
 
 /// Scaled by a power of two, all numbers of the training are the same: so are the forecasts, scaled.
@@ -520,6 +561,27 @@ fn a_run_judges_new_rows_and_goes_on_with_them() {
     let numbers = named("numbers.csv", "date,level\n1,1.5\n2,1.6\n".into());
     assert_says(&refused(&numbers), &["times are numbers, not dates"]);
 
+    // A column more is said to be passed over, and changes nothing.
+    let wider = days(PAST + 5..PAST + 205, |_, level| level);
+    let wider = wider.lines().enumerate().map(|(row, line)| {
+        let more = if row == 0 {
+            "weight".into()
+        } else {
+            row.to_string()
+        };
+        format!("{line},{more}\n")
+    });
+    let wider = named("wider.csv", wider.collect());
+    let words = [
+        "eval".as_ref(),
+        run.as_os_str(),
+        "--data".as_ref(),
+        wider.as_ref(),
+    ];
+    let ended = succeed(mnemora(words));
+    assert_says(&ended.stderr, &["passed over: weight"]);
+    assert_eq!(on(&wider, "free_energy"), new);
+
     // Going on: the same model in the new table's units.
     let onward = folder.path().join("onward");
     let perfect =
@@ -818,7 +880,13 @@ fn a_column_that_stands_still_in_each_sequence_tells_which_kind_it_is() {
     let ended = succeed(train(
         &table,
         &run,
-        &["table.division=sequence", "table.change=level"],
+        // It takes some updates to learn what the kind means.
+        &[
+            "table.division=sequence",
+            "table.change=level",
+            "training.steps=400",
+            "training.checkpoint_every=100",
+        ],
     ));
     assert_says(&ended.stderr, &["kind (one value in each sequence)"]);
     // The scale of a sequence that is wholly held out may not be known.

@@ -187,6 +187,12 @@ impl Agent {
         self.policy.output.weight.shape()[1]
     }
 
+    /// Rows and columns of the pixels to which its memory attends one by one; `None` if it does not.
+    pub fn pixels(&self) -> Option<[usize; 2]> {
+        let [_, height, width] = self.torso.maps();
+        (self.enters == Enters::AsPixels).then_some([height, width])
+    }
+
     /// The state before the first step.
     pub fn initial_state(&self, batch: usize) -> AnyCoreState {
         self.core.initial_state(batch, &self.device())

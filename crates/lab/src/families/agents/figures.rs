@@ -182,10 +182,39 @@ fn weights_of(
     Some((all, shape?))
 }
 
+/// What heads attend to where each pixel is attended to by itself, as small pictures, `[time, 1, heads * (height + 1),
+/// width]`: for each head the pixels, and below them a row of the slots; black for the largest weight of a head.
+fn weights_of_pixels(
+    attention: &[Vec<Attention>],
+    [height, width]: [usize; 2],
+) -> Option<(Vec<f32>, [usize; 2])> {
+    let mut all = Vec::new();
+    let mut heads = 0;
+    for step in attention {
+        let weights = step.first()?.weights();
+        let [_, of, attended] = weights.dims();
+        heads = of;
+        let slots = attended.checked_sub(height * width)?;
+        if slots > width {
+            return None;
+        }
+        for row in host(weights.into_data()).chunks(attended) {
+            let (of_slots, of_pixels) = row.split_at(slots);
+            let most = row.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
+            let mut shown = of_pixels.to_vec();
+            shown.extend_from_slice(of_slots);
+            shown.resize((height + 1) * width, 0.0);
+            all.extend(shown.into_iter().map(|weight| 1.0 - weight / most));
+        }
+    }
+    Some((all, [heads * (height + 1), width]))
+}
+
 /// An episode with the attention of the memory below each frame; `None` for a core without heads, or with more slots than
 /// fit there.
 fn attended(
     experiment: &Experiment,
+    agent: &Agent,
     spec: &Spec,
     episode: &Episode,
 ) -> Result<Option<Image>, LabError> {
@@ -193,8 +222,12 @@ fn attended(
     let steps = episode.steps.min(STEPS);
     let size = (height / 4).max(1);
     let widest = 4 * width.max(height);
-    let Some((weights, [rows, columns])) = weights_of(&episode.attention[..steps], size, widest)
-    else {
+    let attention = &episode.attention[..steps];
+    let found = match agent.pixels() {
+        Some(pixels) => weights_of_pixels(attention, pixels),
+        None => weights_of(attention, size, widest),
+    };
+    let Some((weights, [rows, columns])) = found else {
         return Ok(None);
     };
     let row = |label: &str, frames, channels, height, width| Row {
@@ -292,13 +325,21 @@ pub fn figures(
         )?);
     }
     let mut memory = Vec::new();
-    if let Some(picture) = attended(experiment, &spec, &episode)? {
+    if let Some(picture) = attended(experiment, agent, &spec, &episode)? {
         memory.push(save_figure(
             &picture,
             &shown.samples.join("attended.png"),
-            "The first steps of that episode, and below each what the memory attends to: a row for each head, a column \
-             for each slot, dark where the weight is large. In an RMC the last column is what it sees."
-                .into(),
+            match agent.pixels() {
+                Some(_) => {
+                    "The first steps of that episode, and below each what the memory attends to: for each head the \
+                     pixels that it sees, and below them a row of the memory's slots, dark where the weight is large."
+                }
+                None => {
+                    "The first steps of that episode, and below each what the memory attends to: a row for each head, a \
+                     column for each slot, dark where the weight is large. In an RMC the last column is what it sees."
+                }
+            }
+            .into(),
         )?);
     }
     let steps = episode.attention.into_iter().take(STEPS).collect();

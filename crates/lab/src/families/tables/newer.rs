@@ -1,7 +1,7 @@
 //! New rows for the model of a run: what `mnemora eval --data` judges.
 
 use super::source::Source;
-use crate::{Experiment, LabError};
+use crate::{Experiment, LabError, note};
 use mnemora_worlds::{
     Part,
     series::{ColumnKind, Series, SeriesData},
@@ -19,6 +19,18 @@ impl Source {
             |problem: String| LabError::Configuration(format!("{}: {problem}", path.display()));
         let newer = Self::table_for(experiment, path)?;
         let series = self.aligned(&newer).map_err(wrong)?;
+        let others = newer.columns.iter().map(|column| &column.name);
+        let others: Vec<&str> = others
+            .filter(|name| !self.data.columns.iter().any(|own| own.name == **name))
+            .map(String::as_str)
+            .collect();
+        if !others.is_empty() {
+            note(format_args!(
+                "mnemora: {}: columns that the run's table does not have are passed over: {}",
+                path.display(),
+                others.join(", ")
+            ));
+        }
         let width = self.data.width();
         let joined: Result<Vec<Series>, String> = series
             .into_iter()
