@@ -28,6 +28,8 @@ pub struct AgentConfig {
     pub last_action: bool,
     /// Whether an RMC attends to each pixel of the torso's maps by itself, or to all of them as one row.
     pub pixels: bool,
+    /// Whether the heads see the torso's maps, too, beside what the core returns.
+    pub shortcut: bool,
 }
 
 impl Default for AgentConfig {
@@ -37,6 +39,7 @@ impl Default for AgentConfig {
             head: 256,
             last_action: true,
             pixels: false,
+            shortcut: false,
         }
     }
 }
@@ -57,7 +60,7 @@ pub struct Observed {
 /// ```text
 /// x_t = torso(frame_t)                      two convolutions with ReLUs, and where a pixel is
 /// h_t = core([x_t; last action; last reward], h_{t-1})
-/// logits of the policy, value = heads(h_t)   one hidden layer each
+/// logits of the policy, value = heads(h_t)   one hidden layer each; with a shortcut heads([h_t; x_t])
 /// ```
 ///
 /// A convolutional LSTM gets the last action and reward as planes, and so does an RMC that attends to each pixel.
@@ -74,6 +77,7 @@ pub struct Agent {
     last_action: bool,
     #[module(skip)]
     enters: Enters,
+    shortcut: bool,
 }
 
 /// How the torso's maps enter the core.
@@ -162,7 +166,11 @@ impl AgentConfig {
         };
         let core = core.init(init).map_err(ModelError::from)?;
         let layers = usize::from(self.head > 0);
-        let output = core.output_size();
+        let view = match self.shortcut {
+            true => torso.maps().iter().product(),
+            false => 0,
+        };
+        let output = core.output_size() + view;
         let mut head =
             |outputs| Head::new([output, outputs], layers, self.head, Activation::Relu, init);
         Ok(Agent {
@@ -172,6 +180,7 @@ impl AgentConfig {
             core,
             last_action: self.last_action,
             enters,
+            shortcut: self.shortcut,
         })
     }
 }
@@ -204,14 +213,22 @@ impl Agent {
             + self.core.kept()
             + self.policy.kept()
             + self.value.kept()
-            + 2 * (self.core.input_size() + self.core.output_size())
+            + 2 * self.core.input_size()
+            + self.policy.inputs()
+            + self.value.inputs()
             + 8 * self.actions()
     }
 
-    /// `[rows, core's input]`
-    fn see(&self, observed: Observed) -> Tensor<2> {
+    /// The core's input, `[rows, input]`, and what goes to the heads directly.
+    fn see(&self, observed: Observed) -> (Tensor<2>, Option<Tensor<2>>) {
         let maps = self.torso.forward(observed.frames);
+        let view = self.shortcut.then(|| maps.clone().flatten(1, 3));
         let last = Tensor::cat(vec![observed.actions, observed.rewards], 1);
+        (self.enter(maps, last), view)
+    }
+
+    /// The core's input from maps, and from `last`, the last action and the reward of it.
+    fn enter(&self, maps: Tensor<4>, last: Tensor<2>) -> Tensor<2> {
         let [rows, channels] = last.dims();
         if self.enters == Enters::AsVector {
             let maps = maps.flatten(1, 3);
@@ -242,10 +259,10 @@ impl Agent {
 
     /// One step on `[batch, ..]` observations.
     pub fn act(&self, prepared: &AgentPrepared, observed: Observed, state: AnyCoreState) -> Acted {
-        let (CoreOutput { output, attention }, state) =
-            self.core.step(prepared, self.see(observed), state);
+        let (input, view) = self.see(observed);
+        let (CoreOutput { output, attention }, state) = self.core.step(prepared, input, state);
         Acted {
-            logits: self.policy.forward(output),
+            logits: self.policy.forward(beside(output, view)),
             attention,
             state,
         }
@@ -260,7 +277,7 @@ impl Agent {
         state: AnyCoreState,
     ) -> Unrolled {
         let [time, batch] = resets.dims();
-        let inputs = self.see(observed);
+        let (inputs, view) = self.see(observed);
         let width = inputs.dims()[1];
         let inputs = inputs.reshape([time, batch, width]);
         let (steps, state) = self.core.sequence(inputs, Some(resets), state);
@@ -268,12 +285,20 @@ impl Agent {
             .into_iter()
             .map(|CoreOutput { output, attention }| (output, attention))
             .unzip();
-        let outputs = Tensor::cat(outputs, 0);
+        let outputs = beside(Tensor::cat(outputs, 0), view);
         Unrolled {
             logits: self.policy.forward(outputs.clone()),
             values: self.value.forward(outputs).squeeze_dim(1),
             attention,
             state,
         }
+    }
+}
+
+/// The core's output with what goes to the heads directly.
+fn beside(output: Tensor<2>, view: Option<Tensor<2>>) -> Tensor<2> {
+    match view {
+        Some(view) => Tensor::cat(vec![output, view], 1),
+        None => output,
     }
 }

@@ -131,40 +131,35 @@ impl Geometry {
         (2 * spectral.cost(self.images) < direct).then_some(spectral)
     }
 
-    /// Calls `each` with the place of every weight in the table of [`Geometry::spectral`], and with its index.
+    /// Calls `each` with the place of every weight in the table of [`Geometry::spectral`], and with its index; neighbours
+    /// in the table one after the other.
     fn pair(&self, spectral: &Spectral, back: bool, mut each: impl FnMut(usize, usize)) {
         let fine = self.fine[0];
         let step = spectral.step();
         for (kernel, outputs, first) in self.placed() {
             let taps = kernel.taps();
-            let bases: Vec<usize> = (0..taps)
-                .map(|tap| {
-                    let tap = [tap / kernel.size[1], tap % kernel.size[1]];
-                    let shift = tap.map(|tap| kernel.padding as isize - tap as isize);
-                    let shift = if back { shift.map(|s| -s) } else { shift };
-                    spectral.place(shift, 0, 0)
-                })
-                .collect();
-            let mut of_pair = |channel: usize, output: usize| {
-                let place = match back {
-                    false => channel * step + output,
-                    true => output * step + channel,
+            for tap in 0..taps {
+                let at = [tap / kernel.size[1], tap % kernel.size[1]];
+                let shift = at.map(|at| kernel.padding as isize - at as isize);
+                let shift = if back { shift.map(|s| -s) } else { shift };
+                let base = spectral.place(shift, 0, 0);
+                let weight = |channel: usize, output: usize| {
+                    first + ((output - outputs.start) * fine + channel) * taps + tap
                 };
-                let weight = first + ((output - outputs.start) * fine + channel) * taps;
-                for (tap, base) in bases.iter().enumerate() {
-                    each(base + place, weight + tap);
-                }
-            };
-            // Neighbours in the table one after the other.
-            match back {
-                false => {
-                    for channel in 0..fine {
-                        outputs.clone().for_each(|output| of_pair(channel, output));
+                match back {
+                    false => {
+                        for channel in 0..fine {
+                            for output in outputs.clone() {
+                                each(base + channel * step + output, weight(channel, output));
+                            }
+                        }
                     }
-                }
-                true => {
-                    for output in outputs.clone() {
-                        (0..fine).for_each(|channel| of_pair(channel, output));
+                    true => {
+                        for output in outputs.clone() {
+                            for channel in 0..fine {
+                                each(base + output * step + channel, weight(channel, output));
+                            }
+                        }
                     }
                 }
             }
