@@ -302,3 +302,107 @@ fn beside(output: Tensor<2>, view: Option<Tensor<2>>) -> Tensor<2> {
         None => output,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use burn::tensor::TensorData;
+    use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+
+    const SEES: ImageShape = ImageShape {
+        channels: 3,
+        height: 4,
+        width: 5,
+    };
+    const ACTIONS: usize = 2;
+
+    fn agent(config: &AgentConfig) -> Agent {
+        let device = Device::default();
+        let mut init = Initializer::new(ChaCha8Rng::seed_from_u64(1), device);
+        let core = |width| Ok::<_, ModelError>(CoreConfig::Rmc(RmcConfig::new(width, 2, 1, 3)));
+        config.init(SEES, ACTIONS, core, &mut init).unwrap()
+    }
+
+    fn numbers<const D: usize>(shape: [usize; D]) -> Tensor<D> {
+        let count = shape.iter().product::<usize>();
+        let values: Vec<f32> = (0..count).map(|i| (i as f32).sin()).collect();
+        Tensor::from_data(TensorData::new(values, shape), &Device::default())
+    }
+
+    fn host<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
+        tensor.into_data().try_into_vec().unwrap()
+    }
+
+    /// Each row of the core's input holds the channels of one pixel, then the last action and reward.
+    #[test]
+    fn pixels_enter_one_by_one() {
+        let agent = agent(&AgentConfig {
+            pixels: true,
+            ..AgentConfig::default()
+        });
+        let [channels, height, width] = agent.torso.maps();
+        assert_eq!(agent.pixels(), Some([height, width]));
+        let all = channels + ACTIONS + 1;
+        let AnyCore::Rmc(core) = &agent.core else {
+            panic!("it is an RMC")
+        };
+        assert_eq!(core.input.weight.shape()[0], all);
+        assert_eq!(core.input_size(), all * height * width);
+        let batch = 2;
+        let maps = numbers([batch, channels, height, width]);
+        let last = numbers([batch, ACTIONS + 1]);
+        let entered = host(agent.enter(maps.clone(), last.clone()));
+        let (maps, last) = (host(maps), host(last));
+        let mut place = 0;
+        for row in 0..batch {
+            for pixel in 0..height * width {
+                for channel in 0..all {
+                    let expected = match channel.checked_sub(channels) {
+                        None => maps[(row * channels + channel) * height * width + pixel],
+                        Some(told) => last[row * (ACTIONS + 1) + told],
+                    };
+                    assert_eq!(entered[place], expected);
+                    place += 1;
+                }
+            }
+        }
+        assert_eq!(place, entered.len());
+    }
+
+    /// With a shortcut the heads read the torso's maps after the core's output; steps and whole sequences agree.
+    #[test]
+    fn heads_see_the_maps_by_a_shortcut() {
+        let agent = agent(&AgentConfig {
+            pixels: true,
+            shortcut: true,
+            ..AgentConfig::default()
+        });
+        let maps: usize = agent.torso.maps().iter().product();
+        assert_eq!(agent.policy.inputs(), agent.core.output_size() + maps);
+        let (time, batch) = (3, 2);
+        let observed = |rows| Observed {
+            frames: numbers([rows, SEES.channels, SEES.height, SEES.width]),
+            actions: numbers([rows, ACTIONS]),
+            rewards: numbers([rows, 1]),
+        };
+        let whole = observed(time * batch);
+        let resets = Tensor::<2>::zeros([time, batch], &Device::default()).bool();
+        let unrolled = agent.unroll(whole.clone(), &resets, agent.initial_state(batch));
+        let logits = host(unrolled.logits);
+        let prepared = agent.prepare();
+        let mut state = agent.initial_state(batch);
+        for t in 0..time {
+            let step = Observed {
+                frames: whole.frames.clone().narrow(0, t * batch, batch),
+                actions: whole.actions.clone().narrow(0, t * batch, batch),
+                rewards: whole.rewards.clone().narrow(0, t * batch, batch),
+            };
+            let acted = agent.act(&prepared, step, state);
+            let expected = &logits[t * batch * ACTIONS..][..batch * ACTIONS];
+            for (found, expected) in host(acted.logits).iter().zip(expected) {
+                assert!((found - expected).abs() < 1e-5, "{found} {expected}");
+            }
+            state = acted.state;
+        }
+    }
+}
