@@ -342,8 +342,14 @@ fn check_cgqn(checker: &mut Checker) {
     }
 }
 
-/// Agents that see pictures, and numbers.
+/// Agents that see pictures, and numbers, with a shortcut and without.
 fn check_agents(checker: &mut Checker) {
+    for shortcut in [false, true] {
+        check_agent(checker, shortcut);
+    }
+}
+
+fn check_agent(checker: &mut Checker, shortcut: bool) {
     let config = AgentConfig {
         torso: TorsoConfig {
             channels: [5, 7],
@@ -353,6 +359,8 @@ fn check_agents(checker: &mut Checker) {
         },
         head: 13,
         last_action: true,
+        pixels: false,
+        shortcut,
     };
     for (height, seen) in [(3, 9 * 3 * 4), (1, 11)] {
         let sees = ImageShape {
@@ -372,6 +380,7 @@ fn check_agents(checker: &mut Checker) {
             ("input", seen + 19 + 1),
             ("hidden", 17),
             ("output", 17),
+            ("view", if shortcut { seen } else { 0 }),
             ("head", 13),
             ("actions", 19),
         ];

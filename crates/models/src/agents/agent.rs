@@ -84,11 +84,11 @@ pub struct Agent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Enters {
     /// All numbers, then the last action and reward.
-    AsVector,
+    Vector,
     /// Channel by channel; the last action and reward are channels.
-    AsMaps,
+    Maps,
     /// Pixel by pixel, each with its channels; the last action and reward are channels.
-    AsPixels,
+    Pixels,
 }
 
 /// The core's parameters, prepared for the steps of one sequence.
@@ -152,7 +152,7 @@ impl AgentConfig {
                     width,
                     ..config
                 };
-                (CoreConfig::ConvLstm(config), Enters::AsMaps)
+                (CoreConfig::ConvLstm(config), Enters::Maps)
             }
             CoreConfig::Rmc(config) if self.pixels => {
                 let config = RmcConfig {
@@ -160,9 +160,9 @@ impl AgentConfig {
                     rows: height * width,
                     ..config
                 };
-                (CoreConfig::Rmc(config), Enters::AsPixels)
+                (CoreConfig::Rmc(config), Enters::Pixels)
             }
-            core => (core, Enters::AsVector),
+            core => (core, Enters::Vector),
         };
         let core = core.init(init).map_err(ModelError::from)?;
         let layers = usize::from(self.head > 0);
@@ -199,7 +199,7 @@ impl Agent {
     /// Rows and columns of the pixels to which its memory attends one by one; `None` if it does not.
     pub fn pixels(&self) -> Option<[usize; 2]> {
         let [_, height, width] = self.torso.maps();
-        (self.enters == Enters::AsPixels).then_some([height, width])
+        (self.enters == Enters::Pixels).then_some([height, width])
     }
 
     /// The state before the first step.
@@ -230,7 +230,7 @@ impl Agent {
     /// The core's input from maps, and from `last`, the last action and the reward of it.
     fn enter(&self, maps: Tensor<4>, last: Tensor<2>) -> Tensor<2> {
         let [rows, channels] = last.dims();
-        if self.enters == Enters::AsVector {
+        if self.enters == Enters::Vector {
             let maps = maps.flatten(1, 3);
             return match self.last_action {
                 true => Tensor::cat(vec![maps, last], 1),
@@ -247,7 +247,7 @@ impl Agent {
             false => maps,
         };
         match self.enters {
-            Enters::AsPixels => maps.permute([0, 2, 3, 1]).flatten(1, 3),
+            Enters::Pixels => maps.permute([0, 2, 3, 1]).flatten(1, 3),
             _ => maps.flatten(1, 3),
         }
     }
