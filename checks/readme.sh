@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs every command of README.md and of the guides in docs/, in their order, in an empty folder: checks/readme.sh [PROGRAM]
+# Runs every command of README.md and of the guides in docs/, in their order, each page in an empty folder: checks/readme.sh [PROGRAM]
 #
-# What is done otherwise than it stands there:
+# How this differs from the text:
 # - A training makes two updates, and scores two batches; `resume` with more steps makes four.
 # - `bench` measures one kernel once.
 # - What a reader brings along is small: mine.toml, mine.npz and observations.jsonl are those of
@@ -62,23 +62,31 @@ cargo() {
 }
 
 # What a reader brings along.
-cp "$root"/checks/readme/* .
-cp -r "$root/pretrained" .
-cp -r "$root/crates/worlds/data/views" PHOTOS
-mkdir DIR FOLDER runs
-gunzip -c "$root/crates/worlds/data/text/pg11.txt.gz" > FOLDER/alice.txt
-for part in train valid test; do
-    cp FOLDER/alice.txt "DIR/wiki.$part.tokens"
-done
-for run in a folder/b; do
-    mnemora train perfect-recall-small --out "runs/$run" > said 2>&1 || { cat said >&2; exit 1; }
-done
+prepare() {
+    cp "$root"/checks/readme/* .
+    cp -r "$root/pretrained" .
+    cp -r "$root/crates/worlds/data/views" PHOTOS
+    mkdir DIR FOLDER runs
+    gunzip -c "$root/crates/worlds/data/text/pg11.txt.gz" > FOLDER/alice.txt
+    for part in train valid test; do
+        cp FOLDER/alice.txt "DIR/wiki.$part.tokens"
+    done
+    for run in a folder/b; do
+        mnemora train perfect-recall-small --out "runs/$run" > said 2>&1 || { cat said >&2; exit 1; }
+    done
+}
 
 count=0
 failed=0
 while IFS=$'\t' read -r page line <&3; do
     count=$((count + 1))
     status=0
+    # Each page begins in a folder of its own.
+    if [ ! -d "$folder/${page//\//-}" ]; then
+        mkdir "$folder/${page//\//-}"
+        cd "$folder/${page//\//-}"
+        prepare
+    fi
     # With a shell's own reading of quotes, comments and redirections.
     (eval "${line//target\/release\/mnemora/mnemora}") > out 2> err < /dev/null || status=$?
     if [ "$status" != 0 ]; then

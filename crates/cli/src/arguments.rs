@@ -137,8 +137,8 @@ pub enum Command {
     /// Ask a model of scenes what a held-out scene looks like at other times or from other views: context, truth and
     /// samples as a picture
     Query(Query),
-    /// Forecast the steps that follow the end of a run's table, with bands; of another table with --data FILE.csv, of one
-    /// from standard input with --data -
+    /// Forecast the steps after a run's table, with bands (--data FILE.csv: after another table; --data -: after CSV from
+    /// standard input)
     Forecast(Forecast),
     /// Rewrite a run's report
     Report {
@@ -152,7 +152,7 @@ pub enum Command {
         data: Data,
         #[command(flatten)]
         on: On,
-        /// Open it in a browser
+        /// Open the report in a browser
         #[arg(long)]
         open: bool,
     },

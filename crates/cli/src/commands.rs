@@ -15,7 +15,10 @@ use mnemora_lab::{
     one_line, open, open_to_judge, pictures, plan, present, quoted, read_experiment, resume,
     run_name, shipped, train_from, train_replicas,
 };
-use std::path::{Path, PathBuf};
+use std::{
+    io::IsTerminal as _,
+    path::{Path, PathBuf},
+};
 
 /// Runs a command and gives its exit status.
 pub fn run(command: Command) -> Result<u8, Error> {
@@ -118,7 +121,7 @@ pub fn run(command: Command) -> Result<u8, Error> {
             let page = present::rewrite_report(&run, &trained)?;
             say(page.display())?;
             if look {
-                look_at(&page);
+                open_in_browser(&page);
             }
             Ok(0)
         }
@@ -165,21 +168,30 @@ fn manual(folder: &Path) -> Result<u8, LabError> {
     Ok(0)
 }
 
-/// Columns of the names of tasks.
+/// Width of the names of tasks, in characters.
 const TASK_NAMES: usize = 22;
-/// The least and the most columns of a line.
+/// Minimum and maximum width of a line in a terminal, in characters.
 const MIN_WIDTH: usize = 60;
 const MAX_WIDTH: usize = 120;
+
+/// Width of a line: that of the terminal; without one a line is not broken.
+fn line_width() -> usize {
+    match std::io::stdout().is_terminal() {
+        true => textwrap::termwidth().clamp(MIN_WIDTH, MAX_WIDTH),
+        false => usize::MAX,
+    }
+}
 
 /// Whether an experiment can only be trained with data that do not come with the program.
 fn needs_data(experiment: &Experiment) -> bool {
     let tasks = experiment.family().tasks();
     let mut tasks = tasks.into_iter();
-    tasks.any(|task| task.name == experiment.task.name.as_str() && task.needs_data)
+    experiment.language.placeholders == 0
+        && tasks.any(|task| task.name == experiment.task.name.as_str() && task.needs_data)
 }
 
 /// A count with commas between its thousands.
-fn figure(count: u64) -> String {
+fn with_thousands_separators(count: u64) -> String {
     let digits = count.to_string();
     let places = digits.char_indices().map(|(place, digit)| {
         let comma = place > 0 && (digits.len() - place).is_multiple_of(3);
@@ -225,10 +237,11 @@ fn list(json: bool) -> Result<u8, LabError> {
     let names = experiments.iter().map(|e| e.name.len()).max().unwrap_or(0);
     let row = |name: &str, names: usize, words: &str| {
         let indent = " ".repeat(names + 4);
-        let options = textwrap::Options::new(textwrap::termwidth().clamp(MIN_WIDTH, MAX_WIDTH))
+        let options = textwrap::Options::new(line_width())
             .initial_indent("")
             .subsequent_indent(&indent)
-            .break_words(false);
+            .break_words(false)
+            .word_splitter(textwrap::WordSplitter::NoHyphenation);
         say(textwrap::fill(
             &format!("  {name:names$}  {words}"),
             options,
@@ -242,7 +255,7 @@ fn list(json: bool) -> Result<u8, LabError> {
                 .iter()
                 .any(|task| task.name == e.task.name.as_str())
         }) {
-            let updates = figure(experiment.training.steps);
+            let updates = with_thousands_separators(experiment.training.steps);
             let data = if needs_data(experiment) {
                 "; needs data"
             } else {
@@ -264,7 +277,7 @@ fn list(json: bool) -> Result<u8, LabError> {
     say("\ntasks")?;
     for family in families() {
         for task in family.tasks() {
-            let data = if task.needs_data { "; needs data" } else { "" };
+            let data = if task.needs_data { " (needs data)" } else { "" };
             row(task.name, TASK_NAMES, &format!("{}{data}", task.about))?;
         }
     }
@@ -274,12 +287,13 @@ fn list(json: bool) -> Result<u8, LabError> {
         .map(|name| name.as_str())
         .collect();
     let strategies: Vec<_> = StrategyName::ALL.iter().map(|name| name.as_str()).collect();
-    say(format_args!(
+    let words = format!(
         "for recorded sequences: --set model.name={}; for walks: --set model.name=gtm-sm|gtmm; for any model with \
          latents: --set filtering.strategy={}",
         models.join("|"),
         strategies.join("|")
-    ))?;
+    );
+    say(textwrap::fill(&words, line_width()))?;
     Ok(0)
 }
 
@@ -480,7 +494,7 @@ fn finish(run: &Path, outcome: Outcome, json: bool, open: bool) -> Result<u8, La
             let page = run.join("report.html");
             note(format_args!("report: {}", page.display()));
             if open {
-                look_at(&page);
+                open_in_browser(&page);
             }
             Ok(0)
         }
@@ -495,9 +509,10 @@ fn finish(run: &Path, outcome: Outcome, json: bool, open: bool) -> Result<u8, La
     }
 }
 
-/// Opens a page with the browser. That there is none is said; the page is there.
-fn look_at(page: &Path) {
-    if let Err(error) = opener::open(page) {
+/// Hands a page to the desktop's browser. A failure is reported, not an error: the report is written.
+fn open_in_browser(page: &Path) {
+    let absolute = std::path::absolute(page).unwrap_or_else(|_| page.to_owned());
+    if let Err(error) = opener::open(absolute) {
         note(format_args!(
             "mnemora: {} could not be opened: {error}",
             page.display()

@@ -8,7 +8,7 @@ use mnemora_lab::{
     Ask, LabError, Value, find_device, note, open,
     pictures::{charts_image, check_png_name, write_picture},
 };
-use std::{fmt::Write as _, path::PathBuf};
+use std::fmt::Write as _;
 
 /// Shares in increasing order, each between 0 and 1.
 pub fn quantiles(text: &str) -> Result<Vec<f64>, LabError> {
@@ -88,26 +88,6 @@ fn json(values: &[Value]) -> String {
     lines.collect()
 }
 
-/// The table from standard input, as a file that lasts as long as this value.
-struct Piped {
-    folder: tempfile::TempDir,
-}
-
-impl Piped {
-    fn read() -> Result<Self, LabError> {
-        let failed = |error| LabError::read("standard input", error);
-        let folder = tempfile::tempdir().map_err(failed)?;
-        let piped = Self { folder };
-        let mut file = std::fs::File::create(piped.path()).map_err(failed)?;
-        std::io::copy(&mut std::io::stdin().lock(), &mut file).map_err(failed)?;
-        Ok(piped)
-    }
-
-    fn path(&self) -> PathBuf {
-        self.folder.path().join("standard-input.csv")
-    }
-}
-
 /// Runs the command.
 pub fn run(arguments: &Forecast) -> Result<u8, LabError> {
     if let Some(out) = arguments
@@ -124,10 +104,6 @@ pub fn run(arguments: &Forecast) -> Result<u8, LabError> {
         check_png_name(out)?;
     }
     let shares = quantiles(&arguments.quantiles)?;
-    let piped = match &arguments.data.data {
-        Some(data) if data.as_os_str() == "-" => Some(Piped::read()?),
-        _ => None,
-    };
     let device = find_device(arguments.on.device)?;
     let trained = open(&arguments.run, arguments.checkpoint, &[], None, &device)?;
     let forecast = trained.forecast(&Ask {
@@ -135,10 +111,7 @@ pub fn run(arguments: &Forecast) -> Result<u8, LabError> {
         samples: arguments.samples as usize,
         quantiles: shares.clone(),
         seed: arguments.seed,
-        past: match &piped {
-            Some(piped) => Some(piped.path()),
-            None => arguments.data.data.clone(),
-        },
+        past: arguments.data.data.clone(),
         future: arguments.future.clone(),
         state: arguments.state.clone(),
         sequence: arguments.sequence.clone(),

@@ -67,8 +67,16 @@ fn list() {
         let row = row.unwrap_or_else(|| panic!("{name} is not in {all}"));
         assert_eq!(row["task"], "perfect-recall");
         let description = row["description"].as_str().expect("a text");
-        assert_says(&text, &[name, description]);
+        let updates = row["updates"].as_u64().expect("a count") / 1000;
+        assert_says(
+            &text,
+            &[name, description, &format!("({updates},000 updates")],
+        );
+        assert_eq!(row["needs_data"], false);
     }
+    let kth = experiments.iter().find(|row| row["name"] == "kth");
+    assert_eq!(kth.expect("an experiment")["needs_data"], true);
+    assert_says(&text, &["; needs data)\n", "(needs data)\n"]);
     for memory in ["introspection", "vrnn"] {
         let memories = all["memories"].as_array().expect("a list");
         assert!(memories.iter().any(|name| name == memory), "{all}");

@@ -561,7 +561,7 @@ fn a_run_judges_new_rows_and_goes_on_with_them() {
     let numbers = named("numbers.csv", "date,level\n1,1.5\n2,1.6\n".into());
     assert_says(&refused(&numbers), &["times are numbers, not dates"]);
 
-    // A column more is said to be passed over, and changes nothing.
+    // An extra column is reported and ignored.
     let wider = days(PAST + 5..PAST + 205, |_, level| level);
     let wider = wider.lines().enumerate().map(|(row, line)| {
         let more = if row == 0 {
@@ -579,7 +579,10 @@ fn a_run_judges_new_rows_and_goes_on_with_them() {
         wider.as_ref(),
     ];
     let ended = succeed(mnemora(words));
-    assert_says(&ended.stderr, &["passed over: weight"]);
+    assert_says(
+        &ended.stderr,
+        &["ignored columns that are not in the run's table: weight"],
+    );
     assert_eq!(on(&wider, "free_energy"), new);
 
     // Going on: the same model in the new table's units.
@@ -880,7 +883,7 @@ fn a_column_that_stands_still_in_each_sequence_tells_which_kind_it_is() {
     let ended = succeed(train(
         &table,
         &run,
-        // It takes some updates to learn what the kind means.
+        // Learning what `kind` means takes some hundred updates.
         &[
             "table.division=sequence",
             "table.change=level",
@@ -889,7 +892,7 @@ fn a_column_that_stands_still_in_each_sequence_tells_which_kind_it_is() {
         ],
     ));
     assert_says(&ended.stderr, &["kind (one value in each sequence)"]);
-    // The scale of a sequence that is wholly held out may not be known.
+    // A sequence that is held out whole is not scaled by itself.
     assert!(
         !ended.stderr.contains("by its own scale"),
         "{}",

@@ -137,15 +137,16 @@ pub trait FilteringModel {
         context: Self::Context,
     ) -> Self::State;
 
-    /// Whether a step begins alike if its frame is generated and if it is observed, so that what was computed for a
-    /// prediction serves when the frame is there: not with a stochastic transition, and not if
+    /// Whether [`predict`](Self::predict) and [`prior`](Self::prior) give the same for an observed and a generated frame,
+    /// so that a prediction can be reused when the observation arrives: not with a stochastic transition, and not if
     /// [`imagine`](Self::imagine) changes the state.
-    fn foresees(&self) -> bool {
+    fn reuses_predictions(&self) -> bool {
         self.transition_noise() == 0
     }
 
     /// Marks in the state that the following frames are generated, not observed. Only a model that treats them
-    /// differently needs to implement this, and then says in [`foresees`](Self::foresees) that they begin differently.
+    /// differently needs to implement this, and then says so in
+    /// [`reuses_predictions`](Self::reuses_predictions).
     fn imagine(&self, state: Self::State) -> Self::State {
         state
     }

@@ -76,7 +76,7 @@ pub fn online_step<M: FilteringModel>(
 /// As for [`online_step`]; `noise`: `[batch, latent]`.
 ///
 /// # Panics
-/// If what was foreseen does not serve for observations (see [`FilteringModel::foresees`]), or shapes do not fit the
+/// If what was foreseen does not serve for observations (see [`FilteringModel::reuses_predictions`]), or shapes do not fit the
 /// model.
 pub fn foreseen_step<M: FilteringModel>(
     model: &M,
@@ -86,7 +86,7 @@ pub fn foreseen_step<M: FilteringModel>(
     belief: impl FnOnce(&M::Features, &mut M::Context, &Tensor<2>) -> DiagonalGaussian,
 ) -> OnlineStep<M::State, M::Prior> {
     assert!(
-        model.foresees(),
+        model.reuses_predictions(),
         "an imagined step is another than an observed one"
     );
     let Foreseen { context, prior } = foreseen;
@@ -147,7 +147,7 @@ pub fn unobserved_step<M: FilteringModel>(
     (prior, model.observe(state))
 }
 
-/// What a model knows of a step before the observation, for a context `C` and a prior `P`.
+/// Prior `P` and context `C` of a step, computed before its observation.
 #[derive(Clone, Debug)]
 pub struct Foreseen<C, P> {
     context: C,

@@ -666,7 +666,7 @@ impl FilteringModel for Svg {
         }
     }
 
-    fn foresees(&self) -> bool {
+    fn reuses_predictions(&self) -> bool {
         false
     }
 

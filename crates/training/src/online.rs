@@ -191,7 +191,7 @@ pub struct Online<M: FilteringModel> {
     observed: Observed,
     model: String,
     state: M::State,
-    /// Of the step after `state`, if it was predicted.
+    /// Prior and context of the step after `state`, if it was predicted.
     foreseen: Option<Foreseen<M::Context, M::Prior>>,
     steps: u64,
     samples: Stream,
@@ -345,8 +345,8 @@ impl<M: FilteringModel + Module> Online<M> {
     }
 
     /// The mean of the predicted next observation; `None` if it depends on a condition, or if the model still
-    /// memorises. What it was computed from is kept for that observation.
-    fn prediction(&mut self) -> Option<Vec<f32>> {
+    /// memorises. Prior and context are kept for that observation.
+    fn predict_next(&mut self) -> Option<Vec<f32>> {
         let Observed {
             scale, conditions, ..
         } = self.observed;
@@ -356,7 +356,7 @@ impl<M: FilteringModel + Module> Online<M> {
         }
         let foreseen = foresee(model, &self.prepared, self.state.clone(), None);
         let expected = host(foreseen.observation(model).mean().into_data());
-        self.foreseen = model.foresees().then_some(foreseen);
+        self.foreseen = model.reuses_predictions().then_some(foreseen);
         let Scale { mean, deviation } = scale;
         Some(expected.into_iter().map(|x| x * deviation + mean).collect())
     }
@@ -393,7 +393,7 @@ impl<M: FilteringModel + Module> OnlineFilter for Online<M> {
         let Passed { belief, .. } = self.passed(&scaled, condition)?;
         Ok(FilteredStep {
             t: self.steps,
-            prediction: self.prediction(),
+            prediction: self.predict_next(),
             mean: belief.mean,
             std: belief.std,
             surprise: belief.surprise,
@@ -419,7 +419,7 @@ impl<M: FilteringModel + Module> OnlineFilter for Online<M> {
         }
         self.state = state;
         self.steps += 1;
-        let prediction = self.prediction();
+        let prediction = self.predict_next();
         Ok(FilteredStep {
             t: self.steps,
             mean,

@@ -32,7 +32,7 @@ use crate::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use std::path::Path;
+use std::{io::Read, path::Path};
 
 /// How the data are divided into training, validation and test.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -144,13 +144,21 @@ impl Series {
     }
 }
 
+/// The path that stands for standard input.
+pub const STANDARD_INPUT: &str = "-";
+/// What messages call it.
+pub const STANDARD_INPUT_NAME: &str = "standard input";
+
 impl SeriesData {
-    /// Reads a table.
+    /// Reads a table: CSV or Parquet from a file, CSV from standard input for the path [`STANDARD_INPUT`].
     ///
     /// # Errors
     /// The file cannot be read, is no table, or a column cannot be used; the text is one line and names the column, and the
     /// key that mends it.
     pub fn open(path: &Path, settings: &TableSettings, limits: Limits) -> Result<Self, Error> {
+        if path.as_os_str() == STANDARD_INPUT {
+            return Self::from_reader(std::io::stdin().lock(), settings, limits);
+        }
         if !path.exists() {
             return Err(unusable(path, "does not exist"));
         }
@@ -167,6 +175,31 @@ impl SeriesData {
         };
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         read::series(&name, table, settings).map_err(|problem| unusable(path, problem))
+    }
+
+    /// Reads CSV.
+    fn from_reader(
+        source: impl Read,
+        settings: &TableSettings,
+        limits: Limits,
+    ) -> Result<Self, Error> {
+        let refuse = |problem: String| unusable(Path::new(STANDARD_INPUT_NAME), problem);
+        let mut bytes = Vec::new();
+        let read = source
+            .take(limits.bytes.saturating_add(1))
+            .read_to_end(&mut bytes);
+        read.map_err(|cause| refuse(cause.to_string()))?;
+        if bytes.len() as u64 > limits.bytes {
+            return Err(refuse(format!(
+                "more than {} bytes; data.max_bytes sets the limit",
+                limits.bytes
+            )));
+        }
+        let text = std::str::from_utf8(&bytes)
+            .map_err(|cause| refuse(format!("not a text in UTF-8: {cause}")))?;
+        let room = Files::new(limits).room(bytes.len());
+        let table = Table::parse(text, room).map_err(refuse)?;
+        read::series(STANDARD_INPUT_NAME, table, settings).map_err(refuse)
     }
 
     /// The number of columns.
@@ -207,5 +240,30 @@ impl SeriesData {
             text(&mut hash, &series.clock.identity());
         }
         hexadecimal(hash)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_from_standard_input_has_limits() {
+        let read = |text: &str, bytes| {
+            let limits = Limits {
+                bytes,
+                ..Limits::default()
+            };
+            SeriesData::from_reader(text.as_bytes(), &TableSettings::default(), limits)
+        };
+        let text = "y\n1.5\n2.5\n3.25\n";
+        assert_eq!(read(text, 100).unwrap().series[0].values, [1.5, 2.5, 3.25]);
+        let error = read(text, 10).unwrap_err().to_string();
+        assert!(
+            error.contains("standard input") && error.contains("data.max_bytes"),
+            "{error}"
+        );
+        let error = read("", 100).unwrap_err().to_string();
+        assert!(error.contains("standard input: an empty table"), "{error}");
     }
 }

@@ -77,7 +77,7 @@ pub struct TaskEntry {
     pub about: &'static str,
     /// The keys of the table `task` that it reads, and tables in it.
     pub keys: Vec<&'static str>,
-    /// Whether it can only be had with data of one's own, or that have to be fetched.
+    /// Whether training needs data that do not come with the program.
     pub needs_data: bool,
 }
 

@@ -24,11 +24,11 @@ pub struct AgentConfig {
     pub torso: TorsoConfig,
     /// Hidden units of each head; 0 for linear heads.
     pub head: usize,
-    /// Whether it is told its last action and the reward of it.
+    /// Whether its input has its last action and the reward of it.
     pub last_action: bool,
-    /// Whether an RMC attends to each pixel of the torso's maps by itself, or to all of them as one row.
+    /// Whether each pixel of the torso's maps is an input row of its own for an RMC; otherwise all maps are one row.
     pub pixels: bool,
-    /// Whether the heads see the torso's maps, too, beside what the core returns.
+    /// Whether the heads also read the torso's maps: a skip connection around the core.
     pub shortcut: bool,
 }
 
@@ -85,9 +85,9 @@ pub struct Agent {
 enum Enters {
     /// All numbers, then the last action and reward.
     Vector,
-    /// Channel by channel; the last action and reward are channels.
+    /// `[channels, height, width]`; the last action and reward are channels.
     Maps,
-    /// Pixel by pixel, each with its channels; the last action and reward are channels.
+    /// `[height * width, channels]`; the last action and reward are channels.
     Pixels,
 }
 

@@ -29,7 +29,7 @@ pub struct Entry {
     pub name: &'static str,
     /// A description of one line.
     pub about: &'static str,
-    /// Whether no scenes of it come with the program.
+    /// Whether training needs data that do not come with the program.
     pub needs_data: bool,
     open: Open,
 }

@@ -412,7 +412,7 @@ fn coded(data: &SeriesData, place: usize, settings: &OwnTable, known: bool) -> C
         known,
         fixed: false,
         form,
-        // A sequence that is wholly held out has no scale of its own that may be known.
+        // A sequence that is held out whole must not be scaled by its own values.
         by_sequence: number && settings.division == Division::Time && differ(data, place, form),
         mean,
         deviation,
@@ -518,8 +518,8 @@ impl Coded {
     }
 
     /// Mean and deviation by which the modelled numbers of a sequence's column are coded: the column's, or those of the
-    /// sequence's own training part. A sequence without one has the column's: its own would be those of steps that are
-    /// still to be foreseen.
+    /// sequence's own training part. A sequence without one has the column's: its own would leak the values that
+    /// are to be predicted.
     pub fn scale(&self, column: &[f64], train: std::ops::Range<usize>) -> [f64; 2] {
         if !self.by_sequence || train.is_empty() {
             return [self.mean, self.deviation];
@@ -570,9 +570,9 @@ impl Coded {
 mod tests {
     use super::*;
 
-    /// What a sequence will be does not change how its first steps are coded.
+    /// Future values do not change the scale.
     #[test]
-    fn a_scale_is_not_of_steps_that_are_judged() {
+    fn a_scale_ignores_future_values() {
         let coded = Coded {
             name: "y".into(),
             likelihood: ColumnLikelihoodName::Normal,

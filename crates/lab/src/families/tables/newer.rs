@@ -1,6 +1,6 @@
 //! New rows for the model of a run: what `mnemora eval --data` judges.
 
-use super::source::Source;
+use super::source::{Source, named};
 use crate::{Experiment, LabError, note};
 use mnemora_worlds::{
     Part,
@@ -15,8 +15,9 @@ impl Source {
     /// # Errors
     /// The file does not have this table's columns, or has no new rows.
     pub fn followed_by(&self, experiment: &Experiment, path: &Path) -> Result<Self, LabError> {
-        let wrong =
-            |problem: String| LabError::Configuration(format!("{}: {problem}", path.display()));
+        let wrong = |problem: String| {
+            LabError::Configuration(format!("{}: {problem}", named(path).display()))
+        };
         let newer = Self::table_for(experiment, path)?;
         let series = self.aligned(&newer).map_err(wrong)?;
         let others = newer.columns.iter().map(|column| &column.name);
@@ -26,8 +27,8 @@ impl Source {
             .collect();
         if !others.is_empty() {
             note(format_args!(
-                "mnemora: {}: columns that the run's table does not have are passed over: {}",
-                path.display(),
+                "mnemora: {}: ignored columns that are not in the run's table: {}",
+                named(path).display(),
                 others.join(", ")
             ));
         }
@@ -56,7 +57,7 @@ impl Source {
             ));
         }
         let newer = Self {
-            path: path.to_owned(),
+            path: named(path),
             ..self.with(data)?
         };
         newer.check_values()?;

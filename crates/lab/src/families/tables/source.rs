@@ -7,7 +7,7 @@ use super::{
 use crate::{Experiment, LabError, experiment::ColumnLikelihoodName};
 use mnemora_worlds::{
     Part, Stream,
-    series::{Series, SeriesData, TableSettings},
+    series::{STANDARD_INPUT, STANDARD_INPUT_NAME, Series, SeriesData, TableSettings},
 };
 use std::path::{Path, PathBuf};
 use toml::Value;
@@ -33,6 +33,14 @@ pub struct Source {
     pub left_out: Vec<String>,
     /// Its file.
     pub path: PathBuf,
+}
+
+/// The path of a table as messages call it.
+pub fn named(path: &Path) -> PathBuf {
+    match path.as_os_str() == STANDARD_INPUT {
+        true => STANDARD_INPUT_NAME.into(),
+        false => path.to_owned(),
+    }
 }
 
 impl Source {
@@ -125,7 +133,7 @@ impl Source {
             places: Places::default(),
             frames: Vec::new(),
             left_out: settings.leave_out.clone(),
-            path: path.to_owned(),
+            path: named(path),
         };
         let source = source.with(data)?;
         if from_run {
