@@ -184,10 +184,8 @@ fn line_width() -> usize {
 
 /// Whether an experiment can only be trained with data that do not come with the program.
 fn needs_data(experiment: &Experiment) -> bool {
-    let tasks = experiment.family().tasks();
-    let mut tasks = tasks.into_iter();
-    experiment.language.placeholders == 0
-        && tasks.any(|task| task.name == experiment.task.name.as_str() && task.needs_data)
+    let mut tasks = experiment.family().tasks().into_iter();
+    tasks.any(|task| task.name == experiment.task.name.as_str() && task.needs_data)
 }
 
 /// A count with commas between its thousands.
@@ -249,12 +247,8 @@ fn list(json: bool) -> Result<u8, LabError> {
     };
     for family in families() {
         say(format_args!("experiments with {}", family.name()))?;
-        for experiment in experiments.iter().filter(|e| {
-            family
-                .tasks()
-                .iter()
-                .any(|task| task.name == e.task.name.as_str())
-        }) {
+        let own = |e: &&Experiment| e.family().name() == family.name();
+        for experiment in experiments.iter().filter(own) {
             let updates = with_thousands_separators(experiment.training.steps);
             let data = if needs_data(experiment) {
                 "; needs data"

@@ -87,7 +87,7 @@ pub fn foreseen_step<M: FilteringModel>(
 ) -> OnlineStep<M::State, M::Prior> {
     assert!(
         model.reuses_predictions(),
-        "an imagined step is another than an observed one"
+        "the predictions of this model cannot be reused for observations"
     );
     let Foreseen { context, prior } = foreseen;
     observed(model, context, Some(prior), x, noise, belief)
@@ -124,8 +124,8 @@ fn observed<M: FilteringModel>(
     }
 }
 
-/// A step without an observation: returns the prior of `z_t` and the state after the step. In place of an
-/// observation, the model continues with the mean of its own [prediction](Foreseen::observation).
+/// A step without an observation: returns the prior of `z_t` and the state after the step. The model
+/// continues as if the mean of its own [prediction](Foreseen::observation) had been observed.
 ///
 /// # Shapes
 /// `condition`: `[batch, condition]`

@@ -26,7 +26,7 @@ pub struct AgentConfig {
     pub head: usize,
     /// Whether its input has its last action and the reward of it.
     pub last_action: bool,
-    /// Whether each pixel of the torso's maps is an input row of its own for an RMC; otherwise all maps are one row.
+    /// For an RMC: whether it gets an input row for each pixel of the torso's maps. Otherwise all maps are one row.
     pub pixels: bool,
     /// Whether the heads also read the torso's maps: a skip connection around the core.
     pub shortcut: bool,

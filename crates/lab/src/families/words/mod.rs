@@ -87,9 +87,11 @@ impl Family for Words {
             )
             .needs_data()
             .reads(["window"]),
-            TaskEntry::new("wikitext-103", "WikiText-103: 103 million words")
-                .needs_data()
-                .reads(["window"]),
+            TaskEntry::new(
+                "wikitext-103",
+                "WikiText-103: 103 million words; without it placeholders, to see what training costs",
+            )
+            .reads(["window"]),
             TaskEntry::new("text", "your own text: a file or a folder of files")
                 .needs_data()
                 .reads(["window"]),
