@@ -163,7 +163,7 @@ fn copy_killed_again_and_again() {
 #[test]
 fn inception_killed_again_and_again() {
     let settings = [
-        "training.steps=5",
+        "training.steps=16",
         "training.checkpoint_every=2",
         "model.visual=inception",
         "task.length=2",

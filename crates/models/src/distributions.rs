@@ -4,6 +4,7 @@ use crate::{Columns, ColumnsLikelihood, ModelError};
 use burn::tensor::{Tensor, activation};
 use mnemora_kernels::{bernoulli, bins, gaussian, split::halves};
 use mnemora_memory::{Bundle, Count};
+use std::ops::Range;
 
 /// Smallest log standard deviation: a standard deviation of `1e-4`.
 pub const LOG_STD_MIN: f64 = -9.210_340_371_976_182;
@@ -262,6 +263,29 @@ impl Likelihood {
                     false => gaussian::log_probability(x, mean, log_std),
                 }
             }
+        }
+    }
+
+    /// The likelihoods of the rows within `range`.
+    pub fn rows(&self, range: Range<usize>) -> Self {
+        let pick = |tensor: &Tensor<2>| tensor.clone().rows(range.clone());
+        match self {
+            Self::Columns(of) => Self::Columns(ColumnsLikelihood {
+                columns: of.columns.clone(),
+                output: pick(&of.output),
+            }),
+            Self::Bernoulli { logits } => Self::Bernoulli {
+                logits: pick(logits),
+            },
+            Self::Gaussian { mean, std } => Self::Gaussian {
+                mean: pick(mean),
+                std: *std,
+            },
+            Self::Normal { mean, log_std, bin } => Self::Normal {
+                mean: pick(mean),
+                log_std: pick(log_std),
+                bin: *bin,
+            },
         }
     }
 

@@ -83,8 +83,8 @@ pub use iterative::{Amortized, IterativeConfig, IterativeNet};
 pub use language::{LanguageConfig, LanguageModel, LearnedWords, ReadWords, WordDropout, Words};
 pub use mixture::MixtureOfGaussians;
 pub use online::{
-    Foreseen, OnlineStep, ScoredStep, decoded_at, expected, foresee, foreseen_step, online_step,
-    unobserved_step,
+    Foreseen, ForeseenBy, OnlineStep, ScoredStep, decoded_at, expected, foresee, online_step,
+    step_and_foresee, unobserved_step,
 };
 pub use particles::{ParticleBound, Resampling, particle_bound};
 pub use scenes::{

@@ -35,6 +35,23 @@ pub struct ScoredStep<P> {
     pub kl: Tensor<1>,
 }
 
+impl<P: KlFrom<DiagonalGaussian>> ScoredStep<P> {
+    fn new(
+        prior: P,
+        likelihood: Likelihood,
+        x: Tensor<2>,
+        posterior: &DiagonalGaussian,
+        z: &Tensor<2>,
+    ) -> Self {
+        Self {
+            reconstruction: likelihood.log_probability(x),
+            likelihood,
+            kl: prior.kl_from(posterior, z),
+            prior,
+        }
+    }
+}
+
 impl<P> ScoredStep<P> {
     /// Free energy of the step in nats, `[batch]`: how surprising the observation was.
     pub fn surprise(&self) -> Tensor<1> {
@@ -70,57 +87,98 @@ pub fn online_step<M: FilteringModel>(
     observed(model, context, prior, x, noise, belief)
 }
 
-/// Like [`online_step`], from what [`foresee`] has computed: `predict` and `prior` are not called again.
+/// [`online_step`] from what [`foresee`] has computed, and what can be foreseen after it with the prediction of the next
+/// observation. Nothing is computed twice, and the decoder is called once for both steps, so that its weights are read once.
 ///
 /// # Shapes
 /// As for [`online_step`]; `noise`: `[batch, latent]`.
 ///
 /// # Panics
-/// If what was foreseen does not serve for observations (see [`FilteringModel::reuses_predictions`]), or shapes do not fit the
-/// model.
-pub fn foreseen_step<M: FilteringModel>(
+/// If what was foreseen does not serve for observations (see [`FilteringModel::reuses_predictions`]), if the next step
+/// needs a condition, or if shapes do not fit the model.
+pub fn step_and_foresee<M: FilteringModel>(
     model: &M,
-    foreseen: Foreseen<M::Context, M::Prior>,
+    prepared: &M::Prepared,
+    foreseen: ForeseenBy<M>,
     x: Tensor<2>,
     noise: Tensor<2>,
     belief: impl FnOnce(&M::Features, &mut M::Context, &Tensor<2>) -> DiagonalGaussian,
-) -> OnlineStep<M::State, M::Prior> {
+) -> (OnlineStep<M::State, M::Prior>, ForeseenBy<M>, Likelihood) {
     assert!(
         model.reuses_predictions(),
         "the predictions of this model cannot be reused for observations"
     );
+    let batch = x.dims()[0];
     let Foreseen { context, prior } = foreseen;
-    observed(model, context, Some(prior), x, noise, belief)
+    let believed = believe(model, context, &x, noise, belief);
+    let next = foresee(model, prepared, believed.state.clone(), None);
+    let emissions = vec![believed.emission, next.emission(model)];
+    let decoded = model.decode(M::Emission::concatenate(emissions));
+    let likelihood = decoded.rows(0..batch);
+    let step = OnlineStep {
+        scored: Some(ScoredStep::new(
+            prior,
+            likelihood,
+            x,
+            &believed.posterior,
+            &believed.latent,
+        )),
+        posterior: believed.posterior,
+        state: believed.state,
+    };
+    (step, next, decoded.rows(batch..2 * batch))
 }
 
 /// The part of a step that begins when the observation is there; without a prior it is not scored.
 fn observed<M: FilteringModel>(
     model: &M,
-    mut context: M::Context,
+    context: M::Context,
     prior: Option<M::Prior>,
     x: Tensor<2>,
     noise: Tensor<2>,
     belief: impl FnOnce(&M::Features, &mut M::Context, &Tensor<2>) -> DiagonalGaussian,
 ) -> OnlineStep<M::State, M::Prior> {
-    let features = model.encode(x.clone().unsqueeze_dim::<3>(1)).remove(0);
-    let posterior = match prior {
-        Some(_) => belief(&features, &mut context, &x),
-        None => model.posterior(&features, &mut context),
-    };
-    let z = posterior.sample(noise);
-    let emission = model.emit(z.clone(), &context);
-    OnlineStep {
-        scored: prior.map(|prior| {
-            let likelihood = model.decode(emission.clone());
-            ScoredStep {
-                reconstruction: likelihood.log_probability(x),
-                likelihood,
-                kl: prior.kl_from(&posterior, &z),
-                prior,
-            }
+    let believed = match prior {
+        Some(_) => believe(model, context, &x, noise, belief),
+        None => believe(model, context, &x, noise, |features, context, _| {
+            model.posterior(features, context)
         }),
+    };
+    let scored = prior.map(|prior| {
+        let likelihood = model.decode(believed.emission);
+        ScoredStep::new(prior, likelihood, x, &believed.posterior, &believed.latent)
+    });
+    OnlineStep {
+        posterior: believed.posterior,
+        scored,
+        state: believed.state,
+    }
+}
+
+/// The belief about a step, with a sample of it, and what follows from the sample.
+struct Believed<M: FilteringModel> {
+    posterior: DiagonalGaussian,
+    latent: Tensor<2>,
+    emission: M::Emission,
+    state: M::State,
+}
+
+fn believe<M: FilteringModel>(
+    model: &M,
+    mut context: M::Context,
+    x: &Tensor<2>,
+    noise: Tensor<2>,
+    belief: impl FnOnce(&M::Features, &mut M::Context, &Tensor<2>) -> DiagonalGaussian,
+) -> Believed<M> {
+    let features = model.encode(x.clone().unsqueeze_dim::<3>(1)).remove(0);
+    let posterior = belief(&features, &mut context, x);
+    let latent = posterior.sample(noise);
+    let emission = model.emit(latent.clone(), &context);
+    Believed {
+        state: model.update(&features, latent.clone(), &emission, context),
         posterior,
-        state: model.update(&features, z, &emission, context),
+        latent,
+        emission,
     }
 }
 
@@ -154,10 +212,17 @@ pub struct Foreseen<C, P> {
     prior: P,
 }
 
+/// [`Foreseen`] by a model.
+pub type ForeseenBy<M> = Foreseen<<M as FilteringModel>::Context, <M as FilteringModel>::Prior>;
+
 impl<C, P: Distribution> Foreseen<C, P> {
     /// The prediction of the observation: its likelihood with `z` at the mean of the prior.
     pub fn observation<M: FilteringModel<Context = C, Prior = P>>(&self, model: &M) -> Likelihood {
-        model.decode(model.emit(self.prior.mean(), &self.context))
+        model.decode(self.emission(model))
+    }
+
+    fn emission<M: FilteringModel<Context = C, Prior = P>>(&self, model: &M) -> M::Emission {
+        model.emit(self.prior.mean(), &self.context)
     }
 }
 
@@ -173,7 +238,7 @@ pub fn foresee<M: FilteringModel>(
     prepared: &M::Prepared,
     state: M::State,
     condition: Option<Tensor<2>>,
-) -> Foreseen<M::Context, M::Prior> {
+) -> ForeseenBy<M> {
     assert_eq!(
         model.scored_from(&state),
         0,

@@ -14,8 +14,8 @@ use burn::{
 };
 use mnemora_memory::{Bundle, TensorMapper};
 use mnemora_models::{
-    Distribution, FilteringModel, Foreseen, ScoredStep, foresee, foreseen_step, online_step,
-    unobserved_step,
+    DiagonalGaussian, Distribution, FilteringModel, ForeseenBy, Likelihood, OnlineStep, ScoredStep,
+    foresee, online_step, step_and_foresee, unobserved_step,
 };
 use mnemora_worlds::{FrameShape, Scale, Stream};
 use serde::Serialize;
@@ -192,7 +192,7 @@ pub struct Online<M: FilteringModel> {
     model: String,
     state: M::State,
     /// Prior and context of the step after `state`, if it was predicted.
-    foreseen: Option<Foreseen<M::Context, M::Prior>>,
+    foreseen: Option<ForeseenBy<M>>,
     steps: u64,
     samples: Stream,
     seed: u64,
@@ -251,24 +251,58 @@ impl<M: FilteringModel + Module> Online<M> {
     }
 
     fn passed(&mut self, x: &[f32], condition: Option<&[f32]>) -> Result<Passed<M::Prior>, String> {
+        self.foreseen = None;
+        let made = online_step(
+            self.inference.working_model(),
+            &self.prepared,
+            self.state.clone(),
+            self.row(x),
+            condition.map(|condition| self.row(condition)),
+            self.sample_noise(),
+            |features, context, x| self.belief(features, context, x),
+        );
+        self.take(made)
+    }
+
+    /// Filters an observation and predicts the next one, both scaled; only if the model's predictions can be reused.
+    fn pass_and_predict(&mut self, x: &[f32]) -> Result<(Belief, Vec<f32>), String> {
         let model = self.inference.working_model();
-        let shape = [1, 1, model.noise_size()];
-        let sample = noise(&self.samples, self.steps, shape, &self.device());
-        let sample = sample.squeeze_dim::<2>(0);
-        let row = self.row(x);
-        let foreseen = self.foreseen.take();
-        let belief = |features: &M::Features, context: &mut M::Context, x: &Tensor<2>| {
-            self.inference
-                .belief(features, context, x, &self.samples, self.steps)
-        };
-        let made = match foreseen {
-            Some(foreseen) => foreseen_step(model, foreseen, row, sample, belief),
-            None => {
-                let condition = condition.map(|condition| self.row(condition));
-                let state = self.state.clone();
-                online_step(model, &self.prepared, state, row, condition, sample, belief)
-            }
-        };
+        let kept = self.foreseen.take();
+        let foreseen =
+            kept.unwrap_or_else(|| foresee(model, &self.prepared, self.state.clone(), None));
+        let (made, next, prediction) = step_and_foresee(
+            model,
+            &self.prepared,
+            foreseen,
+            self.row(x),
+            self.sample_noise(),
+            |features, context, x| self.belief(features, context, x),
+        );
+        let Passed { belief, .. } = self.take(made)?;
+        self.foreseen = Some(next);
+        Ok((belief, self.unscaled(&prediction)))
+    }
+
+    /// Noise of a sample of this step's belief, `[1, noise_size]`.
+    fn sample_noise(&self) -> Tensor<2> {
+        let size = self.inference.working_model().noise_size();
+        let sample = noise(&self.samples, self.steps, [1, 1, size], &self.device());
+        sample.squeeze_dim(0)
+    }
+
+    /// The belief about this step.
+    fn belief(
+        &self,
+        features: &M::Features,
+        context: &mut M::Context,
+        x: &Tensor<2>,
+    ) -> DiagonalGaussian {
+        self.inference
+            .belief(features, context, x, &self.samples, self.steps)
+    }
+
+    /// Goes on to the state after a step, if the belief is finite.
+    fn take(&mut self, made: OnlineStep<M::State, M::Prior>) -> Result<Passed<M::Prior>, String> {
         let surprise = made.scored.as_ref().map(ScoredStep::surprise);
         let surprise = surprise.map(|surprise| host(surprise.into_data())[0]);
         let belief = Belief {
@@ -276,13 +310,8 @@ impl<M: FilteringModel + Module> Online<M> {
             std: host(made.posterior.log_std.exp().into_data()),
             surprise,
         };
-        if surprise.is_some_and(|nats| !nats.is_finite())
-            || belief
-                .mean
-                .iter()
-                .chain(&belief.std)
-                .any(|v| !v.is_finite())
-        {
+        let mut numbers = belief.mean.iter().chain(&belief.std).chain(&surprise);
+        if numbers.any(|number| !number.is_finite()) {
             return Err(
                 "the belief is not finite: what was observed is too far from everything the model has seen".into(),
             );
@@ -344,21 +373,29 @@ impl<M: FilteringModel + Module> Online<M> {
         }
     }
 
-    /// The mean of the predicted next observation; `None` if it depends on a condition, or if the model still
-    /// memorises. Prior and context are kept for that observation.
-    fn predict_next(&mut self) -> Option<Vec<f32>> {
-        let Observed {
-            scale, conditions, ..
-        } = self.observed;
+    /// Whether the next observation can be predicted: it depends on no condition, and the model memorises no more.
+    fn predicts(&self) -> bool {
         let model = self.inference.working_model();
-        if conditions > 0 || model.scored_from(&self.state) > 0 {
+        self.observed.conditions == 0 && model.scored_from(&self.state) == 0
+    }
+
+    /// The mean of the predicted next observation. Prior and context are kept for that observation.
+    fn predict_next(&mut self) -> Option<Vec<f32>> {
+        if !self.predicts() {
             return None;
         }
+        let model = self.inference.working_model();
         let foreseen = foresee(model, &self.prepared, self.state.clone(), None);
-        let expected = host(foreseen.observation(model).mean().into_data());
+        let prediction = self.unscaled(&foreseen.observation(model));
         self.foreseen = model.reuses_predictions().then_some(foreseen);
-        let Scale { mean, deviation } = scale;
-        Some(expected.into_iter().map(|x| x * deviation + mean).collect())
+        Some(prediction)
+    }
+
+    /// The mean of an observation as it was before it was normalised.
+    fn unscaled(&self, likelihood: &Likelihood) -> Vec<f32> {
+        let Scale { mean, deviation } = self.observed.scale;
+        let expected = host(likelihood.mean().into_data()).into_iter();
+        expected.map(|x| x * deviation + mean).collect()
     }
 }
 
@@ -390,10 +427,20 @@ impl<M: FilteringModel + Module> OnlineFilter for Online<M> {
         check("x", x, frame.size(), numbers)?;
         self.check_condition(condition)?;
         let scaled: Vec<f32> = x.iter().map(|x| self.scaled(*x)).collect();
-        let Passed { belief, .. } = self.passed(&scaled, condition)?;
+        let model = self.inference.working_model();
+        let (belief, prediction) = match self.predicts() && model.reuses_predictions() {
+            true => {
+                let (belief, prediction) = self.pass_and_predict(&scaled)?;
+                (belief, Some(prediction))
+            }
+            false => {
+                let Passed { belief, .. } = self.passed(&scaled, condition)?;
+                (belief, self.predict_next())
+            }
+        };
         Ok(FilteredStep {
             t: self.steps,
-            prediction: self.predict_next(),
+            prediction,
             mean: belief.mean,
             std: belief.std,
             surprise: belief.surprise,

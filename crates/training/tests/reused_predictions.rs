@@ -1,19 +1,21 @@
 //! A filter that reuses what its predictions computed says the same as one that computes it again.
 
-use burn::tensor::Device;
+use burn::tensor::{Device, Tensor, TensorData};
 use mnemora_memory::Initializer;
-use mnemora_models::{LikelihoodConfig, Srnn, SrnnConfig};
+use mnemora_models::{FilteringModel, LikelihoodConfig, Srnn, SrnnConfig, foresee, online_step};
 use mnemora_training::{
-    arrays::collect,
+    arrays::{collect, host},
     online::{FilterState, FilteredStep, Numbers, Observed, Online, OnlineFilter},
-    strategy::Inference,
+    strategy::{Inference, noise},
 };
 use mnemora_worlds::{FrameShape, Scale, Stream};
 use std::path::Path;
 
 const NUMBERS: usize = 5;
 
-fn filter() -> Online<Srnn> {
+const SEED: u64 = 3;
+
+fn model() -> Srnn {
     let config = SrnnConfig {
         observation: NUMBERS,
         latent: 3,
@@ -23,7 +25,11 @@ fn filter() -> Online<Srnn> {
         ..SrnnConfig::default()
     };
     let mut init = Initializer::new(Stream::new(1, "parameters").at(0), Device::default());
-    let model = config.init(&mut init).unwrap();
+    config.init(&mut init).unwrap()
+}
+
+fn filter() -> Online<Srnn> {
+    let model = model();
     let observed = Observed {
         frame: FrameShape {
             channels: 1,
@@ -35,16 +41,19 @@ fn filter() -> Online<Srnn> {
         conditions: 0,
     };
     let weights = collect(&model);
-    Online::new(Inference::direct(model), observed, &weights, 3)
+    Online::new(Inference::direct(model), observed, &weights, SEED)
+}
+
+fn observation(t: u64) -> Vec<f32> {
+    let numbers = Stream::new(2, "observations").uniform_values(t, NUMBERS);
+    numbers.iter().map(|x| *x as f32).collect()
 }
 
 /// Step `t` of a course in which every fifth observation is missing.
 fn step(filter: &mut Online<Srnn>, t: u64) -> FilteredStep {
-    let numbers = Stream::new(2, "observations").uniform_values(t, NUMBERS);
-    let numbers: Vec<f32> = numbers.iter().map(|x| *x as f32).collect();
     match t % 5 {
         4 => filter.skip(None).unwrap(),
-        _ => filter.step(&numbers, None).unwrap(),
+        _ => filter.step(&observation(t), None).unwrap(),
     }
 }
 
@@ -58,6 +67,43 @@ fn a_reused_prediction_changes_no_bit() {
         let said = step(&mut filter, t);
         assert_eq!(said, step(&mut anew, t));
         assert!(said.prediction.is_some());
+    }
+}
+
+/// The filter decodes a step together with the prediction of the next one; here each is computed by itself.
+#[test]
+fn a_step_and_its_prediction_are_those_of_the_model() {
+    let (mut filter, model) = (filter(), model());
+    let prepared = model.prepare();
+    let samples = Stream::new(SEED, "online samples");
+    let device = Device::default();
+    let mut state = model.initial_state(1);
+    for t in 0..12 {
+        let x = observation(t);
+        let row = Tensor::from_data(TensorData::new(x.clone(), [1, NUMBERS]), &device);
+        let sample = noise(&samples, t, [1, 1, model.noise_size()], &device).squeeze_dim(0);
+        let made = online_step(
+            &model,
+            &prepared,
+            state,
+            row,
+            None,
+            sample,
+            |f, context, _| model.posterior(f, context),
+        );
+        let next = foresee(&model, &prepared, made.state.clone(), None).observation(&model);
+        let said = filter.step(&x, None).unwrap();
+        assert_eq!(said.mean, host(made.posterior.mean.into_data()));
+        let surprise = made.scored.unwrap().surprise();
+        let near = |one: f32, other: f32| {
+            assert!((one - other).abs() < 1e-5, "step {t}: {one} {other}");
+        };
+        near(said.surprise.unwrap(), host(surprise.into_data())[0]);
+        let expected = host(next.mean().into_data());
+        for (one, other) in said.prediction.unwrap().into_iter().zip(expected) {
+            near(one, other);
+        }
+        state = made.state;
     }
 }
 

@@ -74,9 +74,12 @@ impl Ahead<'_, '_> {
             self.tile::<S, TILE, V>(simd, inputs, row, column);
             row += TILE;
         }
-        while row < count {
+        if row + 2 <= count {
+            self.tile::<S, 2, V>(simd, inputs, row, column);
+            row += 2;
+        }
+        if row < count {
             self.tile::<S, 1, V>(simd, inputs, row, column);
-            row += 1;
         }
     }
 
