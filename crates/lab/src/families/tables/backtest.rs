@@ -5,6 +5,7 @@ use super::{
     source::Source,
 };
 use mnemora_worlds::Part;
+use std::collections::BTreeMap;
 
 /// The share of truths that should lie in the bands.
 pub const BAND: f64 = 0.8;
@@ -37,12 +38,14 @@ pub struct Judged {
     pub name: String,
     /// Continuous ranked probability score, of each column divided by the mean change from step to step in training.
     pub crps: f64,
+    /// Its standard error over [blocks](Block), if there are two.
+    pub crps_stderr: Option<f64>,
     /// Mean absolute error of the median, so divided.
     pub mase: f64,
     /// Root of the mean squared error of the mean, so divided.
     pub rmse: f64,
-    /// The share of numbers in the bands of 80%; `None` if no column holds numbers.
-    pub coverage: Option<f64>,
+    /// The share of numbers in the bands of 80% with its standard error over blocks; `None` if no column holds numbers.
+    pub coverage: Option<(f64, Option<f64>)>,
     /// Forecasts judged.
     pub count: usize,
 }
@@ -208,38 +211,86 @@ pub fn spread(sorted: &[f64], factor: f64) -> Vec<f64> {
     spread.collect()
 }
 
+/// A stretch of a sequence as long as a horizon: forecasts from inside it share most of their steps, and count as one where it is
+/// asked how sure a mean is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Block {
+    series: usize,
+    place: usize,
+}
+
+impl Block {
+    fn of(origin: Origin, horizon: usize) -> Self {
+        Self {
+            series: origin.series,
+            place: origin.known / horizon,
+        }
+    }
+}
+
 /// Gathers scores, divided by their units.
 #[derive(Default)]
 struct Tally {
-    scores: Vec<Scored>,
+    scores: Vec<(Block, Scored)>,
 }
 
 impl Tally {
-    fn add(&mut self, scored: Scored, unit: f64, is_number: bool) {
-        self.scores.push(Scored {
+    fn add(&mut self, block: Block, scored: Scored, unit: f64, is_number: bool) {
+        let scored = Scored {
             crps: scored.crps / unit,
             absolute: scored.absolute / unit,
             squared: scored.squared / (unit * unit),
             covered: scored.covered.filter(|_| is_number),
-        });
+        };
+        self.scores.push((block, scored));
     }
 
     fn finish(self, name: &str) -> Option<Judged> {
         let count = self.scores.len();
-        let mean = |of: fn(&Scored) -> f64| self.scores.iter().map(of).sum::<f64>() / count as f64;
+        let mean = |of: fn(&Scored) -> f64| {
+            let sum = self.scores.iter().map(|(_, score)| of(score)).sum::<f64>();
+            sum / count as f64
+        };
+        let covered = self.scores.iter().filter_map(|(block, score)| {
+            let covered = score.covered?;
+            Some((*block, f64::from(u8::from(covered))))
+        });
+        let crps = self
+            .scores
+            .iter()
+            .map(|(block, score)| (*block, score.crps));
         (count > 0).then(|| Judged {
             name: name.to_owned(),
             crps: mean(|score| score.crps),
+            crps_stderr: over_blocks(crps).and_then(|(_, stderr)| stderr),
             mase: mean(|score| score.absolute),
             rmse: mean(|score| score.squared).sqrt(),
-            coverage: {
-                let covered: Vec<bool> = self.scores.iter().filter_map(|s| s.covered).collect();
-                let inside = covered.iter().filter(|covered| **covered).count();
-                (!covered.is_empty()).then(|| inside as f64 / covered.len() as f64)
-            },
+            coverage: over_blocks(covered),
             count,
         })
     }
+}
+
+/// The mean of all numbers, and its standard error with each block as one draw: `sqrt(B / (B - 1) sum_b (sum of b - n_b mean)^2) / n`.
+/// `None` without numbers; no standard error of less than two blocks.
+fn over_blocks(numbers: impl Iterator<Item = (Block, f64)>) -> Option<(f64, Option<f64>)> {
+    let mut blocks = BTreeMap::<Block, (f64, f64)>::new();
+    for (block, number) in numbers {
+        let (sum, count) = blocks.entry(block).or_default();
+        *sum += number;
+        *count += 1.0;
+    }
+    let all = blocks.values().map(|(_, count)| count).sum::<f64>();
+    if all == 0.0 {
+        return None;
+    }
+    let mean = blocks.values().map(|(sum, _)| sum).sum::<f64>() / all;
+    let squares = blocks
+        .values()
+        .map(|(sum, count)| (sum - count * mean).powi(2));
+    let (squares, draws) = (squares.sum::<f64>(), blocks.len() as f64);
+    let stderr = (draws > 1.0).then(|| (squares * draws / (draws - 1.0)).sqrt() / all);
+    Some((mean, stderr))
 }
 
 /// The numeric columns, and for each sequence their units.
@@ -285,7 +336,8 @@ pub fn judge_samples(
                 let truth = truth.get(origin.known + step).copied().unwrap_or(f64::NAN);
                 if !truth.is_nan() {
                     let sorted = samples(number, step, which);
-                    tally.add(of_samples(&sorted, truth), unit, is_number);
+                    let block = Block::of(*origin, horizon);
+                    tally.add(block, of_samples(&sorted, truth), unit, is_number);
                 }
             }
         }
@@ -339,7 +391,8 @@ pub fn judge_baselines(source: &Source, origins: &[Origin], horizon: usize) -> V
                     for (step, foreseen) in model.forecast(&past, horizon).into_iter().enumerate() {
                         let truth = all.get(origin.known + step).copied();
                         if let Some(truth) = truth.filter(|truth| !truth.is_nan()) {
-                            tally.add(of_normal(foreseen, truth), unit, is_number);
+                            let block = Block::of(**origin, horizon);
+                            tally.add(block, of_normal(foreseen, truth), unit, is_number);
                         }
                     }
                 }
@@ -395,6 +448,25 @@ mod tests {
                 normal_below(z)
             );
         }
+    }
+
+    #[test]
+    fn a_block_of_forecasts_counts_as_one_draw() {
+        let block = |series, known| Block::of(Origin { series, known }, 4);
+        // Within a block all are alike: as sure as the four means 1, 0, 1, 0.
+        let numbers = [(0, 0), (0, 4), (1, 0), (1, 4)].into_iter();
+        let numbers = numbers.flat_map(|(series, known)| {
+            let number = f64::from(u8::from(known == 0));
+            (known..known + 4).map(move |known| (block(series, known), number))
+        });
+        let (mean, stderr) = over_blocks(numbers).expect("there are numbers");
+        assert_eq!(mean, 0.5);
+        let (_, of_means) = mnemora_training::measures::mean_and_stderr(&[1.0, 0.0, 1.0, 0.0]);
+        assert!((stderr.expect("of four blocks") - of_means).abs() < 1e-12);
+
+        let alone = over_blocks([(block(0, 1), 3.0), (block(0, 2), 5.0)].into_iter());
+        assert_eq!(alone, Some((4.0, None)));
+        assert_eq!(over_blocks(std::iter::empty()), None);
     }
 
     #[test]

@@ -297,7 +297,12 @@ impl<M: FilteringModel + Module> TableLearner<M> {
         if let Some(judged) = judged {
             measures = measures
                 .with("crps", judged.crps)
-                .with_some("coverage", judged.coverage)
+                .with_some("crps_stderr", judged.crps_stderr)
+                .with_some("coverage", judged.coverage.map(|(share, _)| share))
+                .with_some(
+                    "coverage_stderr",
+                    judged.coverage.and_then(|(_, stderr)| stderr),
+                )
                 .with("mase", judged.mase)
                 .with("rmse", judged.rmse);
         }
@@ -306,7 +311,7 @@ impl<M: FilteringModel + Module> TableLearner<M> {
             if let Some([_, crps, coverage, mase]) = keys {
                 measures = measures
                     .with(*crps, judged.crps)
-                    .with_some(*coverage, judged.coverage)
+                    .with_some(*coverage, judged.coverage.map(|(share, _)| share))
                     .with(*mase, judged.mase);
             }
         }

@@ -25,11 +25,13 @@ pub static QUANTITIES: [Quantity; 10] = [
         .meaning("continuous ranked probability score of the forecasts, in units of the mean change from step to step in training; {horizon} steps ahead from {origins} steps of the {scored_part} part")
         .format(Format::Decimals(4))
         .better(Better::Lower)
+        .spread("crps_stderr", "stretches as long as a forecast")
         .column(3)
         .claims(&[Claim::new("CRPS", "mean changes in training", 4)]),
     Quantity::new("coverage", "coverage", "")
         .meaning("share of the truths of columns of numbers in the bands that should hold 80%")
         .format(Format::Decimals(3))
+        .spread("coverage_stderr", "stretches as long as a forecast")
         .column(3)
         .claims(&[Claim::new("coverage of 80% bands", "", 4)]),
     Quantity::new("mase", "MASE", "changes")

@@ -103,7 +103,7 @@ impl Default for OwnTable {
             dropped: 0.05,
             window: 0,
             horizon: 0,
-            origins: 50,
+            origins: 1_000,
             samples: 200,
         }
     }
