@@ -4,6 +4,7 @@ use super::{
     field::{Field, Positions},
     spectral::{Spectral, Table},
 };
+use crate::flex::simd::chunks::by_chunks;
 use std::ops::Range;
 
 /// One of the kernels of a bank.
@@ -19,6 +20,15 @@ pub(crate) struct Kernel {
 impl Kernel {
     pub(crate) fn taps(&self) -> usize {
         self.size[0] * self.size[1]
+    }
+
+    /// For each tap by how much it moves an image, or with `back` a coarse one onto a fine one.
+    fn shifts(&self, back: bool) -> impl Iterator<Item = [isize; 2]> {
+        (0..self.taps()).map(move |tap| {
+            let at = [tap / self.size[1], tap % self.size[1]];
+            let shift = at.map(|at| self.padding as isize - at as isize);
+            if back { shift.map(|s| -s) } else { shift }
+        })
     }
 }
 
@@ -131,59 +141,64 @@ impl Geometry {
         (2 * spectral.cost(self.images) < direct).then_some(spectral)
     }
 
-    /// Calls `each` with the place of every weight in the table of [`Geometry::spectral`], and with its index; neighbours
-    /// in the table one after the other.
-    fn pair(&self, spectral: &Spectral, back: bool, mut each: impl FnMut(usize, usize)) {
+    /// The table of weights of [`Geometry::spectral`].
+    pub(crate) fn table(&self, spectral: &Spectral, weights: &[f32], back: bool) -> Table {
         let fine = self.fine[0];
         let step = spectral.step();
-        for (kernel, outputs, first) in self.placed() {
-            let taps = kernel.taps();
-            for tap in 0..taps {
-                let at = [tap / kernel.size[1], tap % kernel.size[1]];
-                let shift = at.map(|at| kernel.padding as isize - at as isize);
-                let shift = if back { shift.map(|s| -s) } else { shift };
-                let base = spectral.place(shift, 0, 0);
-                let weight = |channel: usize, output: usize| {
-                    first + ((output - outputs.start) * fine + channel) * taps + tap
+        spectral.table(|input, table| {
+            for (kernel, outputs, first) in self.placed() {
+                let places = kernel.shifts(back).map(|shift| spectral.shift(shift));
+                let places: Vec<usize> = places.map(|shift| shift * step).collect();
+                let taps = kernel.taps();
+                let mut put = |place: usize, of_pair: usize| {
+                    let weights = &weights[first + of_pair * taps..][..taps];
+                    for (weight, shift) in weights.iter().zip(&places) {
+                        table[shift + place] = *weight;
+                    }
                 };
-                match back {
-                    false => {
-                        for channel in 0..fine {
-                            for output in outputs.clone() {
-                                each(base + channel * step + output, weight(channel, output));
-                            }
-                        }
+                if !back {
+                    for output in 0..kernel.channels {
+                        put(outputs.start + output, output * fine + input);
                     }
-                    true => {
-                        for output in outputs.clone() {
-                            for channel in 0..fine {
-                                each(base + output * step + channel, weight(channel, output));
-                            }
-                        }
-                    }
+                } else if outputs.contains(&input) {
+                    let output = input - outputs.start;
+                    (0..fine).for_each(|channel| put(channel, output * fine + channel));
                 }
             }
-        }
+        })
     }
 
-    /// The table of weights.
-    pub(crate) fn table(&self, spectral: &Spectral, weights: &[f32], back: bool) -> Table {
-        let mut table = spectral.table();
-        let values = table.values_mut();
-        self.pair(spectral, back, |place, weight| {
-            values[place] = weights[weight]
-        });
-        table
-    }
-
-    /// The weights of a table.
+    /// The weights of a table, from fine to coarse.
     pub(crate) fn weights_of(&self, spectral: &Spectral, table: &Table) -> Vec<f32> {
-        let taps: usize = self.kernels.iter().map(|k| k.channels * k.taps()).sum();
-        let mut weights = vec![0.0; self.fine[0] * taps];
-        let values = table.values();
-        self.pair(spectral, false, |place, weight| {
-            weights[weight] = values[place]
+        /// Coarse channels whose weights are gathered together: neighbours in the table.
+        const TOGETHER: usize = 16;
+        let fine = self.fine[0];
+        let mut of_kernels = self.placed().map(|(kernel, outputs, _)| {
+            let taps = kernel.taps();
+            let shifts = kernel.shifts(false).map(|shift| spectral.shift(shift));
+            let shifts: Vec<usize> = shifts.collect();
+            let of_output = fine * taps;
+            let init = || ();
+            by_chunks(
+                kernel.channels * of_output,
+                TOGETHER * of_output,
+                init,
+                |(), block, weights| {
+                    let first = outputs.start + block * TOGETHER;
+                    let count = weights.len() / of_output;
+                    for channel in 0..fine {
+                        for (tap, shift) in shifts.iter().enumerate() {
+                            let found = &table.at(spectral, channel, *shift)[first..][..count];
+                            for (output, found) in found.iter().enumerate() {
+                                weights[output * of_output + channel * taps + tap] = *found;
+                            }
+                        }
+                    }
+                },
+            )
         });
+        let mut weights = of_kernels.next().unwrap_or_default();
+        of_kernels.for_each(|others| weights.extend(others));
         weights
     }
 

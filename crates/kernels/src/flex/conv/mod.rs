@@ -34,8 +34,7 @@ use winograd::Winograd;
 /// Computes coarse images from fine ones: `[images, fine]` to `[images, coarse]`.
 fn gather(shape: &Geometry, fine: &[f32], weights: &[f32], bias: Option<&[f32]>) -> Vec<f32> {
     if let Some(spectral) = shape.spectral(false) {
-        let spectra = spectral.spectra(&shape.table(&spectral, weights, false));
-        return spectral.outputs(&spectra, fine, bias);
+        return spectral.outputs(&shape.table(&spectral, weights, false), fine, bias);
     }
     if let Some(winograd) = Winograd::new(shape) {
         return winograd.gather(fine, weights, bias);
@@ -49,8 +48,7 @@ fn gather(shape: &Geometry, fine: &[f32], weights: &[f32], bias: Option<&[f32]>)
 /// Computes fine images from coarse ones: `[images, coarse]` to `[images, fine]`.
 fn spread(shape: &Geometry, coarse: &[f32], weights: &[f32], bias: Option<&[f32]>) -> Vec<f32> {
     if let Some(spectral) = shape.spectral(true) {
-        let spectra = spectral.spectra(&shape.table(&spectral, weights, true));
-        return spectral.outputs(&spectra, coarse, bias);
+        return spectral.outputs(&shape.table(&spectral, weights, true), coarse, bias);
     }
     if let Some(winograd) = Winograd::new(shape) {
         return winograd.spread(coarse, weights, bias);

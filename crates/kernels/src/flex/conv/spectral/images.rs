@@ -114,8 +114,9 @@ impl Images<'_> {
         }
     }
 
+    /// The same for one image.
     #[inline(always)]
-    fn restore_rows_of<S: Simd>(
+    pub(super) fn restore_rows_of<S: Simd>(
         &self,
         simd: S,
         rows: &[Complex<S>],
@@ -193,10 +194,22 @@ impl Images<'_> {
     ) {
         let columns = spectra.chunks_exact(self.columns::<S>());
         for (rows, spectrum) in rows.chunks_exact_mut(self.rows()).zip(columns) {
-            for vector in 0..self.vectors::<S>() {
-                let [column, row] = self.signals::<S>(column, vector);
-                self.fourier[0].transform::<S, true>(simd, (spectrum, row), (rows, column));
-            }
+            self.restore_column_of(simd, spectrum, column, rows);
+        }
+    }
+
+    /// The same for one image.
+    #[inline(always)]
+    pub(super) fn restore_column_of<S: Simd>(
+        &self,
+        simd: S,
+        spectrum: &[Complex<S>],
+        column: usize,
+        rows: &mut [Complex<S>],
+    ) {
+        for vector in 0..self.vectors::<S>() {
+            let [column, row] = self.signals::<S>(column, vector);
+            self.fourier[0].transform::<S, true>(simd, (spectrum, row), (rows, column));
         }
     }
 

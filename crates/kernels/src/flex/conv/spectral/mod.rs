@@ -9,6 +9,7 @@
 //! part. The rest is done for one frequency along the rows at a time, so that everything stays in the cache:
 //! columns are transformed, spectra multiplied, and the products transformed back.
 
+mod columns;
 mod images;
 mod product;
 mod vectors;
@@ -21,19 +22,22 @@ use crate::flex::{
         run_vectors,
     },
 };
+use columns::{ColumnOutputs, RestoredRows, RowTransforms};
 use images::{Chunks, Images};
 use product::multiply;
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 use std::ops::Range;
 use vectors::{SCRATCH, complex, filled, pieces};
-use weights::{ColumnGradient, RowTransforms, WeightGradient, WeightSpectrum, WeightTable};
+use weights::{ColumnGradient, WeightGradient, WeightSpectrum, WeightTable};
 
 /// The most images that are processed together.
 const TOGETHER: usize = 13;
-/// With this many weights of a shift, the gradient of the weights is computed frequency by frequency, if the
-/// transforms of all rows are no more numbers than this.
+/// With this many weights of a shift, their spectra and gradients are computed frequency by frequency.
 const MANY: usize = 4096;
+/// Numbers in the transforms of the rows of the images that are then worked on together: what a large cache holds, and for
+/// gradients the most.
+const PART: usize = 1 << 23;
 const MOST: usize = 1 << 26;
 /// Groups of images whose gradients are summed separately. It depends only on the number of images, so the
 /// number of threads does not change the result.
@@ -52,12 +56,8 @@ pub(crate) struct Spectral {
     fourier: [Fourier; 2],
 }
 
-/// Weights `[s, t, input channel, filled output channel]`.
+/// Weights `[input channel, s, t, filled output channel]`.
 pub(crate) struct Table(Vec<f32>);
-
-/// Spectra of weights `[frequency along rows, along columns, input channel, output vector]`, divided by the
-/// factor that transforming back and forth introduces.
-pub(crate) struct Spectra(Vec<f32>);
 
 impl Spectral {
     /// The convolution with shifts `s` and `t` in the given ranges; `None` if no transform is long enough.
@@ -107,33 +107,38 @@ impl Spectral {
         })
     }
 
-    /// A table of zero weights.
-    pub(crate) fn table(&self) -> Table {
-        let [s, t] = self.shifts;
-        Table(vec![0.0; s * t * self.inputs[0] * filled(self.outputs[0])])
+    /// A table of weights: `fill` gets an input channel and its weights `[s, t, filled output channel]`, all zero.
+    pub(crate) fn table(&self, fill: impl Fn(usize, &mut [f32]) + Send + Sync) -> Table {
+        let size = self.of_input();
+        let each = |(): &mut (), input: usize, weights: &mut [f32]| fill(input, weights);
+        Table(by_chunks(self.inputs[0] * size, size, || (), each))
     }
 
-    /// Distance from one input channel to the next in a table.
+    /// Weights of an input channel in a table.
+    fn of_input(&self) -> usize {
+        self.shifts[0] * self.shifts[1] * self.step()
+    }
+
+    /// Distance from one shift to the next in a table.
     pub(crate) fn step(&self) -> usize {
         filled(self.outputs[0])
     }
 
-    /// The index of a weight in a table.
-    pub(crate) fn place(&self, [s, t]: [isize; 2], input: usize, output: usize) -> usize {
+    /// The number of a shift in a table.
+    pub(crate) fn shift(&self, [s, t]: [isize; 2]) -> usize {
         let [s, t] = [s - self.least[0], t - self.least[1]];
-        let shift = s as usize * self.shifts[1] + t as usize;
-        (shift * self.inputs[0] + input) * filled(self.outputs[0]) + output
+        s as usize * self.shifts[1] + t as usize
     }
 
     /// Numbers in the spectra of weights, for one frequency along the rows.
     fn spectrum(&self) -> usize {
-        self.fourier[0].length() * self.inputs[0] * filled(self.outputs[0]) * 2
+        self.fourier[0].length() * self.inputs[0] * self.step() * 2
     }
 
-    /// Spectra of weights.
-    pub(crate) fn spectra(&self, table: &Table) -> Spectra {
+    /// Spectra of weights `[frequency along rows, along columns, input channel, output vector]`.
+    fn spectra(&self, table: &Table) -> Vec<f32> {
         let size = self.spectrum();
-        let values = by_chunks(
+        by_chunks(
             self.fourier[1].half() * size,
             size,
             || (),
@@ -145,17 +150,31 @@ impl Spectral {
                     spectrum,
                 });
             },
-        );
-        Spectra(values)
+        )
+    }
+
+    /// Whether the spectra of the weights are too large to be kept for all frequencies.
+    fn many(&self) -> bool {
+        self.inputs[0] * self.step() >= MANY
     }
 
     /// The outputs for a batch of images.
-    pub(crate) fn outputs(
-        &self,
-        spectra: &Spectra,
-        inputs: &[f32],
-        bias: Option<&[f32]>,
-    ) -> Vec<f32> {
+    pub(crate) fn outputs(&self, table: &Table, inputs: &[f32], bias: Option<&[f32]>) -> Vec<f32> {
+        let input: usize = self.inputs.iter().product();
+        if !self.many() {
+            return self.outputs_by_images(&self.spectra(table), inputs, bias);
+        }
+        let together = (PART / self.rows()).max(1);
+        let mut parts = inputs
+            .chunks(together * input)
+            .map(|inputs| self.outputs_by_columns(table, inputs, bias));
+        let mut outputs = parts.next().unwrap_or_default();
+        parts.for_each(|others| outputs.extend(others));
+        outputs
+    }
+
+    /// The outputs from the spectra of all weights; a thread works on some of the images.
+    fn outputs_by_images(&self, spectra: &[f32], inputs: &[f32], bias: Option<&[f32]>) -> Vec<f32> {
         let [input, output]: [usize; 2] = [self.inputs, self.outputs].map(|d| d.iter().product());
         let images = inputs.len() / input;
         // An even number of blocks, of about the same size.
@@ -165,7 +184,7 @@ impl Spectral {
             let images = together.min(images - first);
             run_vectors(Outputs {
                 shape: self,
-                spectra: &spectra.0,
+                spectra,
                 bias,
                 inputs: &inputs[first * input..][..images * input],
                 outputs,
@@ -173,12 +192,70 @@ impl Spectral {
         })
     }
 
+    /// The same frequency by frequency: the rows of all images are transformed first, and then a thread works on one
+    /// frequency along the rows for all images. The spectra of many weights are larger than any cache: so each part of them is
+    /// made where it is needed, and used for all images.
+    fn outputs_by_columns(&self, table: &Table, inputs: &[f32], bias: Option<&[f32]>) -> Vec<f32> {
+        let x = self.row_transforms(inputs, false);
+        let output: usize = self.outputs.iter().product();
+        let images = inputs.len() / self.inputs.iter().product::<usize>();
+        let size = images * self.written_rows();
+        let y = by_chunks(
+            self.fourier[1].half() * size,
+            size,
+            || (),
+            |(), column, rows| {
+                run_vectors(ColumnOutputs {
+                    shape: self,
+                    table: &table.0,
+                    x: &x,
+                    column,
+                    rows,
+                });
+            },
+        );
+        by_chunks(
+            images * output,
+            output,
+            || (),
+            |(), image, pixels| {
+                run_vectors(RestoredRows {
+                    shape: self,
+                    y: &y,
+                    images,
+                    image,
+                    bias,
+                    pixels,
+                });
+            },
+        )
+    }
+
+    /// The transforms of the rows of all images: of inputs or, if they are `written`, of outputs.
+    fn row_transforms(&self, images: &[f32], written: bool) -> Vec<f32> {
+        let channels = if written { self.outputs } else { self.inputs };
+        let size: usize = channels.iter().product();
+        let numbers = self.rows();
+        by_chunks(
+            images.len() / size * numbers,
+            numbers,
+            || (),
+            |(), image, rows| {
+                run_vectors(RowTransforms {
+                    shape: self,
+                    image: &images[image * size..][..size],
+                    written,
+                    rows,
+                });
+            },
+        )
+    }
+
     /// The gradient of the weights, from images and the gradients of their outputs.
     pub(crate) fn gradient(&self, inputs: &[f32], outputs: &[f32]) -> Table {
         let [input, output]: [usize; 2] = [self.inputs, self.outputs].map(|d| d.iter().product());
         let images = inputs.len() / input;
-        let many = self.inputs[0] * filled(self.outputs[0]) >= MANY;
-        if many && images * self.rows() <= MOST {
+        if self.many() && images * self.rows() <= MOST {
             return self.gradient_by_columns(inputs, outputs);
         }
         let share = images.div_ceil(GROUPS).max(1);
@@ -207,24 +284,8 @@ impl Spectral {
     /// The same without groups: the rows of all images are transformed first, and then a thread works on one frequency
     /// along the rows for all images. For many channels the sums of groups would be more numbers than the images have.
     fn gradient_by_columns(&self, inputs: &[f32], outputs: &[f32]) -> Table {
-        let [x, y] = [(inputs, false), (outputs, true)].map(|(images, written)| {
-            let channels = if written { self.outputs } else { self.inputs };
-            let size: usize = channels.iter().product();
-            let numbers = self.rows();
-            by_chunks(
-                images.len() / size * numbers,
-                numbers,
-                || (),
-                |(), image, rows| {
-                    run_vectors(RowTransforms {
-                        shape: self,
-                        image: &images[image * size..][..size],
-                        written,
-                        rows,
-                    });
-                },
-            )
-        });
+        let [x, y] = [(inputs, false), (outputs, true)]
+            .map(|(images, written)| self.row_transforms(images, written));
         let size = self.shifts[0] * self.inputs[0] * filled(self.outputs[0]) * 2;
         let sums = by_chunks(
             self.fourier[1].half() * size,
@@ -249,32 +310,28 @@ impl Spectral {
         self.fourier[1].half() * rows(self.inputs).max(rows(self.outputs)) * 2
     }
 
+    /// Numbers in one frequency along the rows of an output.
+    fn written_rows(&self) -> usize {
+        (self.outputs[1] + 1) * self.step() * 2
+    }
+
     /// The table of gradients from sums of groups of images.
     fn table_of(&self, sums: &[Vec<f32>]) -> Table {
-        let size = self.shifts[1] * self.inputs[0] * filled(self.outputs[0]);
-        Table(by_chunks(
-            self.shifts[0] * size,
-            size,
-            || (),
-            |(), s, table| {
-                run_vectors(WeightTable {
-                    shape: self,
-                    sums,
-                    s,
-                    table,
-                });
-            },
-        ))
+        self.table(|input, table| {
+            run_vectors(WeightTable {
+                shape: self,
+                sums,
+                input,
+                table,
+            });
+        })
     }
 }
 
 impl Table {
-    pub(crate) fn values(&self) -> &[f32] {
-        &self.0
-    }
-
-    pub(crate) fn values_mut(&mut self) -> &mut [f32] {
-        &mut self.0
+    /// The weights of an input channel at a shift, by output channels.
+    pub(crate) fn at(&self, shape: &Spectral, input: usize, shift: usize) -> &[f32] {
+        &self.0[input * shape.of_input() + shift * shape.step()..][..shape.step()]
     }
 }
 
@@ -307,7 +364,7 @@ impl WithSimd for Outputs<'_, '_> {
         read.transform_rows(simd, self.inputs, rows, [pixels, spectrum]);
         for (column, weights) in self.spectra.chunks_exact(shape.spectrum()).enumerate() {
             read.transform_columns(simd, rows, column, spectra);
-            let weights = complex::<S>(weights);
+            let weights = (complex::<S>(weights), 0..written.vectors::<S>());
             multiply(simd, weights, (&read, spectra), (&written, products));
             // This frequency of the inputs is no longer needed.
             written.restore_columns(simd, products, column, rows);
@@ -352,7 +409,8 @@ mod tests {
                     .clone()
                     .flat_map(|s| self.shifts[1].clone().map(move |t| (s, t)))
                 {
-                    let weight = shape.place([s, t], c_index, o_index);
+                    let weight =
+                        c_index * shape.of_input() + shape.shift([s, t]) * shape.step() + o_index;
                     for (i, j) in (0..rows).flat_map(|i| (0..columns).map(move |j| (i, j))) {
                         let (Some(y), Some(x)) = (pixel(i, s, height), pixel(j, t, width)) else {
                             continue;
@@ -368,7 +426,7 @@ mod tests {
         }
     }
 
-    fn cases() -> [Case; 6] {
+    fn cases() -> [Case; 7] {
         let around = |reach: isize| -reach..reach + 1;
         let case = |images, inputs, outputs, shifts| Case {
             images,
@@ -384,6 +442,8 @@ mod tests {
             case(2, [3, 9, 12], [4, 7, 10], [-2..1, -2..1]),
             case(2, [3, 7, 10], [2, 9, 12], [0..3, 0..3]),
             case(1, [1, 1, 1], [1, 1, 1], [around(0), around(1)]),
+            // More spectra of weights than are made at a time.
+            case(2, [110, 5, 9], [50, 5, 9], [around(1), around(1)]),
         ]
     }
 
@@ -403,7 +463,7 @@ mod tests {
         let inputs = numbers(case.images * input, 1);
         let outputs = numbers(case.images * output, 2);
         let bias = numbers(case.outputs[0], 3);
-        let mut table = shape.table();
+        let mut table = shape.table(|_, _| ());
         let some = numbers(table.0.len(), 4);
         let pixels = case.outputs[1] * case.outputs[2];
         let mut expected: Vec<f64> = (0..outputs.len())
@@ -435,6 +495,48 @@ mod tests {
         });
         assert_close(&found, &expected, &name);
 
+        // The same frequency by frequency.
+        let rows_of = |all: &[f32], size: usize, written: bool| {
+            let mut rows = vec![f32::NAN; case.images * shape.rows()];
+            let images = all.chunks_exact(size);
+            for (image, rows) in images.zip(rows.chunks_exact_mut(shape.rows())) {
+                simd.vectorize(RowTransforms {
+                    shape: &shape,
+                    image,
+                    written,
+                    rows,
+                });
+            }
+            rows
+        };
+        let [x, y] = [
+            rows_of(&inputs, input, false),
+            rows_of(&outputs, output, true),
+        ];
+        let of_column = case.images * shape.written_rows();
+        let mut columns = vec![f32::NAN; shape.fourier[1].half() * of_column];
+        for (column, rows) in columns.chunks_exact_mut(of_column).enumerate() {
+            simd.vectorize(ColumnOutputs {
+                shape: &shape,
+                table: &table.0,
+                x: &x,
+                column,
+                rows,
+            });
+        }
+        let mut found = vec![f32::NAN; outputs.len()];
+        for (image, pixels) in found.chunks_exact_mut(output).enumerate() {
+            simd.vectorize(RestoredRows {
+                shape: &shape,
+                y: &columns,
+                images: case.images,
+                image,
+                bias: Some(&bias),
+                pixels,
+            });
+        }
+        assert_close(&found, &expected, &name);
+
         let size = shape.fourier[1].half() * case.shifts[0].len() * table.0.len()
             / (case.shifts[0].len() * case.shifts[1].len());
         let mut sums = [vec![0.0; 2 * size], vec![0.0; 2 * size]];
@@ -448,34 +550,24 @@ mod tests {
                 sums,
             });
         }
-        let mut found = shape.table();
-        let of_shift = found.0.len() / case.shifts[0].len();
-        for (s, table) in found.0.chunks_exact_mut(of_shift).enumerate() {
-            simd.vectorize(WeightTable {
-                shape: &shape,
-                sums: &sums,
-                s,
-                table,
-            });
-        }
+        let table_of = |sums: &[Vec<f32>]| {
+            let mut found = shape.table(|_, _| ());
+            let of_inputs = found.0.chunks_exact_mut(shape.of_input());
+            for (input, table) in of_inputs.enumerate() {
+                simd.vectorize(WeightTable {
+                    shape: &shape,
+                    sums,
+                    input,
+                    table,
+                });
+            }
+            found
+        };
+        let found = table_of(&sums);
         // Padding channels, and weights that meet no pixel, have no gradient.
         assert_close(&found.0, &gradient, &name);
 
         // The same frequency by frequency.
-        let [x, y] =
-            [(&inputs, input, false), (&outputs, output, true)].map(|(all, size, written)| {
-                let mut rows = vec![f32::NAN; case.images * shape.rows()];
-                let images = all.chunks_exact(size);
-                for (image, rows) in images.zip(rows.chunks_exact_mut(shape.rows())) {
-                    simd.vectorize(RowTransforms {
-                        shape: &shape,
-                        image,
-                        written,
-                        rows,
-                    });
-                }
-                rows
-            });
         let mut sums = vec![f32::NAN; 2 * size];
         let of_column = sums.len() / shape.fourier[1].half();
         for (column, sums) in sums.chunks_exact_mut(of_column).enumerate() {
@@ -488,15 +580,7 @@ mod tests {
             });
         }
         // Sums are laid out for the width of the vectors.
-        let (sums, mut found) = ([sums], shape.table());
-        for (s, table) in found.0.chunks_exact_mut(of_shift).enumerate() {
-            simd.vectorize(WeightTable {
-                shape: &shape,
-                sums: &sums,
-                s,
-                table,
-            });
-        }
+        let found = table_of(&[sums]);
         assert_close(&found.0, &gradient, &name);
     }
 
@@ -530,7 +614,7 @@ mod tests {
         let [input, output]: [usize; 2] = [case.inputs, case.outputs].map(|d| d.iter().product());
         let inputs = numbers(case.images * input, 1);
         let outputs = numbers(case.images * output, 2);
-        let mut table = shape.table();
+        let mut table = shape.table(|_, _| ());
         let some = numbers(table.0.len(), 4);
         let mut expected = vec![0.0; outputs.len()];
         let mut gradient = vec![0.0; table.0.len()];
@@ -539,12 +623,14 @@ mod tests {
             expected[y] += f64::from(some[w]) * f64::from(inputs[x]);
             gradient[w] += f64::from(inputs[x]) * f64::from(outputs[y]);
         });
-        let found = shape.outputs(&shape.spectra(&table), &inputs, None);
+        let found = shape.outputs_by_images(&shape.spectra(&table), &inputs, None);
         assert_close(&found, &expected, "outputs");
+        let found = shape.outputs_by_columns(&table, &inputs, None);
+        assert_close(&found, &expected, "outputs by columns");
         let found = shape.gradient(&inputs, &outputs);
-        assert_close(found.values(), &gradient, "gradient");
+        assert_close(&found.0, &gradient, "gradient");
         let found = shape.gradient_by_columns(&inputs, &outputs);
-        assert_close(found.values(), &gradient, "gradient by columns");
+        assert_close(&found.0, &gradient, "gradient by columns");
     }
 
     #[test]

@@ -3,29 +3,31 @@
 use super::{images::Images, vectors::floats};
 use crate::flex::conv::fourier::Complex;
 use pulp::Simd;
+use std::ops::Range;
 
-/// Products of weights with the spectra of all images, at one frequency along the rows.
+/// Products of weights with the spectra of all images, at one frequency along the rows: those of some vectors of output
+/// channels, `[frequency along the columns, input channel, vector]`.
 #[inline(always)]
 pub(super) fn multiply<S: Simd>(
     simd: S,
-    weights: &[Complex<S>],
+    (weights, vectors): (&[Complex<S>], Range<usize>),
     (read, spectra): (&Images, &[Complex<S>]),
     (written, products): (&Images, &mut [Complex<S>]),
 ) {
     let of_sum = read.places::<S>(spectra.len() / read.columns::<S>());
     let of_term = lanes_of(read.size[0], S::F32_LANES);
     let width = written.vectors::<S>();
-    let weights = weights.chunks_exact(read.size[0] * width);
+    let weights = weights.chunks_exact(read.size[0] * vectors.len());
     for (row, weights) in weights.enumerate() {
         let product = Product {
             scalars: &floats::<S>(spectra)[row * read.vectors::<S>() * 2 * S::F32_LANES..],
             of_sum: &of_sum,
             of_term: &of_term,
             vectors: weights,
-            step: width,
-            width,
+            step: vectors.len(),
+            width: vectors.len(),
         };
-        let sums = &mut products[row * width..];
+        let sums = &mut products[row * width + vectors.start..];
         product.sums::<false>(simd, sums, written.columns::<S>());
     }
 }

@@ -4,10 +4,11 @@ use super::{
     Spectral,
     images::Images,
     product::{Product, lanes_of},
-    vectors::{SCRATCH, complex, complex_mut, filled, floats, pieces},
+    vectors::{SCRATCH, complex, complex_mut, floats, pieces},
 };
 use crate::flex::conv::fourier::{Complex, Fourier, Strided};
 use pulp::{Simd, WithSimd};
+use std::ops::Range;
 
 pub(super) struct WeightSpectrum<'a> {
     pub(super) shape: &'a Spectral,
@@ -21,44 +22,72 @@ impl WithSimd for WeightSpectrum<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let shape = self.shape;
-        let [down, along] = &shape.fourier;
-        let [height, width] = shape.shifts;
-        // Vectors of all weights of a shift.
-        let count = shape.inputs[0] * filled(shape.outputs[0]) / S::F32_LANES;
-        let weights = S::as_simd_f32s(self.table).0;
+        let mut scratch = SCRATCH.take();
+        let [signal] = pieces::<S, _>(&mut scratch, [self.shape.fourier[0].length()]);
+        let vectors = 0..self.shape.step() / S::F32_LANES;
         let spectrum = complex_mut::<S>(self.spectrum);
+        let of = (self.table, self.column, vectors);
+        self.shape.weight_spectrum(simd, of, signal, spectrum);
+        SCRATCH.set(scratch);
+    }
+}
+
+impl Spectral {
+    /// The spectra of weights at one frequency along the rows, for some vectors of output channels: `[frequency along the
+    /// columns, input channel, vector]`, divided by the factor that transforming back and forth introduces.
+    #[inline(always)]
+    pub(super) fn weight_spectrum<S: Simd>(
+        &self,
+        simd: S,
+        (table, column, vectors): (&[f32], usize, Range<usize>),
+        signal: &mut [Complex<S>],
+        spectrum: &mut [Complex<S>],
+    ) {
+        let [down, along] = &self.fourier;
+        let [height, width] = self.shifts;
+        let step = self.step() / S::F32_LANES;
+        let inputs = S::as_simd_f32s(table).0.chunks_exact(height * width * step);
         // Transforming rows in pairs doubled the images.
         let scale = 0.5 / (down.length() * along.length()) as f32;
         let roots: Vec<[f32; 2]> = (0..width)
-            .map(|t| along.root(self.column, shape.least[1] + t as isize))
+            .map(|t| along.root(column, self.least[1] + t as isize))
             .map(|root| root.map(|part| part * scale))
             .collect();
         let zero = simd.splat_f32s(0.0);
-        let mut scratch = SCRATCH.take();
-        let [signal] = pieces::<S, _>(&mut scratch, [down.length()]);
-        {
-            signal.fill([zero; 2]);
-            for vector in 0..count {
+        signal.fill([zero; 2]);
+        let count = self.inputs[0] * vectors.len();
+        let mut first = 0;
+        for weights in inputs {
+            for vector in vectors.clone() {
                 for s in 0..height {
                     let mut sum = [zero; 2];
                     for (t, root) in roots.iter().enumerate() {
-                        let weight = weights[(s * width + t) * count + vector];
+                        let weight = weights[(s * width + t) * step + vector];
                         for (sum, part) in sum.iter_mut().zip(root) {
                             *sum = simd.mul_add_f32s(simd.splat_f32s(*part), weight, *sum);
                         }
                     }
-                    signal[wrapped(shape.least[0] + s as isize, down)] = sum;
+                    signal[wrapped(self.least[0] + s as isize, down)] = sum;
                 }
-                let [from, to] = [(0, 1), (vector, count)].map(|(first, step)| Strided {
+                let [from, to] = [(0, 1), (first, count)].map(|(first, step)| Strided {
                     first,
                     step,
                     count: down.length(),
                 });
                 down.transform::<S, false>(simd, (signal, from), (spectrum, to));
+                first += 1;
             }
         }
-        SCRATCH.set(scratch);
+    }
+
+    /// Vectors of output channels whose spectra of weights, at one frequency along the rows, stay in the cache.
+    pub(super) fn block<S: Simd>(&self) -> usize {
+        /// Numbers that stay there: half a megabyte.
+        const KEPT: usize = 1 << 17;
+        let of_vector = self.fourier[0].length() * self.inputs[0] * 2 * S::F32_LANES;
+        let all = self.step() / S::F32_LANES;
+        // Products take two vectors at a time.
+        (KEPT / of_vector / 2 * 2).clamp(2.min(all), all)
     }
 }
 
@@ -93,7 +122,7 @@ impl WithSimd for WeightGradient<'_> {
             images * written.rows(),
             images * read.columns::<S>(),
             images * written.columns::<S>(),
-            down.length() * count,
+            down.length() * shape.inputs[0] * shape.block::<S>(),
             along.length().max(down.length()),
             along.length(),
         ];
@@ -108,29 +137,6 @@ impl WithSimd for WeightGradient<'_> {
             let spectra = [(&read, &*of_x), (&written, &*of_y)];
             shape.correlate::<S, true>(simd, spectra, products, pixels, sums);
         }
-        SCRATCH.set(scratch);
-    }
-}
-
-/// The transforms of the rows of an image: of an input or, if it is `written`, of an output.
-pub(super) struct RowTransforms<'a> {
-    pub(super) shape: &'a Spectral,
-    pub(super) image: &'a [f32],
-    pub(super) written: bool,
-    pub(super) rows: &'a mut [f32],
-}
-
-impl WithSimd for RowTransforms<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let [read, written] = self.shape.images::<S>();
-        let images = if self.written { written } else { read };
-        let length = self.shape.fourier[1].length();
-        let mut scratch = SCRATCH.take();
-        let own = pieces::<S, _>(&mut scratch, [length, length]);
-        images.transform_rows(simd, self.image, complex_mut::<S>(self.rows), own);
         SCRATCH.set(scratch);
     }
 }
@@ -153,11 +159,10 @@ impl WithSimd for ColumnGradient<'_> {
         let shape = self.shape;
         let images = self.x.len() / shape.rows();
         let [read, written] = shape.images::<S>();
-        let count = shape.inputs[0] * written.vectors::<S>();
         let sizes = [
             images * read.columns::<S>(),
             images * written.columns::<S>(),
-            shape.fourier[0].length() * count,
+            shape.fourier[0].length() * shape.inputs[0] * shape.block::<S>(),
             shape.fourier[0].length(),
         ];
         let mut scratch = SCRATCH.take();
@@ -185,47 +190,53 @@ impl Spectral {
     ) {
         let down = &self.fourier[0];
         let width = written.vectors::<S>();
-        let count = self.inputs[0] * width;
         let of_sum = lanes_of(self.inputs[0], S::F32_LANES);
         let of_term = read.places::<S>(of_x.len() / read.columns::<S>());
-        for (row, products) in products.chunks_exact_mut(count).enumerate() {
-            let product = Product {
-                scalars: &floats::<S>(of_x)[row * read.vectors::<S>() * 2 * S::F32_LANES..],
-                of_sum: &of_sum,
-                of_term: &of_term,
-                vectors: &of_y[row * width..],
-                step: written.columns::<S>(),
-                width,
-            };
-            product.sums::<true>(simd, products, width);
-        }
-        for vector in 0..count {
-            let [from, to] = [(vector, count), (0, 1)].map(|(first, step)| Strided {
-                first,
-                step,
-                count: down.length(),
-            });
-            down.transform::<S, true>(simd, (products, from), (pixels, to));
-            for s in 0..self.shifts[0] {
-                let found = pixels[wrapped(self.least[0] + s as isize, down)];
-                let sum = &mut sums[s * count + vector];
-                if ADD {
-                    for (sum, found) in sum.iter_mut().zip(found) {
-                        *sum = simd.add_f32s(*sum, found);
+        let block = self.block::<S>();
+        for start in (0..width).step_by(block) {
+            let block = block.min(width - start);
+            let count = self.inputs[0] * block;
+            let products = &mut products[..down.length() * count];
+            for (row, products) in products.chunks_exact_mut(count).enumerate() {
+                let product = Product {
+                    scalars: &floats::<S>(of_x)[row * read.vectors::<S>() * 2 * S::F32_LANES..],
+                    of_sum: &of_sum,
+                    of_term: &of_term,
+                    vectors: &of_y[row * width + start..],
+                    step: written.columns::<S>(),
+                    width: block,
+                };
+                product.sums::<true>(simd, products, block);
+            }
+            for place in 0..count {
+                let [from, to] = [(place, count), (0, 1)].map(|(first, step)| Strided {
+                    first,
+                    step,
+                    count: down.length(),
+                });
+                down.transform::<S, true>(simd, (products, from), (pixels, to));
+                let [input, vector] = [place / block, start + place % block];
+                for s in 0..self.shifts[0] {
+                    let found = pixels[wrapped(self.least[0] + s as isize, down)];
+                    let sum = &mut sums[(s * self.inputs[0] + input) * width + vector];
+                    if ADD {
+                        for (sum, found) in sum.iter_mut().zip(found) {
+                            *sum = simd.add_f32s(*sum, found);
+                        }
+                    } else {
+                        *sum = found;
                     }
-                } else {
-                    *sum = found;
                 }
             }
         }
     }
 }
 
-/// Computes the part of shift `s` of the table of gradients from the sums of all groups of images.
+/// Computes the gradients of the weights of an input channel, as in a table, from the sums of all groups of images.
 pub(super) struct WeightTable<'a> {
     pub(super) shape: &'a Spectral,
     pub(super) sums: &'a [Vec<f32>],
-    pub(super) s: usize,
+    pub(super) input: usize,
     pub(super) table: &'a mut [f32],
 }
 
@@ -237,7 +248,7 @@ impl WithSimd for WeightTable<'_> {
         let shape = self.shape;
         let [down, along] = &shape.fourier;
         let [height, width] = shape.shifts;
-        let count = shape.inputs[0] * filled(shape.outputs[0]) / S::F32_LANES;
+        let vectors = shape.step() / S::F32_LANES;
         // Both images were doubled.
         let scale = 0.25 / (down.length() * along.length()) as f32;
         let table = S::as_mut_simd_f32s(self.table).0;
@@ -253,8 +264,9 @@ impl WithSimd for WeightTable<'_> {
                 .map(|t| along.root(column, shape.least[1] + t as isize))
                 .map(|root| root.map(|part| simd.splat_f32s(part * scale * twice)))
                 .collect();
-            for vector in 0..count {
-                let place = (column * height + self.s) * count + vector;
+            for (s, vector) in (0..height).flat_map(|s| (0..vectors).map(move |v| (s, v))) {
+                let of_shift = column * height + s;
+                let place = (of_shift * shape.inputs[0] + self.input) * vectors + vector;
                 let mut sum = [simd.splat_f32s(0.0); 2];
                 for group in &groups {
                     for (sum, part) in sum.iter_mut().zip(group[place]) {
@@ -263,7 +275,7 @@ impl WithSimd for WeightTable<'_> {
                 }
                 // The real part of the sum times the conjugate root.
                 for (t, root) in roots.iter().enumerate() {
-                    let weight = &mut table[t * count + vector];
+                    let weight = &mut table[(s * width + t) * vectors + vector];
                     *weight = simd.mul_add_f32s(sum[0], root[0], *weight);
                     *weight = simd.mul_add_f32s(sum[1], root[1], *weight);
                 }
