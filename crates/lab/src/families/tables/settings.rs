@@ -77,7 +77,7 @@ pub struct OwnTable {
     pub window: usize,
     /// Steps of a forecast that is judged; 0 for half of the test part, at most 24.
     pub horizon: usize,
-    /// The most forecasts that are judged, each from another step.
+    /// The most forecasts that are judged, and by which the width of bands is chosen, each from another step.
     pub origins: usize,
     /// Samples of a forecast.
     pub samples: usize,

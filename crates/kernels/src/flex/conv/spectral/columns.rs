@@ -80,7 +80,7 @@ impl WithSimd for ColumnOutputs<'_> {
     }
 }
 
-/// The pixels of one of so many images, from what [`ColumnOutputs`] gives for each frequency along the rows.
+/// The pixels of one image, from the outputs of all `images` at each frequency along the rows (see [`ColumnOutputs`]).
 pub(super) struct RestoredRows<'a> {
     pub(super) shape: &'a Spectral,
     pub(super) y: &'a [f32],

@@ -8,6 +8,10 @@
 //! Vectors run along channels. Rows are transformed two at a time, one as the real part and one as the imaginary
 //! part. The rest is done for one frequency along the rows at a time, so that everything stays in the cache:
 //! columns are transformed, spectra multiplied, and the products transformed back.
+//!
+//! With few channels a thread does all of this for some of the images, with the spectra of all weights (`Outputs`,
+//! `WeightGradient`). With many, a thread does it for one frequency and all images, and makes the spectra of weights
+//! where it uses them (`ColumnOutputs`, `ColumnGradient`).
 
 mod columns;
 mod images;
@@ -35,9 +39,9 @@ use weights::{ColumnGradient, WeightGradient, WeightSpectrum, WeightTable};
 const TOGETHER: usize = 13;
 /// With this many weights of a shift, their spectra and gradients are computed frequency by frequency.
 const MANY: usize = 4096;
-/// Numbers in the transforms of the rows of the images that are then worked on together: what a large cache holds, and for
-/// gradients the most.
+/// Numbers in the transforms of the rows of the images whose outputs are then computed together: what a large cache holds.
 const PART: usize = 1 << 23;
+/// The most of them for which gradients are so computed.
 const MOST: usize = 1 << 26;
 /// Groups of images whose gradients are summed separately. It depends only on the number of images, so the
 /// number of threads does not change the result.
