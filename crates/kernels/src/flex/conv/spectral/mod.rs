@@ -638,6 +638,22 @@ mod tests {
     }
 
     #[test]
+    fn more_images_than_are_worked_on_together() {
+        let image = [64, 3, 3];
+        let shape = Spectral::new(image, image, [-1..2, -1..2]).unwrap();
+        let images = PART / shape.rows() + 2;
+        assert!(shape.many());
+        let inputs = numbers(images * 64 * 9, 1);
+        let table = shape.table(|input, weights| {
+            weights.copy_from_slice(&numbers(weights.len(), 5 + input as u32));
+        });
+        let found = shape.outputs(&table, &inputs, None);
+        let expected = shape.outputs_by_images(&shape.spectra(&table), &inputs, None);
+        let expected: Vec<f64> = expected.into_iter().map(f64::from).collect();
+        assert_close(&found, &expected, "in parts");
+    }
+
+    #[test]
     fn a_signal_too_long_has_no_transform() {
         let image = [8, 64, 64];
         assert_eq!(Spectral::new(image, image, [-1..2, -1..2]), None);
