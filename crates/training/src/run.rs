@@ -136,10 +136,14 @@ impl Held {
     /// Locks the folder at a path.
     fn take(directory: &Path) -> Result<Self, Error> {
         let path = directory.join(LOCK_FILE);
-        let failed = |error| Error::write(&path, error);
         let locked = || Error::RunLocked(directory.to_owned());
+        let failed = |error: std::io::Error| match error.kind() {
+            // Another process has just made it a run, or removed it.
+            ErrorKind::NotFound => locked(),
+            _ => Error::write(&path, error),
+        };
         #[cfg(unix)]
-        let folder = File::open(directory).map_err(|error| Error::write(directory, error))?;
+        let folder = File::open(directory).map_err(failed)?;
         #[cfg(unix)]
         let folder_locked = match folder.try_lock() {
             Ok(()) => true,
@@ -322,21 +326,34 @@ fn disk_folder(place: &Path) -> std::io::Result<()> {
             false => error,
         })?;
     }
-    match fs::create_dir(place) {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            // Not a link to a folder: we remove what is in it.
-            let ours = fs::symlink_metadata(place)?.is_dir()
-                && (place.join(LOCK_FILE).exists() || fs::read_dir(place)?.next().is_none());
-            match ours {
-                true => Ok(()),
-                false => Err(std::io::Error::new(
-                    ErrorKind::AlreadyExists,
-                    format!("{} is in the way", place.display()),
-                )),
-            }
+    loop {
+        match fs::create_dir(place) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            made => return made,
         }
-        made => made,
+        return match is_attempt(place) {
+            // Another process has just made it a run, or removed it.
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            Ok(true) => Ok(()),
+            Ok(false) => Err(std::io::Error::new(
+                ErrorKind::AlreadyExists,
+                format!("{} is in the way", place.display()),
+            )),
+            Err(error) => Err(error),
+        };
     }
+}
+
+/// Whether a folder is one of an attempt: empty, or with a lock. It is listed once, since another process may be at it, which
+/// locks it before it writes anything else.
+fn is_attempt(place: &Path) -> std::io::Result<bool> {
+    // Not a link to a folder: we remove what is in it.
+    if !fs::symlink_metadata(place)?.is_dir() {
+        return Ok(false);
+    }
+    let names = fs::read_dir(place)?.map(|entry| Ok(entry?.file_name()));
+    let names = names.collect::<std::io::Result<Vec<_>>>()?;
+    Ok(names.is_empty() || names.iter().any(|name| name == LOCK_FILE))
 }
 
 /// Returns an error if the path holds anything but the leftovers of a killed attempt by an earlier version.
@@ -684,6 +701,44 @@ mod tests {
         drop(draft);
         assert_eq!(names(&empty), Vec::<String>::new(), "it stays, empty");
         create(&empty).unwrap();
+    }
+
+    /// Of those who begin at the same time, one makes the run and the others learn that it is taken.
+    #[test]
+    fn one_of_many_makes_the_run() {
+        const MANY: usize = 4;
+        let folder = tempfile::tempdir().unwrap();
+        for round in 0..300 {
+            let directory = folder.path().join(format!("run{round}"));
+            let start = std::sync::Barrier::new(MANY);
+            let attempt = |_| {
+                start.wait();
+                // The first ones draw back.
+                if round % 2 == 0 {
+                    drop(Draft::begin(&directory));
+                }
+                match create(&directory) {
+                    Ok(run) => {
+                        run.check().unwrap();
+                        1
+                    }
+                    Err(Error::RunLocked(_) | Error::RunExists(_)) => 0,
+                    Err(error) => panic!("{error}"),
+                }
+            };
+            let made: usize = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..MANY).map(|i| scope.spawn(move || attempt(i))).collect();
+                threads.into_iter().map(|one| one.join().unwrap()).sum()
+            });
+            assert!(made <= 1, "{made} made {}", directory.display());
+            // All may have met another who drew back.
+            assert_eq!(made == 1, directory.exists());
+            assert!(
+                !directory
+                    .with_file_name(format!(".run{round}.unfinished"))
+                    .exists()
+            );
+        }
     }
 
     /// A folder that somebody created again belongs to them.
