@@ -203,7 +203,11 @@ fn conditions(replicas: &[Evidence]) -> Conditions {
         .map(|run| run.origin.commit.as_str())
         .collect();
     let commits: Vec<&str> = commits.into_iter().collect();
-    let fingerprint: String = experiment.data.fingerprint.chars().take(12).collect();
+    let mut data = without_folders(&origin.data);
+    // What is made on the fly has none.
+    if let Some(fingerprint) = experiment.data.fingerprint.get(..12) {
+        data += &format!(", sha256 {fingerprint}");
+    }
     Conditions {
         setting: experiment.family().setting(experiment),
         model: label(experiment, &origin.command),
@@ -212,7 +216,7 @@ fn conditions(replicas: &[Evidence]) -> Conditions {
         commit: commits.join(", "),
         machine: origin.machine.clone(),
         parameters: origin.parameters,
-        data: format!("{}, sha256 {fingerprint}", without_folders(&origin.data)),
+        data,
         budget: Budget {
             steps: first.evaluation.step,
             seconds: replicas

@@ -10,9 +10,9 @@ use mnemora_memory::{
 use mnemora_models::{
     AgentConfig, CdnaConfig, CgqnConfig, ClassifierConfig, EncoderDecoderConfig, GqnConfig,
     GtmSmConfig, GtmSmVisual, GtmmConfig, ImageShape, IterativeConfig, LanguageConfig, Latents,
-    LikelihoodConfig, ModelError, NetworkName, PriorKind, SequenceConfig, SrnnConfig, SssmConfig,
-    Sv2pConfig, SvgConfig, SvgNetwork, SvgPrior, SvgSkips, TorsoConfig, TransitionConfig,
-    TransitionKind, VisualConfig, VrnnConfig, WalkedWorld,
+    LikelihoodConfig, ModelError, NetworkName, PriorKind, SceneNetName, SequenceConfig, SrnnConfig,
+    SssmConfig, Sv2pConfig, SvgConfig, SvgNetwork, SvgPrior, SvgSkips, TorsoConfig,
+    TransitionConfig, TransitionKind, VisualConfig, VrnnConfig, WalkedWorld,
 };
 use mnemora_training::arrays::{Array, Arrays, collect};
 use mnemora_worlds::Stream;
@@ -294,15 +294,21 @@ fn check_cgqn(checker: &mut Checker) {
         height: 16,
         width: 16,
     };
-    for (latents, all) in [
-        (Latents::Consistent, false),
-        (Latents::Factored, true),
-        (Latents::None, true),
+    use SceneNetName::*;
+    for (latents, all, network) in [
+        (Latents::Consistent, false, Plain),
+        (Latents::Factored, true, Plain),
+        (Latents::None, true, Plain),
+        (Latents::Consistent, false, Pyramid),
+        (Latents::Consistent, false, Tower),
+        (Latents::Consistent, false, Pool),
     ] {
+        let top = if network == Plain { 13 } else { 24 };
         let config = CgqnConfig {
             steps: 2,
             latent: 3,
-            representation: [5, 7, 11, 13],
+            network,
+            representation: [5, 7, 11, top],
             hidden: 17,
             encoded: 19,
             canvas: 23,
@@ -324,7 +330,11 @@ fn check_cgqn(checker: &mut Checker) {
             ("r_0", 5),
             ("r_1", 7),
             ("r_2", 11),
-            ("r_3", 13),
+            ("r_3", top),
+            ("wide", top),
+            ("eighth", 3),
+            ("narrow", 11),
+            ("left", 2),
             ("latent", 3),
             ("steps", 2),
             ("hidden", 17),
@@ -338,23 +348,29 @@ fn check_cgqn(checker: &mut Checker) {
             ("seen", if all { 6 } else { 3 }),
         ];
         let model = config.init(latents, frame, 37, &mut initializer()).unwrap();
-        checker.check_module(&[("CGQN", "")], &model, &sizes);
+        let network = match network {
+            Plain => "Plain network of the CGQN",
+            Pyramid => "Pyramid of the GQN",
+            Tower | Pool => "Tower of the GQN",
+        };
+        checker.check_module(&[("CGQN", ""), (network, "")], &model, &sizes);
     }
 }
 
-/// Agents that see pictures, and numbers, with a shortcut and without.
+/// Agents that see pictures, and numbers, with a shortcut and without, and with pooled maps.
 fn check_agents(checker: &mut Checker) {
-    for shortcut in [false, true] {
-        check_agent(checker, shortcut);
+    for (shortcut, pool) in [(false, false), (true, false), (true, true)] {
+        check_agent(checker, shortcut, pool);
     }
 }
 
-fn check_agent(checker: &mut Checker, shortcut: bool) {
+fn check_agent(checker: &mut Checker, shortcut: bool, pool: bool) {
     let config = AgentConfig {
         torso: TorsoConfig {
             channels: [5, 7],
             kernels: [2, 2],
             strides: [1, 1],
+            pool,
             units: 11,
         },
         head: 13,
@@ -362,7 +378,8 @@ fn check_agent(checker: &mut Checker, shortcut: bool) {
         pixels: false,
         shortcut,
     };
-    for (height, seen) in [(3, 9 * 3 * 4), (1, 11)] {
+    let pictures = if pool { (7, 5) } else { (9 * 3 * 4, 3) };
+    for (height, (seen, channels)) in [(3, pictures), (1, (11, 3))] {
         let sees = ImageShape {
             channels: 3,
             height,
@@ -371,7 +388,7 @@ fn check_agent(checker: &mut Checker, shortcut: bool) {
         let core = |input| Ok::<_, ModelError>(CoreConfig::Lstm(LstmConfig { input, hidden: 17 }));
         let model = config.init(sees, 19, core, &mut initializer()).unwrap();
         let sizes = [
-            ("channels", 3),
+            ("channels", channels),
             ("frame", 12),
             ("c_0", 5),
             ("c_1", 7),

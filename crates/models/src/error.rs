@@ -43,11 +43,16 @@ pub enum ModelError {
         size: usize,
     },
     /// Channels of a representation that a pyramid cannot halve three times.
-    #[error("model.wide is {wide}, it must be a multiple of 8 for the pyramid")]
+    #[error("model.{key} has {wide} channels, it must be a multiple of 8 for the pyramid")]
     PyramidChannels {
+        /// The key of the setting.
+        key: &'static str,
         /// Channels of a representation.
         wide: usize,
     },
+    /// Queries that should scale the maps of a representation network in which they do not.
+    #[error("model.modulated is true, but queries scale the maps of the network `plain` only")]
+    NotModulated,
     /// Frames whose sides a model of scenes cannot divide.
     #[error("frames are {height}x{width} pixels, but both sides must be multiples of {side}")]
     SceneFrame {

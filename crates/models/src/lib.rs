@@ -89,7 +89,7 @@ pub use online::{
 pub use particles::{ParticleBound, Resampling, particle_bound};
 pub use scenes::{
     AnyScenes, CdnaConfig, Cgqn, CgqnConfig, Gqn, GqnConfig, Known, Latents, Learned, Learning,
-    NetworkName, SceneBound, Sssm, SssmConfig, Sv2pConfig, Video, Views,
+    NetworkName, SceneBound, SceneNet, SceneNetName, Sssm, SssmConfig, Sv2pConfig, Video, Views,
 };
 pub use segments::filter_by_segments;
 pub use sequence::{Answers, SequenceConfig, SequenceModel};

@@ -12,8 +12,8 @@
 //! | --- | --- |
 //! | `any.rs` | [`AnyScenes`]: what others need of a model of scenes |
 //! | `cgqn.rs` | [`Cgqn`], its settings, the bound, samples |
-//! | `gqn.rs`, `view_net.rs` | [`Gqn`], the GQN in its original form, and its representation networks |
-//! | `representation.rs` | from a frame and its query to maps |
+//! | `gqn.rs` | [`Gqn`], the GQN in its original form |
+//! | `representation.rs`, `view_net.rs` | from a frame and its query to maps: the networks of cgqn and of the GQN |
 //! | `conv_draw.rs` | prior and posterior of the latent scene |
 //! | `renderer.rs` | from a latent scene and a query to a frame |
 //! | `map_lstm.rs` | the convolutional LSTM that all share |
@@ -46,7 +46,7 @@ pub use video::{
     CdnaConfig, LatentTower, MapNorm, Movement, NormedLstm, Predictor, Sv2pConfig, Video,
     normalised, put_together,
 };
-pub use view_net::{NetworkName, ViewNet};
+pub use view_net::{NetworkName, SceneNet, SceneNetName, ViewNet};
 
 use burn::tensor::Tensor;
 
@@ -65,6 +65,14 @@ impl Views {
     /// Number of scenes.
     pub fn scenes(&self) -> usize {
         self.queries.dims()[0] / self.each
+    }
+
+    /// Each view as a scene of its own.
+    pub fn apart(&self) -> Self {
+        Self {
+            each: 1,
+            ..self.clone()
+        }
     }
 
     /// The first `count` views of each scene.

@@ -63,7 +63,8 @@ pub struct Observed {
 /// logits of the policy, value = heads(h_t)   one hidden layer each; with a shortcut heads([h_t; x_t])
 /// ```
 ///
-/// A convolutional LSTM gets the last action and reward as planes, and so does an RMC that attends to each pixel.
+/// A convolutional LSTM gets the last action and reward as planes, and so does an RMC that attends to each pixel. With a torso
+/// that pools, maps are pooled where they become a vector: for heads, and for other cores.
 #[derive(Module, Debug)]
 pub struct Agent {
     /// From what it sees to the core.
@@ -143,7 +144,8 @@ impl AgentConfig {
         let torso = self.torso.init(sees, init)?;
         let [channels, height, width] = self.input(&torso, actions);
         let last = channels - torso.maps()[0];
-        let core = core(torso.maps().iter().product::<usize>() + last)?;
+        let seen = torso.pooled_size(torso.maps()[0]);
+        let core = core(seen + last)?;
         let (core, enters) = match core {
             CoreConfig::ConvLstm(config) => {
                 let config = ConvLstmConfig {
@@ -166,11 +168,12 @@ impl AgentConfig {
         };
         let core = core.init(init).map_err(ModelError::from)?;
         let layers = usize::from(self.head > 0);
-        let view = match self.shortcut {
-            true => torso.maps().iter().product(),
-            false => 0,
+        let view = if self.shortcut { seen } else { 0 };
+        let told = match enters {
+            Enters::Maps => torso.pooled_size(core.output_size() / (height * width)),
+            _ => core.output_size(),
         };
-        let output = core.output_size() + view;
+        let output = told + view;
         let mut head =
             |outputs| Head::new([output, outputs], layers, self.head, Activation::Relu, init);
         Ok(Agent {
@@ -222,7 +225,7 @@ impl Agent {
     /// The core's input, `[rows, input]`, and what goes to the heads directly.
     fn see(&self, observed: Observed) -> (Tensor<2>, Option<Tensor<2>>) {
         let maps = self.torso.forward(observed.frames);
-        let view = self.shortcut.then(|| maps.clone().flatten(1, 3));
+        let view = self.shortcut.then(|| self.torso.pooled(maps.clone()));
         let last = Tensor::cat(vec![observed.actions, observed.rewards], 1);
         (self.enter(maps, last), view)
     }
@@ -231,7 +234,7 @@ impl Agent {
     fn enter(&self, maps: Tensor<4>, last: Tensor<2>) -> Tensor<2> {
         let [rows, channels] = last.dims();
         if self.enters == Enters::Vector {
-            let maps = maps.flatten(1, 3);
+            let maps = self.torso.pooled(maps);
             return match self.last_action {
                 true => Tensor::cat(vec![maps, last], 1),
                 false => maps,
@@ -252,6 +255,24 @@ impl Agent {
         }
     }
 
+    /// What the heads read: the core's output, `[rows, output]`, with what goes to them directly.
+    fn read(&self, output: Tensor<2>, view: Option<Tensor<2>>) -> Tensor<2> {
+        let output = match self.enters {
+            Enters::Maps => {
+                let [_, height, width] = self.torso.maps();
+                let [rows, all] = output.dims();
+                let channels = all / (height * width);
+                self.torso
+                    .pooled(output.reshape([rows, channels, height, width]))
+            }
+            _ => output,
+        };
+        match view {
+            Some(view) => Tensor::cat(vec![output, view], 1),
+            None => output,
+        }
+    }
+
     /// Prepares the core for the steps of one sequence.
     pub fn prepare(&self) -> AgentPrepared {
         self.core.prepare()
@@ -262,7 +283,7 @@ impl Agent {
         let (input, view) = self.see(observed);
         let (CoreOutput { output, attention }, state) = self.core.step(prepared, input, state);
         Acted {
-            logits: self.policy.forward(beside(output, view)),
+            logits: self.policy.forward(self.read(output, view)),
             attention,
             state,
         }
@@ -285,21 +306,13 @@ impl Agent {
             .into_iter()
             .map(|CoreOutput { output, attention }| (output, attention))
             .unzip();
-        let outputs = beside(Tensor::cat(outputs, 0), view);
+        let outputs = self.read(Tensor::cat(outputs, 0), view);
         Unrolled {
             logits: self.policy.forward(outputs.clone()),
             values: self.value.forward(outputs).squeeze_dim(1),
             attention,
             state,
         }
-    }
-}
-
-/// The core's output with what goes to the heads directly.
-fn beside(output: Tensor<2>, view: Option<Tensor<2>>) -> Tensor<2> {
-    match view {
-        Some(view) => Tensor::cat(vec![output, view], 1),
-        None => output,
     }
 }
 
@@ -367,6 +380,78 @@ mod tests {
             }
         }
         assert_eq!(place, entered.len());
+    }
+
+    /// With pooling the heads do not tell where the agent is, but for the planes.
+    #[test]
+    fn what_is_pooled_is_the_same_at_other_places() {
+        let torso = TorsoConfig {
+            pool: true,
+            kernels: [3, 3],
+            ..TorsoConfig::default()
+        };
+        let agent = agent(&AgentConfig {
+            torso: torso.clone(),
+            shortcut: true,
+            ..AgentConfig::default()
+        });
+        let [channels, ..] = agent.torso.maps();
+        assert_eq!(channels, torso.channels[1]);
+        assert_eq!(agent.core.input_size(), channels + ACTIONS + 1);
+        assert_eq!(agent.policy.inputs(), agent.core.output_size() + channels);
+        let maps = numbers([2, channels, SEES.height, SEES.width]);
+        let rows = Tensor::cat(
+            vec![maps.clone().narrow(2, 1, 3), maps.clone().narrow(2, 0, 1)],
+            2,
+        );
+        assert_eq!(
+            host(agent.torso.pooled(maps.clone())),
+            host(agent.torso.pooled(rows))
+        );
+        let places = SEES.height * SEES.width;
+        let greatest = host(maps);
+        let greatest = greatest.chunks_exact(places);
+        let greatest: Vec<f32> = greatest
+            .map(|of| of.iter().copied().fold(f32::MIN, f32::max))
+            .collect();
+        assert_eq!(
+            host(
+                agent
+                    .torso
+                    .pooled(numbers([2, channels, SEES.height, SEES.width]))
+            ),
+            greatest
+        );
+    }
+
+    /// A convolutional LSTM remembers maps, which are pooled for the heads.
+    #[test]
+    fn a_convolutional_core_is_pooled_after_it() {
+        let config = AgentConfig {
+            torso: TorsoConfig {
+                pool: true,
+                ..TorsoConfig::default()
+            },
+            shortcut: true,
+            ..AgentConfig::default()
+        };
+        let mut init = Initializer::new(ChaCha8Rng::seed_from_u64(1), Device::default());
+        let core = ConvLstmConfig {
+            channels: 6,
+            ..ConvLstmConfig::default()
+        };
+        let core = |_| Ok::<_, ModelError>(CoreConfig::ConvLstm(core));
+        let agent = config.init(SEES, ACTIONS, core, &mut init).unwrap();
+        let [channels, height, width] = agent.torso.maps();
+        assert_eq!(agent.core.output_size(), 6 * height * width);
+        assert_eq!(agent.policy.inputs(), 6 + channels);
+        let observed = Observed {
+            frames: numbers([2, SEES.channels, SEES.height, SEES.width]),
+            actions: numbers([2, ACTIONS]),
+            rewards: numbers([2, 1]),
+        };
+        let acted = agent.act(&agent.prepare(), observed, agent.initial_state(2));
+        assert_eq!(acted.logits.dims(), [2, ACTIONS]);
     }
 
     /// With a shortcut the heads read the torso's maps after the core's output; steps and whole sequences agree.

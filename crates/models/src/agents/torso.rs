@@ -24,6 +24,9 @@ pub struct TorsoConfig {
     pub kernels: [usize; 2],
     /// Their strides. With 1 the size of the picture is kept.
     pub strides: [usize; 2],
+    /// Whether, of a picture's maps, the heads and a core that takes a vector are given the greatest value of each channel
+    /// over all places only: what is near the agent is then the same wherever it stands.
+    pub pool: bool,
     /// Units of the layer that takes their place where what is seen has a single row.
     pub units: usize,
 }
@@ -34,6 +37,7 @@ impl Default for TorsoConfig {
             channels: [12, 24],
             kernels: [2, 2],
             strides: [1, 1],
+            pool: false,
             units: 64,
         }
     }
@@ -89,7 +93,7 @@ fn side(of: usize, kernel: usize, stride: usize) -> Option<usize> {
     }
 }
 
-/// Two convolutions with ReLUs, and two planes that tell where a pixel is; or, for what has a single row, one layer of
+/// Two convolutions with ReLUs, and two planes that tell where a pixel is, after them or, if their maps are pooled, before; or, for what has a single row, one layer of
 /// units with a ReLU.
 #[derive(Module, Debug)]
 pub struct Torso {
@@ -99,10 +103,14 @@ pub struct Torso {
     pub layer: Option<Linear>,
     /// Channels, rows and columns of the maps.
     maps: [usize; 3],
+    pool: bool,
+    /// Numbers of a frame that its layers make.
+    made: usize,
 }
 
 impl TorsoConfig {
-    fn maps(&self, sees: ImageShape) -> Result<[usize; 3], ModelError> {
+    /// Channels, rows and columns of the maps, and the numbers that all layers make.
+    fn maps(&self, sees: ImageShape) -> Result<([usize; 3], usize), ModelError> {
         let [first, last] = self.channels;
         ModelError::require_positive(&[
             ("torso.channels", first.min(last)),
@@ -111,10 +119,12 @@ impl TorsoConfig {
             ("torso.units", self.units),
         ])?;
         if sees.height == 1 {
-            return Ok([self.units, 1, 1]);
+            return Ok(([self.units, 1, 1], self.units));
         }
         let mut sides = [sees.height, sees.width];
-        for (kernel, stride) in self.kernels.into_iter().zip(self.strides) {
+        let mut made = 0;
+        let layers = self.channels.into_iter().zip(self.kernels);
+        for ((channels, kernel), stride) in layers.zip(self.strides) {
             for of in &mut sides {
                 *of = side(*of, kernel, stride).ok_or(ModelError::KernelTooLarge {
                     key: "torso.kernels",
@@ -122,9 +132,12 @@ impl TorsoConfig {
                     side: *of,
                 })?;
             }
+            made += channels * sides[0] * sides[1];
         }
         // Two planes for rows and columns.
-        Ok([last + 2, sides[0], sides[1]])
+        let last = if self.pool { last } else { last + 2 };
+        let maps = [last, sides[0], sides[1]];
+        Ok((maps, made + maps.iter().product::<usize>()))
     }
 
     /// Builds the torso for what has this shape.
@@ -132,10 +145,16 @@ impl TorsoConfig {
     /// # Errors
     /// If a size is zero, or a picture is smaller than a kernel.
     pub fn init(&self, sees: ImageShape, init: &mut Initializer) -> Result<Torso, ModelError> {
-        let maps = self.maps(sees)?;
+        let (maps, made) = self.maps(sees)?;
         let [first, last] = self.channels;
         let pictures = sees.height > 1;
-        let widths = [[sees.channels, first], [first, last]];
+        let pool = self.pool && pictures;
+        let seen = if pool {
+            sees.channels + 2
+        } else {
+            sees.channels
+        };
+        let widths = [[seen, first], [first, last]];
         let sizes = self.kernels.into_iter().zip(self.strides);
         let layers = widths.into_iter().zip(sizes);
         Ok(Torso {
@@ -147,6 +166,8 @@ impl TorsoConfig {
             },
             layer: (!pictures).then(|| init.xavier(sees.size(), self.units, 1)),
             maps,
+            pool,
+            made,
         })
     }
 }
@@ -157,19 +178,28 @@ impl Torso {
         self.maps
     }
 
+    /// Numbers of what [`pooled`](Self::pooled) makes of maps of so many channels.
+    pub(super) fn pooled_size(&self, channels: usize) -> usize {
+        let [_, height, width] = self.maps;
+        match self.pool {
+            true => channels,
+            false => channels * height * width,
+        }
+    }
+
+    /// Maps as vectors `[rows, ..]`: all their numbers, or the greatest of each channel.
+    pub(super) fn pooled(&self, maps: Tensor<4>) -> Tensor<2> {
+        let [rows, channels, _, _] = maps.dims();
+        match self.pool {
+            true => maps.flatten::<3>(2, 3).max_dim(2).reshape([rows, channels]),
+            false => maps.flatten(1, 3),
+        }
+    }
+
     /// Numbers kept for a frame.
     pub fn kept(&self) -> Count {
-        let [channels, height, width] = self.maps;
-        let all = match self.convolutions.as_slice() {
-            [first, ..] => {
-                let outputs = first.bias.shape()[0];
-                // Before the second stride there may be more pixels.
-                let more = self.convolutions[1].stride.pow(2);
-                2 * (channels + outputs * more) * height * width
-            }
-            [] => 2 * channels,
-        };
-        Count::from(all)
+        // Before and after each ReLU.
+        Count::from(2 * self.made)
     }
 
     /// `[rows, channels, height, width]` to maps `[rows, ..]`.
@@ -181,11 +211,19 @@ impl Torso {
             return units.reshape([rows, channels, height, width]);
         }
         let layers = self.convolutions.iter();
-        let maps = layers.fold(frames, |maps, layer| layer.forward(maps));
-        let [_, height, width] = self.maps;
-        let planes = planes(height, width, &maps.device());
-        Tensor::cat(vec![maps, planes.expand([rows, 2, height, width])], 1)
+        let maps = |frames| layers.fold(frames, |maps, layer| layer.forward(maps));
+        match self.pool {
+            true => maps(with_planes(frames)),
+            false => with_planes(maps(frames)),
+        }
     }
+}
+
+/// Maps and two planes that tell where a pixel is.
+fn with_planes(maps: Tensor<4>) -> Tensor<4> {
+    let [rows, _, height, width] = maps.dims();
+    let planes = planes(height, width, &maps.device());
+    Tensor::cat(vec![maps, planes.expand([rows, 2, height, width])], 1)
 }
 
 /// Rows, then columns, from -1 to 1: `[1, 2, height, width]`.

@@ -1,11 +1,11 @@
 //! The consistent GQN, and the factored GQN with the same networks.
 
 use super::{
-    Representation, SceneBound, Views,
+    SceneBound, SceneNet, SceneNetName, Views,
     conv_draw::{Beliefs, ConvDraw, DrawSizes},
     renderer::{RenderSizes, Renderer},
     repeated,
-    representation::{SHRUNK, summed},
+    representation::SHRUNK,
 };
 use crate::{
     ImageShape, ModelError,
@@ -42,7 +42,10 @@ pub struct CgqnConfig {
     pub steps: usize,
     /// Channels of each part of the latent (`nf_z`).
     pub latent: usize,
-    /// Channels of the representation's layers; the last are those of a representation.
+    /// The representation network.
+    pub network: SceneNetName,
+    /// Channels of its layers; the last are those of a representation. In the networks of the GQN these and those before
+    /// count, which are those of the tower's narrow layers.
     pub representation: [usize; 4],
     /// Channels of the LSTMs (`nf_to_hidden`).
     pub hidden: usize,
@@ -71,7 +74,8 @@ pub struct CgqnConfig {
     pub posterior_targets: usize,
     /// Units of a network of two layers that reads each query first, for all others; 0 for none.
     pub query_units: usize,
-    /// Whether queries scale and shift the maps of the representation, see [`Representation`].
+    /// Whether queries scale and shift the maps of the plain representation network, see
+    /// [`Representation`](super::Representation).
     pub modulated: bool,
 }
 
@@ -80,6 +84,7 @@ impl Default for CgqnConfig {
         Self {
             steps: 4,
             latent: 3,
+            network: SceneNetName::Plain,
             representation: [8, 16, 32, 32],
             hidden: 64,
             encoded: 128,
@@ -114,7 +119,7 @@ pub struct Cgqn {
     /// From a query to what all other networks are given of it; without layers they are given the query.
     pub query: Mlp,
     /// `M`
-    pub representation: Representation,
+    pub representation: SceneNet,
     /// Prior and posterior; none if there are no latents.
     pub draw: Option<ConvDraw>,
     /// From latents and a query to a frame.
@@ -135,7 +140,8 @@ impl CgqnConfig {
     /// Builds the model for frames of a shape and queries of `query` numbers.
     ///
     /// # Errors
-    /// If a size is 0, the kernel is even, or a frame's sides are not multiples of 8.
+    /// If a size is 0, the kernel is even, a frame's sides are not multiples of 8, or the representation network does not
+    /// fit.
     pub fn init(
         &self,
         latents: Latents,
@@ -188,14 +194,17 @@ impl CgqnConfig {
         };
         let reader = Mlp::new(query, layers, units, Activation::Relu, init);
         let query = units;
+        let network = SceneNet::new(
+            self.network,
+            frame,
+            query,
+            self.representation,
+            self.modulated,
+            init,
+        )?;
         Ok(Cgqn {
             query: reader,
-            representation: Representation::new(
-                [channels, query],
-                self.representation,
-                self.modulated,
-                init,
-            ),
+            representation: network,
             draw: (latents != Latents::None).then(|| {
                 let sizes = DrawSizes {
                     representation,
@@ -290,7 +299,7 @@ impl Cgqn {
         let drawn = self.draw.as_ref().map(|draw| draw.kept(maps));
         (self.representation.kept(pixels) + self.query.kept()) * (context + targets)
             + drawn.unwrap_or(Count::NONE) * (self.steps * beliefs)
-            + self.renderer.kept(maps) * (self.steps * targets)
+            + self.renderer.kept(maps, self.steps) * targets
             + Count::product(&[3 * targets * self.channels, pixels])
     }
 
@@ -305,7 +314,7 @@ impl Cgqn {
     /// What is known of `scenes` scenes, `r_C`, `[scenes, channels, height / 4, width / 4]`: zeros without a context.
     pub fn represent(&self, context: Option<&Views>, scenes: usize) -> Tensor<4> {
         match context {
-            Some(views) => summed(self.representation.forward(&self.read(views)), views.each),
+            Some(views) => self.representation.forward(&self.read(views)),
             None => {
                 let shape = [
                     scenes,
@@ -373,10 +382,9 @@ impl Cgqn {
                     0 => each,
                     most => most.min(each),
                 };
-                let seen = self.representation.forward(&asked.first(count));
-                Some(summed(seen, count))
+                Some(self.representation.forward(&asked.first(count)))
             }
-            Latents::Factored => Some(self.representation.forward(&asked)),
+            Latents::Factored => Some(self.representation.forward(&asked.apart())),
             Latents::None => None,
         };
         let beliefs = self.beliefs(context.clone(), seen, noise);
@@ -476,6 +484,15 @@ mod tests {
                 squashed: true,
                 ..config()
             },
+            CgqnConfig {
+                network: SceneNetName::Pyramid,
+                ..config()
+            },
+            CgqnConfig {
+                network: SceneNetName::Pool,
+                query_units: 5,
+                ..config()
+            },
         ] {
             let model = build(&config, Latents::Consistent);
             let (context, targets) = (views(2, 3, 0.0), views(2, 4, 0.5));
@@ -542,6 +559,54 @@ mod tests {
         );
         let drawn = model.sample(known, targets.queries, nothing);
         assert!(apart(drawn, found.frames) < 1e-6);
+    }
+
+    /// The tower keeps pixels apart, pool and pyramid do not.
+    #[test]
+    fn a_representation_of_one_pixel_is_the_same_everywhere() {
+        for (network, same) in [
+            (SceneNetName::Plain, false),
+            (SceneNetName::Tower, false),
+            (SceneNetName::Pool, true),
+            (SceneNetName::Pyramid, true),
+        ] {
+            let config = CgqnConfig {
+                network,
+                ..config()
+            };
+            let model = build(&config, Latents::Consistent);
+            let known = model.represent(Some(&views(2, 3, 0.0)), 2);
+            assert_eq!(known.dims(), model.represent(None, 2).dims());
+            let first = known.clone().narrow(2, 0, 1).narrow(3, 0, 1);
+            let spread = apart(known.clone(), first.expand(known.dims()));
+            assert_eq!(spread == 0.0, same, "{network:?}: {spread}");
+        }
+    }
+
+    #[test]
+    fn networks_of_the_gqn_that_do_not_fit_are_refused() {
+        for (network, modulated, says) in [
+            (
+                SceneNetName::Tower,
+                true,
+                "model.modulated is true, but queries scale the maps of the network `plain` only",
+            ),
+            (
+                SceneNetName::Pyramid,
+                false,
+                "model.representation has 12 channels, it must be a multiple of 8 for the pyramid",
+            ),
+        ] {
+            let config = CgqnConfig {
+                network,
+                modulated,
+                representation: [8, 8, 8, 12],
+                ..config()
+            };
+            let mut init = Initializer::new(ChaCha8Rng::seed_from_u64(1), Device::default());
+            let found = config.init(Latents::Consistent, FRAME, 3, &mut init);
+            assert_eq!(found.unwrap_err().to_string(), says);
+        }
     }
 
     #[test]

@@ -179,7 +179,8 @@ impl GqnConfig {
             height,
             width,
         } = frame;
-        let representation = ViewNet::new(self.network, frame, query, [wide, narrow], init)?;
+        let representation =
+            ViewNet::new(self.network, frame, query, [wide, narrow], "wide", init)?;
         let taps = SHRUNK * SHRUNK;
         let sets = if self.shared { 1 } else { self.steps };
         let steps = (0..sets).map(|_| GqnStep {
@@ -510,7 +511,7 @@ mod tests {
                     ..of(NetworkName::Pyramid)
                 },
                 frame(16, 16),
-                "model.wide is 4, it must be a multiple of 8 for the pyramid",
+                "model.wide has 4 channels, it must be a multiple of 8 for the pyramid",
             ),
             (
                 GqnConfig {

@@ -1,14 +1,17 @@
 //! From a latent scene and a query to a frame.
 
 use super::{
-    map_lstm::{MapLstm, MapSizes, MapState},
-    repeated,
+    map_lstm::{MapLstm, MapSizes},
     representation::SHRUNK,
 };
 use crate::visual::{Filter, Kernel};
 use burn::{
     module::Module,
     tensor::{Tensor, activation::sigmoid},
+};
+use mnemora_kernels::{
+    conv::{conv2d, transposed_conv2d},
+    lstm::lstm_gates,
 };
 use mnemora_memory::{Count, Initializer};
 
@@ -45,6 +48,7 @@ pub struct RenderStep {
     pub lstm: MapLstm,
     /// From the LSTM's state to what is added to the canvas; transposed.
     pub canvas: Filter,
+    query: usize,
 }
 
 /// A convolutional LSTM that draws on a canvas `u`, without randomness. For each step l:
@@ -55,6 +59,16 @@ pub struct RenderStep {
 /// ```
 ///
 /// and the frame is `frame(u)`. All queries of all scenes are drawn in one call.
+///
+/// All of this is linear but the LSTM, so the canvas is made once, at the end. With `M_lj` the matrix of `decode_l(canvas_j(.))`,
+/// which acts on each pixel by itself since patches do not overlap, and W the kernels of the LSTM's inputs,
+///
+/// ```text
+/// gates_l = W_v v + W_z z_l + W_d b_l + (W_h + W_d M_{l,l-1}) h_{l-1} + W_d sum_{j < l-1} M_lj h_j
+/// ```
+///
+/// The first term is a multiple of what a plane of ones gives, the second the same for all queries of a scene, and the third, of
+/// the biases `b_l`, the same for all scenes.
 #[derive(Module, Debug)]
 pub struct Renderer {
     /// One set of weights for all steps, or one for each.
@@ -64,6 +78,109 @@ pub struct Renderer {
     stride: usize,
     all_latents: bool,
     squashed: bool,
+}
+
+/// The kernels of a step's LSTM, `[4 * hidden, .., k, k]`, by what they read.
+struct Kernels {
+    hidden: Tensor<4>,
+    query: Tensor<4>,
+    /// The context, if it is seen, and latents.
+    scene: Tensor<4>,
+    /// What is decoded of the canvas.
+    decoded: Tensor<4>,
+    bias: Tensor<1>,
+}
+
+impl Kernels {
+    /// The gates' part of the queries, `[rows, each, 4 * hidden * height * width]`: a multiple of what a plane of ones gives.
+    fn of_queries(&self, queries: &Tensor<2>, [rows, height, width]: [usize; 3]) -> Tensor<3> {
+        let [all, query] = queries.dims();
+        let planes = Tensor::<2>::eye(query, &queries.device()).reshape([query, query, 1, 1]);
+        let planes = convolve(
+            planes.expand([query, query, height, width]),
+            &self.query,
+            None,
+        );
+        let gates = queries.clone().matmul(planes.flatten(1, 3));
+        let size = gates.dims()[1];
+        gates.reshape([rows, all / rows, size])
+    }
+
+    /// The part that is the same for all queries of a scene, `[rows, 1, 4 * hidden * height * width]`: of what is known of
+    /// scenes, `[rows, .., height, width]`, and of the biases, `[decoded]` being that of what is decoded.
+    fn of_scenes(&self, known: Tensor<4>, decoded: Tensor<1>) -> Tensor<3> {
+        let [_, _, height, width] = known.dims();
+        let [channels] = decoded.dims();
+        let planes = decoded.reshape([1, channels, 1, 1]);
+        let planes = planes.expand([1, channels, height, width]);
+        let of_biases = convolve(planes, &self.decoded, Some(&self.bias));
+        let gates = convolve(known, &self.scene, None) + of_biases;
+        gates.flatten::<2>(1, 3).unsqueeze_dim(1)
+    }
+
+    /// The kernels of what the step before drew, directly and through the canvas, of which `matrix` makes what is decoded.
+    fn of_last(&self, matrix: Tensor<2>) -> Tensor<4> {
+        let [gates, decoded, kernel, _] = self.decoded.dims();
+        let hidden = matrix.dims()[1];
+        let by_pixel = self.decoded.clone().flatten::<3>(2, 3).swap_dims(1, 2);
+        let by_pixel = by_pixel
+            .reshape([gates * kernel * kernel, decoded])
+            .matmul(matrix);
+        let by_pixel = by_pixel
+            .reshape([gates, kernel * kernel, hidden])
+            .swap_dims(1, 2);
+        self.hidden.clone() + by_pixel.reshape([gates, hidden, kernel, kernel])
+    }
+}
+
+/// Keeps the size of maps.
+fn convolve(maps: Tensor<4>, weight: &Tensor<4>, bias: Option<&Tensor<1>>) -> Tensor<4> {
+    let [outputs, _, kernel, _] = weight.dims();
+    let none = || Tensor::zeros([outputs], &weight.device());
+    let of = Kernel::same(kernel);
+    let bias = bias.cloned().unwrap_or_else(none);
+    conv2d(maps, weight.clone(), bias, of.stride, of.padding)
+}
+
+impl RenderStep {
+    fn kernels(&self) -> Kernels {
+        let weight = self.lstm.weight.val();
+        let [gates, channels, _, _] = weight.dims();
+        let hidden = gates / 4;
+        let decoded = self.decode.weight.dims()[0];
+        let query = self.query;
+        let part = |start, count| weight.clone().narrow(1, start, count);
+        Kernels {
+            hidden: part(0, hidden),
+            query: part(hidden, query),
+            scene: part(hidden + query, channels - hidden - query - decoded),
+            decoded: part(channels - decoded, decoded),
+            bias: self.lstm.bias.val(),
+        }
+    }
+
+    /// What this step decodes of what `drawn` drew.
+    fn decodes(&self, drawn: &RenderStep) -> Decoded {
+        let decode = self.decode.weight.val();
+        let [decoded, canvas, _, _] = decode.dims();
+        let patches = decode.clone().flatten::<3>(2, 3).sum_dim(2);
+        let bias = drawn.canvas.bias.val().reshape([1, canvas]);
+        let bias = (patches.reshape([decoded, canvas]) * bias).sum_dim(1);
+        let back = drawn.canvas.weight.val().flatten::<2>(1, 3);
+        Decoded {
+            matrix: decode.flatten::<2>(1, 3).matmul(back.transpose()),
+            bias: bias.reshape([decoded]),
+        }
+    }
+}
+
+/// What one step decodes of what another drew: `matrix * h + bias` at each pixel.
+#[derive(Clone)]
+struct Decoded {
+    /// `[decoded, hidden]`
+    matrix: Tensor<2>,
+    /// `[decoded]`
+    bias: Tensor<1>,
 }
 
 impl Renderer {
@@ -82,6 +199,7 @@ impl Renderer {
             decode: Filter::new([sizes.canvas, sizes.decoded], patches, init),
             lstm: MapLstm::new(lstm, sizes.kernel, init),
             canvas: Filter::transposed([sizes.hidden, sizes.canvas], patches, init),
+            query: sizes.query,
         });
         Self {
             steps: steps.collect(),
@@ -92,12 +210,14 @@ impl Renderer {
         }
     }
 
-    /// Numbers kept for a step of a row, of maps with `pixels` pixels.
-    pub(super) fn kept(&self, pixels: usize) -> Count {
+    /// Numbers kept for `steps` steps of a row, of maps with `pixels` pixels.
+    pub(super) fn kept(&self, pixels: usize, steps: usize) -> Count {
         let step = &self.steps[0];
         let [decoded, canvas, _, _] = step.decode.weight.dims();
-        step.lstm.kept(pixels)
-            + Count::product(&[decoded + 2 * self.stride * self.stride * canvas, pixels])
+        let gates = step.lstm.hidden() * 4;
+        let patch = self.stride * self.stride;
+        (step.lstm.kept(pixels) + Count::product(&[gates + decoded, pixels])) * steps
+            + Count::product(&[step.lstm.hidden() * steps + patch * canvas, pixels])
     }
 
     /// The frames of `each` queries of every scene, `[rows * each, channels, ..]`.
@@ -113,60 +233,96 @@ impl Renderer {
         queries: Tensor<2>,
     ) -> Tensor<4> {
         let [rows, _, height, width] = latents[0].dims();
-        let [all, query] = queries.dims();
-        let each = all / rows;
-        let patches = Kernel::patches(self.stride);
-        let planes = queries
-            .reshape([all, query, 1, 1])
-            .expand([all, query, height, width]);
-        let mut given = vec![planes];
-        given.extend(context.map(|context| repeated(context, each)));
-        if self.all_latents {
-            given.push(repeated(Tensor::cat(latents.to_vec(), 1), each));
-        }
-        let given = Tensor::cat(given, 1);
-        let cuts: Vec<_> = self.steps.iter().map(|step| step.lstm.cut()).collect();
-        let given: Vec<_> = cuts.iter().map(|cut| cut.given(given.clone())).collect();
-        let mut state: Option<MapState> = None;
-        let mut canvas: Option<Tensor<4>> = None;
+        let [all, _] = queries.dims();
+        let kernels: Vec<_> = self.steps.iter().map(RenderStep::kernels).collect();
+        let of_queries: Vec<_> = kernels
+            .iter()
+            .map(|kernels| kernels.of_queries(&queries, [rows, height, width]))
+            .collect();
+        let all_latents = self.all_latents.then(|| Tensor::cat(latents.to_vec(), 1));
+        let mut drawn: Vec<Tensor<4>> = Vec::new();
+        let mut cell: Option<Tensor<2>> = None;
+        // With weights that all steps share, these are made once.
+        let shared = self.steps.len() == 1;
+        let mut decodes: Vec<Decoded> = Vec::new();
+        let mut of_last: Option<Tensor<4>> = None;
         for (l, z) in latents.iter().enumerate() {
-            let set = l.min(self.steps.len() - 1);
-            let step = &self.steps[set];
-            let decoded = match &canvas {
-                Some(u) => step.decode.forward(u.clone(), patches),
-                // The canvas is zero.
-                None if self.steps.len() == 1 => {
-                    let bias = step.decode.bias.val();
-                    let [channels] = bias.dims();
-                    bias.reshape([1, channels, 1, 1])
-                        .expand([all, channels, height, width])
+            let set = if shared { 0 } else { l };
+            let (step, kernels) = (&self.steps[set], &kernels[set]);
+            let known = context.iter().chain([all_latents.as_ref().unwrap_or(z)]);
+            let known = Tensor::cat(known.cloned().collect(), 1);
+            match (shared, decodes.first().cloned()) {
+                (true, Some(decoded)) => decodes.push(decoded),
+                (true, None) if l > 0 => decodes.push(step.decodes(step)),
+                _ => {
+                    decodes = self.steps[..l]
+                        .iter()
+                        .map(|drawn| step.decodes(drawn))
+                        .collect()
                 }
-                // These weights are used at this step alone, and should have a gradient.
-                None => {
-                    let channels = step.canvas.bias.shape()[0];
-                    let [height, width] = [height, width].map(|side| side * self.stride);
-                    let canvas = Tensor::zeros([all, channels, height, width], &z.device());
-                    step.decode.forward(canvas, patches)
-                }
-            };
-            let mut inputs = vec![decoded];
-            if !self.all_latents {
-                inputs.insert(0, repeated(z.clone(), each));
             }
-            let drawn = cuts[set].step(given[set].clone(), inputs, state.take());
-            let added = step.canvas.back(drawn.hidden.clone(), patches);
-            state = Some(drawn);
-            canvas = Some(match canvas {
-                Some(u) => u + added,
-                None => added,
-            });
+            let biases = decodes.iter().map(|decoded| decoded.bias.clone());
+            let mut bias = biases.fold(step.decode.bias.val(), |sum, bias| sum + bias);
+            if l == 0 {
+                // The canvas is empty. Weights of this step alone should have a gradient all the same.
+                bias = bias + step.decode.weight.val().sum().mul_scalar(0.0);
+            }
+            let same = kernels.of_scenes(known, bias);
+            let mut gates = (of_queries[set].clone() + same).flatten::<2>(0, 1);
+            if let [earlier @ .., last] = drawn.as_slice() {
+                let weight = match of_last.take() {
+                    Some(weight) if shared => weight,
+                    _ => kernels.of_last(decodes[l - 1].matrix.clone()),
+                };
+                of_last = Some(weight.clone());
+                let of_drawn = if earlier.is_empty() {
+                    convolve(last.clone(), &weight, None)
+                } else {
+                    let matrices = decodes[..l - 1]
+                        .iter()
+                        .map(|decoded| decoded.matrix.clone());
+                    let matrices: Tensor<4> =
+                        Tensor::cat(matrices.collect(), 1).unsqueeze_dims(&[2, 3]);
+                    let decoded = convolve(Tensor::cat(earlier.to_vec(), 1), &matrices, None);
+                    let maps = Tensor::cat(vec![last.clone(), decoded], 1);
+                    let weight = Tensor::cat(vec![weight, kernels.decoded.clone()], 1);
+                    convolve(maps, &weight, None)
+                };
+                gates = gates + of_drawn.flatten(1, 3);
+            }
+            let hidden = gates.dims()[1] / 4;
+            let nothing = || Tensor::zeros([all, hidden], &z.device());
+            let (drawing, after) = lstm_gates(gates, cell.take().unwrap_or_else(nothing));
+            drawn.push(drawing.reshape([all as i32, -1, height as i32, width as i32]));
+            cell = Some(after);
         }
-        let canvas = canvas.expect("there is at least one step");
-        let frames = self.frame.back(canvas, TO_FRAME);
+        let frames = self.frame.back(self.canvas(drawn), TO_FRAME);
         if self.squashed {
             sigmoid(frames)
         } else {
             frames
         }
+    }
+
+    /// `sum_l canvas_l(h_l)`
+    fn canvas(&self, drawn: Vec<Tensor<4>>) -> Tensor<4> {
+        let steps = drawn.len();
+        let weights = self.steps.iter().map(|step| step.canvas.weight.val());
+        let biases = self.steps.iter().map(|step| step.canvas.bias.val());
+        let (maps, weight, bias) = match self.steps.len() {
+            1 => {
+                let sum = drawn.into_iter().reduce(|sum, hidden| sum + hidden);
+                let bias = biases.map(|bias| bias.mul_scalar(steps as f64)).next();
+                (sum, weights.last(), bias)
+            }
+            _ => (
+                Some(Tensor::cat(drawn, 1)),
+                Some(Tensor::cat(weights.collect(), 0)),
+                biases.reduce(|sum, bias| sum + bias),
+            ),
+        };
+        let [maps, weight] = [maps, weight].map(|of| of.expect("there is at least one step"));
+        let bias = bias.expect("there is at least one step");
+        transposed_conv2d(maps, weight, bias, self.stride, 0, 0)
     }
 }

@@ -1,6 +1,10 @@
-//! The representation networks of the GQN: pyramid, tower and pool (Eslami et al. 2018, supplement).
+//! The representation networks: that of the consistent GQN, and those of the GQN, pyramid, tower and pool (Eslami et al.
+//! 2018, supplement).
 
-use super::{Views, representation::SHRUNK};
+use super::{
+    Representation, Views,
+    representation::{SHRUNK, summed},
+};
 use crate::{
     ImageShape, ModelError,
     visual::{Filter, Kernel},
@@ -46,6 +50,92 @@ const PIXELS: Kernel = Kernel::same(1);
 /// By how much the pyramid's last maps but one are smaller than the frame.
 const PYRAMID: usize = 8;
 
+/// A representation network of the [consistent GQN](super::Cgqn), by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SceneNetName {
+    /// Its own four convolutions.
+    Plain,
+    /// That of the GQN: convolutions down to one pixel.
+    Pyramid,
+    /// That of the GQN: residual convolutions, with the query joined in their middle.
+    Tower,
+    /// The tower, averaged over its pixels.
+    Pool,
+}
+
+/// A representation network of the [consistent GQN](super::Cgqn).
+#[derive(Module, Debug)]
+pub enum SceneNet {
+    /// Its own.
+    Plain(Representation),
+    /// One of the GQN.
+    OfGqn(ViewNet),
+}
+
+impl SceneNet {
+    /// For frames of a shape and queries of `query` numbers; `channels` are those of the plain network's layers, of which
+    /// the GQN's networks take the last two.
+    ///
+    /// # Errors
+    /// If a network of the GQN should be modulated, or does not fit.
+    pub(super) fn new(
+        name: SceneNetName,
+        frame: ImageShape,
+        query: usize,
+        channels: [usize; 4],
+        modulated: bool,
+        init: &mut Initializer,
+    ) -> Result<Self, ModelError> {
+        let of_gqn = match name {
+            SceneNetName::Plain => {
+                let inputs = [frame.channels, query];
+                let network = Representation::new(inputs, channels, modulated, init);
+                return Ok(Self::Plain(network));
+            }
+            SceneNetName::Pyramid => NetworkName::Pyramid,
+            SceneNetName::Tower => NetworkName::Tower,
+            SceneNetName::Pool => NetworkName::Pool,
+        };
+        if modulated {
+            return Err(ModelError::NotModulated);
+        }
+        let [.., narrow, wide] = channels;
+        let network = ViewNet::new(of_gqn, frame, query, [wide, narrow], "representation", init)?;
+        Ok(Self::OfGqn(network))
+    }
+
+    /// Channels of a representation.
+    pub(super) fn channels(&self) -> usize {
+        match self {
+            Self::Plain(network) => network.channels(),
+            Self::OfGqn(network) => network.channels(),
+        }
+    }
+
+    /// Numbers kept for a view with `pixels` pixels.
+    pub(super) fn kept(&self, pixels: usize) -> Count {
+        match self {
+            Self::Plain(network) => network.kept(pixels),
+            Self::OfGqn(network) => network.kept(pixels),
+        }
+    }
+
+    /// The sum over each scene's views, `[scenes, channels, height / 4, width / 4]`. A representation of a single pixel is
+    /// the same everywhere.
+    pub fn forward(&self, views: &Views) -> Tensor<4> {
+        match self {
+            Self::Plain(network) => summed(network.forward(views), views.each),
+            Self::OfGqn(network) => {
+                let sum = summed(network.forward(views), views.each);
+                let [scenes, channels, _, _] = sum.dims();
+                let [_, _, height, width] = views.frames.dims();
+                sum.expand([scenes, channels, height / SHRUNK, width / SHRUNK])
+            }
+        }
+    }
+}
+
 /// A representation network `M(x, v)`, with a ReLU after each of its convolutions. The query is joined as planes: in the
 /// pyramid to the frame, in the tower in its middle.
 ///
@@ -63,7 +153,7 @@ pub struct ViewNet {
 }
 
 impl ViewNet {
-    /// `wide` channels of a representation, `narrow` ones inside the tower.
+    /// `wide` channels of a representation, the setting `wide_key`, and `narrow` ones inside the tower.
     ///
     /// # Errors
     /// If a number of channels is 0 or a frame's sides cannot be divided.
@@ -72,9 +162,10 @@ impl ViewNet {
         frame: ImageShape,
         query: usize,
         [wide, narrow]: [usize; 2],
+        wide_key: &'static str,
         init: &mut Initializer,
     ) -> Result<Self, ModelError> {
-        ModelError::require_positive(&[("wide", wide)])?;
+        ModelError::require_positive(&[(wide_key, wide)])?;
         let ImageShape {
             channels,
             height,
@@ -91,7 +182,10 @@ impl ViewNet {
             });
         }
         if pyramid && !wide.is_multiple_of(8) {
-            return Err(ModelError::PyramidChannels { wide });
+            return Err(ModelError::PyramidChannels {
+                key: wide_key,
+                wide,
+            });
         }
         let sizes = match pyramid {
             true => vec![

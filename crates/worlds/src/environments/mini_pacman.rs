@@ -88,6 +88,8 @@ pub struct MiniPacmanConfig {
     pub viewport: usize,
     /// The level that an episode begins with, from 1.
     pub level: usize,
+    /// Levels of an episode, at most; 0 if it goes on as long as Pacman lives.
+    pub levels: usize,
     /// Most steps of an episode.
     pub length: usize,
 }
@@ -98,6 +100,7 @@ impl Default for MiniPacmanConfig {
             mode: PacmanMode::Regular,
             viewport: 5,
             level: 1,
+            levels: 0,
             length: 3000,
         }
     }
@@ -112,6 +115,9 @@ impl MiniPacmanConfig {
         check_viewport(self.viewport, 2 * WIDTH - 1)?;
         check("environment.level", self.level, 1..=100, || {
             "an episode begins with a level from 1 to 100".to_owned()
+        })?;
+        check("environment.levels", self.levels, 0..=100, || {
+            "an episode has from 1 to 100 levels, or 0 for no end".to_owned()
         })?;
         check("environment.length", self.length, 1..=LONGEST, || {
             format!("an episode has from 1 to {LONGEST} steps")
@@ -318,7 +324,14 @@ impl Rules for PacmanRules {
     }
 
     fn is_over(&self, episode: &Episode) -> bool {
-        episode.dead || episode.steps as usize >= self.config.length
+        let MiniPacmanConfig {
+            level,
+            levels,
+            length,
+            ..
+        } = self.config;
+        let through = levels > 0 && episode.level as usize >= level + levels;
+        episode.dead || through || episode.steps as usize >= length
     }
 
     fn draw(&self, episode: &Episode, observation: &mut [f32]) {

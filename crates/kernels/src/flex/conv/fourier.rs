@@ -15,7 +15,18 @@ use std::f64::consts::TAU;
 pub(crate) type Complex<S> = [<S as Simd>::f32s; 2];
 
 /// The available lengths, as pairs of factors.
-const LENGTHS: [[usize; 2]; 6] = [[3, 4], [4, 4], [4, 5], [4, 6], [5, 6], [6, 6]];
+const LENGTHS: [[usize; 2]; 10] = [
+    [2, 3],
+    [2, 4],
+    [2, 5],
+    [3, 4],
+    [4, 4],
+    [3, 6],
+    [4, 5],
+    [4, 6],
+    [5, 6],
+    [6, 6],
+];
 
 /// The transform of one length.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,8 +87,12 @@ impl Fourier {
         let roots = &self.roots;
         let (x, y) = ((input, from), (output, to));
         match self.factors {
+            [2, 3] => stages::<S, 2, 3, INVERSE>(simd, roots, x, y),
+            [2, 4] => stages::<S, 2, 4, INVERSE>(simd, roots, x, y),
+            [2, 5] => stages::<S, 2, 5, INVERSE>(simd, roots, x, y),
             [3, 4] => stages::<S, 3, 4, INVERSE>(simd, roots, x, y),
             [4, 4] => stages::<S, 4, 4, INVERSE>(simd, roots, x, y),
+            [3, 6] => stages::<S, 3, 6, INVERSE>(simd, roots, x, y),
             [4, 5] => stages::<S, 4, 5, INVERSE>(simd, roots, x, y),
             [4, 6] => stages::<S, 4, 6, INVERSE>(simd, roots, x, y),
             [5, 6] => stages::<S, 5, 6, INVERSE>(simd, roots, x, y),
@@ -183,6 +198,10 @@ fn turned<S: Simd>(simd: S, a: Complex<S>, b: Complex<S>) -> [Complex<S>; 2] {
 fn short<S: Simd, const R: usize>(simd: S, x: &mut [Complex<S>; R]) {
     let x = &mut x[..];
     match R {
+        2 => {
+            let y = [add(simd, x[0], x[1]), sub(simd, x[0], x[1])];
+            x.copy_from_slice(&y);
+        }
         3 => {
             let y = three(simd, [x[0], x[1], x[2]]);
             x.copy_from_slice(&y);
@@ -314,7 +333,8 @@ mod tests {
     fn lengths_ascend_to_the_longest() {
         let lengths = LENGTHS.map(|[a, b]| a * b);
         assert!(lengths.is_sorted());
-        assert_eq!(Fourier::at_least(17).unwrap().length(), 20);
+        assert_eq!(Fourier::at_least(17).unwrap().length(), 18);
+        assert_eq!(Fourier::at_least(19).unwrap().length(), 20);
         assert_eq!(Fourier::at_least(37), None);
     }
 }

@@ -144,16 +144,16 @@ impl Geometry {
     /// The table of weights of [`Geometry::spectral`].
     pub(crate) fn table(&self, spectral: &Spectral, weights: &[f32], back: bool) -> Table {
         let fine = self.fine[0];
-        let step = spectral.step();
         spectral.table(|input, table| {
             for (kernel, outputs, first) in self.placed() {
                 let places = kernel.shifts(back).map(|shift| spectral.shift(shift));
-                let places: Vec<usize> = places.map(|shift| shift * step).collect();
+                let places: Vec<usize> = places.map(|shift| spectral.place(shift, 0)).collect();
                 let taps = kernel.taps();
-                let mut put = |place: usize, of_pair: usize| {
+                let mut put = |output: usize, of_pair: usize| {
                     let weights = &weights[first + of_pair * taps..][..taps];
+                    let table = &mut table[spectral.place(0, output)..];
                     for (weight, shift) in weights.iter().zip(&places) {
-                        table[shift + place] = *weight;
+                        table[*shift] = *weight;
                     }
                 };
                 if !back {
@@ -170,13 +170,13 @@ impl Geometry {
 
     /// The weights of a table, from fine to coarse.
     pub(crate) fn weights_of(&self, spectral: &Spectral, table: &Table) -> Vec<f32> {
-        /// Coarse channels whose weights are gathered together: neighbours in the table.
+        /// Coarse channels whose weights are gathered together.
         const TOGETHER: usize = 16;
         let fine = self.fine[0];
         let mut of_kernels = self.placed().map(|(kernel, outputs, _)| {
             let taps = kernel.taps();
             let shifts = kernel.shifts(false).map(|shift| spectral.shift(shift));
-            let shifts: Vec<usize> = shifts.collect();
+            let shifts: Vec<usize> = shifts.map(|shift| spectral.place(shift, 0)).collect();
             let of_output = fine * taps;
             let init = || ();
             by_chunks(
@@ -187,10 +187,12 @@ impl Geometry {
                     let first = outputs.start + block * TOGETHER;
                     let count = weights.len() / of_output;
                     for channel in 0..fine {
-                        for (tap, shift) in shifts.iter().enumerate() {
-                            let found = &table.at(spectral, channel, *shift)[first..][..count];
-                            for (output, found) in found.iter().enumerate() {
-                                weights[output * of_output + channel * taps + tap] = *found;
+                        let table = table.of(spectral, channel);
+                        for output in 0..count {
+                            let found = &table[spectral.place(0, first + output)..];
+                            let weights = &mut weights[output * of_output + channel * taps..];
+                            for (weight, shift) in weights.iter_mut().zip(&shifts) {
+                                *weight = found[*shift];
                             }
                         }
                     }

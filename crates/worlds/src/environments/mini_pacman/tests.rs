@@ -197,7 +197,7 @@ proptest! {
         actions in prop::collection::vec(0usize..5, 1..200),
     ) {
         let side = 2 * half + 1;
-        let config = |viewport| MiniPacmanConfig { mode: MODES[mode], viewport, level, length: 3000 };
+        let config = |viewport| MiniPacmanConfig { mode: MODES[mode], viewport, level, ..MiniPacmanConfig::default() };
         let mut games = [pacman(config(side)), pacman(config(0))];
         let mut seen = [vec![0.0; 3 * side * side], vec![0.0; 3 * HEIGHT * WIDTH]];
         for (game, seen) in games.iter_mut().zip(&mut seen) {
@@ -433,6 +433,27 @@ fn an_episode_ends_after_3000_steps() {
     assert!(act(&mut game, 0).last);
     let mut seen = vec![0.0; 75];
     assert!(matches!(game.step(0, &mut seen), Err(Error::NoEpisode)));
+}
+
+/// With one level an episode ends with its last food, and otherwise goes on.
+#[test]
+fn an_episode_ends_after_its_levels() {
+    for levels in [0, 1, 2] {
+        let config = MiniPacmanConfig {
+            levels,
+            ..MiniPacmanConfig::default()
+        };
+        let mut game = pacman(config);
+        let mut seen = vec![0.0; 75];
+        game.reset(1, &mut seen).expect("begins");
+        let episode = episode(&mut game);
+        episode.ghosts.clear();
+        episode.pacman = [1, 1];
+        episode.food = 1;
+        episode.ground[1][2] = FOOD;
+        assert_eq!(act(&mut game, 1).last, levels == 1);
+        assert_eq!(game.level(), Some(2));
+    }
 }
 
 #[test]

@@ -32,7 +32,7 @@ use product::multiply;
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 use std::ops::Range;
-use vectors::{SCRATCH, complex, filled, pieces};
+use vectors::{CHANNELS, SCRATCH, complex, filled, pieces};
 use weights::{ColumnGradient, WeightGradient, WeightSpectrum, WeightTable};
 
 /// The most images that are processed together.
@@ -60,7 +60,8 @@ pub(crate) struct Spectral {
     fourier: [Fourier; 2],
 }
 
-/// Weights `[input channel, s, t, filled output channel]`.
+/// Weights `[input channel, block of output channels, s, t, output channel of the block]`: those that a vector of output
+/// channels needs at all shifts lie side by side.
 pub(crate) struct Table(Vec<f32>);
 
 impl Spectral {
@@ -111,7 +112,8 @@ impl Spectral {
         })
     }
 
-    /// A table of weights: `fill` gets an input channel and its weights `[s, t, filled output channel]`, all zero.
+    /// A table of weights: `fill` gets an input channel and its weights, all zero, of which [`Spectral::place`] tells the
+    /// places.
     pub(crate) fn table(&self, fill: impl Fn(usize, &mut [f32]) + Send + Sync) -> Table {
         let size = self.of_input();
         let each = |(): &mut (), input: usize, weights: &mut [f32]| fill(input, weights);
@@ -120,12 +122,27 @@ impl Spectral {
 
     /// Weights of an input channel in a table.
     fn of_input(&self) -> usize {
-        self.shifts[0] * self.shifts[1] * self.step()
+        self.taps() * self.step()
     }
 
-    /// Distance from one shift to the next in a table.
-    pub(crate) fn step(&self) -> usize {
+    /// Output channels with those that fill their last block.
+    fn step(&self) -> usize {
         filled(self.outputs[0])
+    }
+
+    /// Number of shifts.
+    fn taps(&self) -> usize {
+        self.shifts[0] * self.shifts[1]
+    }
+
+    /// The place of a weight among those of an input channel.
+    pub(crate) fn place(&self, shift: usize, output: usize) -> usize {
+        (output / CHANNELS * self.taps() + shift) * CHANNELS + output % CHANNELS
+    }
+
+    /// The same for a vector of output channels, in vectors.
+    fn place_of_vector<S: Simd>(&self, shift: usize, vector: usize) -> usize {
+        self.place(shift, vector * S::F32_LANES) / S::F32_LANES
     }
 
     /// The number of a shift in a table.
@@ -333,9 +350,9 @@ impl Spectral {
 }
 
 impl Table {
-    /// The weights of an input channel at a shift, by output channels.
-    pub(crate) fn at(&self, shape: &Spectral, input: usize, shift: usize) -> &[f32] {
-        &self.0[input * shape.of_input() + shift * shape.step()..][..shape.step()]
+    /// The weights of an input channel.
+    pub(crate) fn of(&self, shape: &Spectral, input: usize) -> &[f32] {
+        &self.0[input * shape.of_input()..][..shape.of_input()]
     }
 }
 
@@ -413,8 +430,8 @@ mod tests {
                     .clone()
                     .flat_map(|s| self.shifts[1].clone().map(move |t| (s, t)))
                 {
-                    let weight =
-                        c_index * shape.of_input() + shape.shift([s, t]) * shape.step() + o_index;
+                    let weight = shape.place(shape.shift([s, t]), o_index);
+                    let weight = c_index * shape.of_input() + weight;
                     for (i, j) in (0..rows).flat_map(|i| (0..columns).map(move |j| (i, j))) {
                         let (Some(y), Some(x)) = (pixel(i, s, height), pixel(j, t, width)) else {
                             continue;

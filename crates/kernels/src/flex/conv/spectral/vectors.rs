@@ -5,7 +5,7 @@ use pulp::Simd;
 use std::cell::RefCell;
 
 /// Channels are padded with zeros to a multiple of this: the lanes of the widest vectors.
-const CHANNELS: usize = 16;
+pub(super) const CHANNELS: usize = 16;
 
 /// The number of channels after padding.
 pub(super) fn filled(channels: usize) -> usize {

@@ -4,7 +4,7 @@ use super::{
     Spectral,
     images::Images,
     product::{Product, lanes_of},
-    vectors::{SCRATCH, complex, complex_mut, floats, pieces},
+    vectors::{CHANNELS, SCRATCH, complex, complex_mut, floats, pieces},
 };
 use crate::flex::conv::fourier::{Complex, Fourier, Strided};
 use pulp::{Simd, WithSimd};
@@ -39,35 +39,52 @@ impl Spectral {
     pub(super) fn weight_spectrum<S: Simd>(
         &self,
         simd: S,
+        of: (&[f32], usize, Range<usize>),
+        signal: &mut [Complex<S>],
+        spectrum: &mut [Complex<S>],
+    ) {
+        match self.shifts[0] {
+            3 => self.weight_spectrum_of::<S, 3>(simd, of, signal, spectrum),
+            5 => self.weight_spectrum_of::<S, 5>(simd, of, signal, spectrum),
+            _ => self.weight_spectrum_of::<S, 1>(simd, of, signal, spectrum),
+        }
+    }
+
+    /// The same, for `ROWS` rows of weights at a time.
+    #[inline(always)]
+    fn weight_spectrum_of<S: Simd, const ROWS: usize>(
+        &self,
+        simd: S,
         (table, column, vectors): (&[f32], usize, Range<usize>),
         signal: &mut [Complex<S>],
         spectrum: &mut [Complex<S>],
     ) {
         let [down, along] = &self.fourier;
         let [height, width] = self.shifts;
-        let step = self.step() / S::F32_LANES;
-        let inputs = S::as_simd_f32s(table).0.chunks_exact(height * width * step);
+        let of_input = self.of_input() / S::F32_LANES;
+        let inputs = S::as_simd_f32s(table).0.chunks_exact(of_input);
         // Transforming rows in pairs doubled the images.
         let scale = 0.5 / (down.length() * along.length()) as f32;
-        let roots: Vec<[f32; 2]> = (0..width)
+        let roots: Vec<Complex<S>> = (0..width)
             .map(|t| along.root(column, self.least[1] + t as isize))
-            .map(|root| root.map(|part| part * scale))
+            .map(|root| root.map(|part| simd.splat_f32s(part * scale)))
             .collect();
-        let zero = simd.splat_f32s(0.0);
-        signal.fill([zero; 2]);
+        let rows = (0..height).map(|s| wrapped(self.least[0] + s as isize, down));
+        let rows: Vec<usize> = rows.collect();
+        signal.fill([simd.splat_f32s(0.0); 2]);
         let count = self.inputs[0] * vectors.len();
+        // From one shift to the next.
+        let step = CHANNELS / S::F32_LANES;
         let mut first = 0;
         for weights in inputs {
             for vector in vectors.clone() {
-                for s in 0..height {
-                    let mut sum = [zero; 2];
-                    for (t, root) in roots.iter().enumerate() {
-                        let weight = weights[(s * width + t) * step + vector];
-                        for (sum, part) in sum.iter_mut().zip(root) {
-                            *sum = simd.mul_add_f32s(simd.splat_f32s(*part), weight, *sum);
-                        }
+                let weights = &weights[self.place_of_vector::<S>(0, vector)..];
+                for (of_rows, rows) in rows.chunks_exact(ROWS).enumerate() {
+                    let weights = &weights[of_rows * ROWS * width * step..];
+                    let sums = row_sums::<S, ROWS>(simd, weights, step, &roots);
+                    for (row, sum) in rows.iter().zip(sums) {
+                        signal[*row] = sum;
                     }
-                    signal[wrapped(self.least[0] + s as isize, down)] = sum;
                 }
                 let [from, to] = [(0, 1), (first, count)].map(|(first, step)| Strided {
                     first,
@@ -89,6 +106,28 @@ impl Spectral {
         // Products take two vectors at a time.
         (KEPT / of_vector / 2 * 2).clamp(2.min(all), all)
     }
+}
+
+/// `sum_t root_t weight_st` of some rows s of weights, which are `step` vectors apart. The rows' sums do not wait for each
+/// other.
+#[inline(always)]
+fn row_sums<S: Simd, const ROWS: usize>(
+    simd: S,
+    weights: &[S::f32s],
+    step: usize,
+    roots: &[Complex<S>],
+) -> [Complex<S>; ROWS] {
+    let width = roots.len();
+    let mut sums = [[simd.splat_f32s(0.0); 2]; ROWS];
+    for (t, root) in roots.iter().enumerate() {
+        for (s, sum) in sums.iter_mut().enumerate() {
+            let weight = weights[(s * width + t) * step];
+            for (sum, part) in sum.iter_mut().zip(root) {
+                *sum = simd.mul_add_f32s(*part, weight, *sum);
+            }
+        }
+    }
+    sums
 }
 
 /// The index of a shift in a periodic signal.
@@ -275,7 +314,7 @@ impl WithSimd for WeightTable<'_> {
                 }
                 // The real part of the sum times the conjugate root.
                 for (t, root) in roots.iter().enumerate() {
-                    let weight = &mut table[(s * width + t) * vectors + vector];
+                    let weight = &mut table[shape.place_of_vector::<S>(s * width + t, vector)];
                     *weight = simd.mul_add_f32s(sum[0], root[0], *weight);
                     *weight = simd.mul_add_f32s(sum[1], root[1], *weight);
                 }
