@@ -307,13 +307,13 @@ impl Renderer {
     /// `sum_l canvas_l(h_l)`
     fn canvas(&self, drawn: Vec<Tensor<4>>) -> Tensor<4> {
         let steps = drawn.len();
-        let weights = self.steps.iter().map(|step| step.canvas.weight.val());
+        let mut weights = self.steps.iter().map(|step| step.canvas.weight.val());
         let biases = self.steps.iter().map(|step| step.canvas.bias.val());
         let (maps, weight, bias) = match self.steps.len() {
             1 => {
                 let sum = drawn.into_iter().reduce(|sum, hidden| sum + hidden);
                 let bias = biases.map(|bias| bias.mul_scalar(steps as f64)).next();
-                (sum, weights.last(), bias)
+                (sum, weights.next(), bias)
             }
             _ => (
                 Some(Tensor::cat(drawn, 1)),
