@@ -5,6 +5,7 @@ use super::{
     conv::{
         Options,
         batch_norm::{BatchNorm, Found},
+        steps::{ConvStep, ConvUses, ConvWeights},
     },
     dense::{
         adam::{step as adam_step, sum_of_squares as squares},
@@ -85,6 +86,12 @@ fused! {
 
     /// [`crate::linear::linear`]
     linear(x: 2, weight: 2, bias: 1; activation: Activation) -> 2 by Linear { activation };
+    /// [`crate::conv::StepConv::new`]; the output represents the weights.
+    conv_weights(weight: 1; uses: ConvUses, options: Options) -> 1
+        by ConvWeights { uses, options };
+    /// [`crate::conv::StepConv::forward`]
+    conv_step(x: 4, weights: 1; uses: ConvUses, options: Options) -> 4
+        by ConvStep { uses, options };
     /// [`crate::linear::StepMap::new`]; the output represents the map.
     map_weights(weight: 2, bias: 1; uses: MapUses) -> 1 by MapWeights { uses };
     /// [`crate::linear::StepMap::forward`]

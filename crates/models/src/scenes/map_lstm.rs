@@ -5,7 +5,10 @@ use burn::{
     module::{Module, Param},
     tensor::Tensor,
 };
-use mnemora_kernels::{conv::conv2d, lstm::lstm_gates};
+use mnemora_kernels::{
+    conv::{StepConv, conv2d},
+    lstm::lstm_gates,
+};
 use mnemora_memory::{Count, Initializer};
 
 /// Channels of the state and of the input of a [`MapLstm`].
@@ -35,6 +38,8 @@ pub struct MapLstm {
 pub(super) struct Cut {
     /// Of `[h; input]`.
     moving: Tensor<4>,
+    /// The same for all steps but those without a part of it.
+    steps: StepConv,
     /// None if no input is the same at all steps.
     given: Option<Tensor<4>>,
     bias: Tensor<1>,
@@ -93,6 +98,7 @@ impl MapLstm {
             _ => Tensor::cat(vec![part(0, hidden), part(hidden + given, inputs)], 1),
         };
         Cut {
+            steps: StepConv::new(moving.clone(), moving.dims()[2] / 2),
             moving,
             given: (given > 0).then(|| part(hidden, given)),
             bias: self.bias.val(),
@@ -143,11 +149,14 @@ impl Cut {
             false => {
                 let moving = Tensor::cat(moving, 1);
                 let ([_, all, _, _], [_, count, _, _]) = (self.moving.dims(), moving.dims());
-                let weight = match count == all {
-                    true => self.moving.clone(),
-                    false => self.moving.clone().narrow(1, all - count, count),
+                let convolved = match count == all {
+                    true => self.steps.forward(moving),
+                    false => {
+                        let weight = self.moving.clone().narrow(1, all - count, count);
+                        Self::convolve(moving, &weight, &self.no_bias)
+                    }
                 };
-                given + Self::convolve(moving, &weight, &self.no_bias)
+                given + convolved
             }
         };
         let (hidden, cell) = lstm_gates(gates.flatten(1, 3), cell.flatten(1, 3));

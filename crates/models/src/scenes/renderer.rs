@@ -10,7 +10,7 @@ use burn::{
     tensor::{Tensor, activation::sigmoid},
 };
 use mnemora_kernels::{
-    conv::{conv2d, transposed_conv2d},
+    conv::{StepConv, conv2d, transposed_conv2d},
     lstm::lstm_gates,
 };
 use mnemora_memory::{Count, Initializer};
@@ -246,6 +246,7 @@ impl Renderer {
         let shared = self.steps.len() == 1;
         let mut decodes: Vec<Decoded> = Vec::new();
         let mut of_last: Option<Tensor<4>> = None;
+        let mut of_both: Option<StepConv> = None;
         for (l, z) in latents.iter().enumerate() {
             let set = if shared { 0 } else { l };
             let (step, kernels) = (&self.steps[set], &kernels[set]);
@@ -285,8 +286,18 @@ impl Renderer {
                         Tensor::cat(matrices.collect(), 1).unsqueeze_dims(&[2, 3]);
                     let decoded = convolve(Tensor::cat(earlier.to_vec(), 1), &matrices, None);
                     let maps = Tensor::cat(vec![last.clone(), decoded], 1);
-                    let weight = Tensor::cat(vec![weight, kernels.decoded.clone()], 1);
-                    convolve(maps, &weight, None)
+                    let both = || {
+                        let weight = Tensor::cat(vec![weight, kernels.decoded.clone()], 1);
+                        let padding = weight.dims()[2] / 2;
+                        StepConv::new(weight, padding)
+                    };
+                    let of_these = match of_both.take() {
+                        Some(both) if shared => both,
+                        _ => both(),
+                    };
+                    let convolved = of_these.forward(maps);
+                    of_both = Some(of_these);
+                    convolved
                 };
                 gates = gates + of_drawn.flatten(1, 3);
             }

@@ -20,6 +20,7 @@ mod fourier;
 mod geometry;
 mod lowered;
 mod spectral;
+pub(crate) mod steps;
 mod winograd;
 
 pub(crate) use geometry::Kernel;

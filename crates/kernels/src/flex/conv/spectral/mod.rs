@@ -62,6 +62,7 @@ pub(crate) struct Spectral {
 
 /// Weights `[input channel, block of output channels, s, t, output channel of the block]`: those that a vector of output
 /// channels needs at all shifts lie side by side.
+#[derive(Debug)]
 pub(crate) struct Table(Vec<f32>);
 
 impl Spectral {
