@@ -152,6 +152,23 @@ impl Experiment {
         Ok(pairs.filter(differ).map(difference).collect())
     }
 
+    /// In words what it has otherwise than the experiment that comes under its name, of the keys that `counts` accepts:
+    /// `, key value` for each.
+    pub(crate) fn changes(&self, counts: impl Fn(&str) -> bool) -> String {
+        let shipped = presets::shipped();
+        let shipped = shipped.iter().find(|shipped| shipped.name == self.name);
+        let shipped = shipped.and_then(|shipped| shipped.experiment(&[]).ok());
+        let differences = shipped.and_then(|shipped| shipped.differences(self).ok());
+        let counted = differences.unwrap_or_default().into_iter();
+        let words = counted
+            .filter(|difference| counts(&difference.key))
+            .map(|difference| {
+                let key = difference.key.rsplit('.').next().unwrap_or_default();
+                format!(", {key} {}", difference.after)
+            });
+        words.collect()
+    }
+
     /// The first key that `other` has changed but may not change.
     pub(crate) fn first_change(
         &self,
@@ -289,6 +306,32 @@ mod tests {
         Experiment::parse("", "test", &overrides)
             .expect_err("must be refused")
             .to_string()
+    }
+
+    /// The name of a setting tells what decides the task, not how it is learned.
+    #[test]
+    fn settings_name_what_differs_from_the_preset() {
+        let setting = |name: &str, overrides: &[&str]| {
+            let overrides: Vec<String> = overrides.iter().map(|s| s.to_string()).collect();
+            let experiment = crate::load_experiment(name, &overrides).unwrap();
+            experiment.family().setting(&experiment)
+        };
+        let levels = "agents.environment.mini-pacman.levels=1";
+        for (name, overrides, expected) in [
+            ("mini-pacman-small", &[][..], "mini-pacman-small"),
+            (
+                "mini-pacman-small",
+                &[levels, "agents.unroll=3"],
+                "mini-pacman-small, levels 1",
+            ),
+            (
+                "patterns",
+                &["scenes.context_most=1", "scenes.model.steps=2"],
+                "patterns, context_most 1",
+            ),
+        ] {
+            assert_eq!(setting(name, overrides), expected);
+        }
     }
 
     #[test]

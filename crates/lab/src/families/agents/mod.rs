@@ -29,7 +29,6 @@ use crate::{
     curves::Curves,
     experiment::{
         family::{Drawn, Family, Found, Gallery, TaskEntry},
-        presets::shipped,
         shipped::{Shipped, presets},
     },
 };
@@ -165,24 +164,8 @@ impl Family for Agents {
 
     /// Also shows what its environment has otherwise than that of the experiment that comes under this name.
     fn setting(&self, experiment: &Experiment) -> String {
-        let task = experiment.task.name.as_str();
-        let environment = |experiment| {
-            let mut environments = Self::settings(experiment).environment;
-            environments.remove(task).unwrap_or_default()
-        };
-        let shipped = shipped();
-        let shipped = shipped
-            .iter()
-            .find(|shipped| shipped.name == experiment.name);
-        let shipped = shipped.and_then(|shipped| shipped.experiment(&[]).ok());
-        let usual = shipped.as_ref().map(environment).unwrap_or_default();
-        let mut setting = experiment.name.clone();
-        for (key, value) in environment(experiment) {
-            if usual.get(&key) != Some(&value) {
-                setting += &format!(", {key} {value}");
-            }
-        }
-        setting
+        let of_environment = |key: &str| key.starts_with("agents.environment.");
+        format!("{}{}", experiment.name, experiment.changes(of_environment))
     }
 
     fn numbers(&self, experiment: &Experiment) -> usize {

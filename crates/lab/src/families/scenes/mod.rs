@@ -196,13 +196,25 @@ impl Family for AskedScenes {
         )
     }
 
-    /// Names the folder of pictures that were read.
+    /// Names the folder of pictures that were read, and what is seen and asked for otherwise than in the experiment that comes
+    /// under this name.
     fn setting(&self, experiment: &Experiment) -> String {
         let folder = Path::new(&experiment.data.directory).file_name();
-        match folder.filter(|_| is_read(experiment)) {
-            Some(folder) => format!("{}, {}", experiment.name, folder.to_string_lossy()),
-            None => experiment.name.clone(),
-        }
+        let folder = folder.filter(|_| is_read(experiment));
+        let folder = folder.map(|folder| format!(", {}", folder.to_string_lossy()));
+        let of_scenes = |key: &str| {
+            const SEEN: [&str; 6] = [
+                "scenes.size",
+                "scenes.context_least",
+                "scenes.context_most",
+                "scenes.targets_least",
+                "scenes.targets",
+                "scenes.views",
+            ];
+            SEEN.contains(&key)
+        };
+        let changes = experiment.changes(of_scenes);
+        format!("{}{}{changes}", experiment.name, folder.unwrap_or_default())
     }
 
     fn numbers(&self, experiment: &Experiment) -> usize {
