@@ -10,6 +10,7 @@
 //! - [`lstm`]: an LSTM step, and whole sequences.
 //! - [`attention`]: softplus-normalised attention and the weighted read.
 //! - [`conv`]: convolutions and transposed convolutions.
+//! - [`step_conv`]: a convolution that a time loop uses at every step.
 //! - [`batch_norm`]: batch norm over images, with ReLU.
 //! - [`content`]: cosine similarity and content-based addressing.
 //! - [`dnc`]: a step of a DNC's memory, where there is a fused kernel.
@@ -44,6 +45,7 @@ pub mod product;
 pub mod relation;
 pub mod softmax;
 pub mod split;
+pub mod step_conv;
 pub mod walls;
 
 use burn::tensor::{Tensor, activation};

@@ -353,10 +353,14 @@ fn refuse_other_data(target: &Path, rows: &[Line]) -> Result<(), LabError> {
     let mut add = |row: &Map<String, Json>| {
         let text = |key| row.get(key).and_then(Json::as_str);
         if let (Some(setting), Some(data)) = (text("setting"), text("data")) {
-            // What is made on the fly has none.
-            let fingerprint = data.split_once("sha256 ").map_or("", |(_, found)| found);
+            // What is made on the fly has no fingerprint; its words count.
+            let known = match data.split_once(", sha256 ") {
+                Some((words, "")) => words,
+                Some((_, fingerprint)) => fingerprint,
+                None => data,
+            };
             let all = found.entry(setting.to_owned()).or_default();
-            all.insert(fingerprint.to_owned());
+            all.insert(known.to_owned());
         }
     };
     rows.iter().for_each(|(_, row)| add(row));

@@ -9,7 +9,7 @@ use burn::{
     module::{Module, Param},
     tensor::{Bool, Device, Tensor},
 };
-use mnemora_kernels::{conv::conv2d, lstm::lstm_gates, split::split_rows};
+use mnemora_kernels::{conv::conv2d, lstm::lstm_gates, split::split_rows, step_conv::StepConv};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -125,11 +125,13 @@ impl ConvLstm {
         self.weight_hidden.shape()[1]
     }
 
-    /// A convolution of `images`, `[images, channels, height, width]`, that keeps their size.
-    fn convolve(&self, images: Tensor<4>, weight: Tensor<4>, bias: Tensor<1>) -> Tensor<4> {
-        let kernel = weight.dims()[2];
-        let padded = conv2d(images, weight, bias, 1, kernel / 2);
-        if !kernel.is_multiple_of(2) {
+    fn kernel(&self) -> usize {
+        self.weight_hidden.shape()[2]
+    }
+
+    /// Of the output of a convolution padded by half of the kernel, the part that has the size of the image.
+    fn same_size(&self, padded: Tensor<4>) -> Tensor<4> {
+        if !self.kernel().is_multiple_of(2) {
             return padded;
         }
         // With equal padding on all sides, an even kernel gives one row and one column too many at the start.
@@ -143,16 +145,20 @@ impl ConvLstm {
         let [time, batch, _] = inputs.dims();
         let channels = self.weight_input.shape()[1];
         let images = inputs.reshape([time * batch, channels, self.height, self.width]);
-        let gates = self.convolve(images, self.weight_input.val(), self.bias.val());
+        let (weight, bias) = (self.weight_input.val(), self.bias.val());
+        let gates = self.same_size(conv2d(images, weight, bias, 1, self.kernel() / 2));
         let shape = [batch, 4 * self.channels(), self.height, self.width];
         let steps = split_rows(gates.flatten::<2>(1, 3), time).into_iter();
         steps.map(|gates| gates.reshape(shape)).collect()
     }
 
-    fn advance(&self, from_input: Tensor<4>, state: ConvLstmState) -> (CoreOutput, ConvLstmState) {
-        let weight = self.weight_hidden.val();
-        let no_bias = Tensor::zeros([weight.dims()[0]], &weight.device());
-        let gates = from_input + self.convolve(state.hidden, weight, no_bias);
+    fn advance(
+        &self,
+        of_hidden: &StepConv,
+        from_input: Tensor<4>,
+        state: ConvLstmState,
+    ) -> (CoreOutput, ConvLstmState) {
+        let gates = from_input + self.same_size(of_hidden.forward(state.hidden));
         let shape = state.cell.dims();
         let (hidden, cell) = lstm_gates(gates.flatten(1, 3), state.cell.flatten(1, 3));
         let (hidden, cell) = (hidden.reshape(shape), cell.reshape(shape));
@@ -166,7 +172,7 @@ impl ConvLstm {
 
 impl RecurrentCore for ConvLstm {
     type State = ConvLstmState;
-    type Prepared = ();
+    type Prepared = StepConv;
 
     fn input_size(&self) -> usize {
         self.weight_input.shape()[1] * self.height * self.width
@@ -184,11 +190,19 @@ impl RecurrentCore for ConvLstm {
         }
     }
 
-    fn prepare(&self) {}
+    fn prepare(&self) -> StepConv {
+        StepConv::new(self.weight_hidden.val(), self.kernel() / 2)
+    }
 
-    fn step(&self, _: &(), input: Tensor<2>, state: ConvLstmState) -> (CoreOutput, ConvLstmState) {
+    fn step(
+        &self,
+        prepared: &StepConv,
+        input: Tensor<2>,
+        state: ConvLstmState,
+    ) -> (CoreOutput, ConvLstmState) {
         let from_input = self.project(input.unsqueeze_dim(0)).pop();
-        self.advance(from_input.expect("one step was projected"), state)
+        let from_input = from_input.expect("one step was projected");
+        self.advance(prepared, from_input, state)
     }
 
     fn sequence(
@@ -199,8 +213,9 @@ impl RecurrentCore for ConvLstm {
     ) -> (Vec<CoreOutput>, ConvLstmState) {
         let [time, batch, _] = inputs.dims();
         let resets = Resets::new(self, resets, [time, batch]);
+        let prepared = self.prepare();
         step_through(self.project(inputs), &resets, state, |from_input, state| {
-            self.advance(from_input, state)
+            self.advance(&prepared, from_input, state)
         })
     }
 

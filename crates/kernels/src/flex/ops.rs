@@ -86,10 +86,10 @@ fused! {
 
     /// [`crate::linear::linear`]
     linear(x: 2, weight: 2, bias: 1; activation: Activation) -> 2 by Linear { activation };
-    /// [`crate::conv::StepConv::new`]; the output represents the weights.
+    /// [`crate::step_conv::StepConv::new`]; the output represents the weights.
     conv_weights(weight: 1; uses: ConvUses, options: Options) -> 1
         by ConvWeights { uses, options };
-    /// [`crate::conv::StepConv::forward`]
+    /// [`crate::step_conv::StepConv::forward`]
     conv_step(x: 4, weights: 1; uses: ConvUses, options: Options) -> 4
         by ConvStep { uses, options };
     /// [`crate::linear::StepMap::new`]; the output represents the map.

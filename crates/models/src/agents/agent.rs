@@ -382,48 +382,6 @@ mod tests {
         assert_eq!(place, entered.len());
     }
 
-    /// With pooling the heads do not tell where the agent is, but for the planes.
-    #[test]
-    fn what_is_pooled_is_the_same_at_other_places() {
-        let torso = TorsoConfig {
-            pool: true,
-            kernels: [3, 3],
-            ..TorsoConfig::default()
-        };
-        let agent = agent(&AgentConfig {
-            torso: torso.clone(),
-            shortcut: true,
-            ..AgentConfig::default()
-        });
-        let [channels, ..] = agent.torso.maps();
-        assert_eq!(channels, torso.channels[1]);
-        assert_eq!(agent.core.input_size(), channels + ACTIONS + 1);
-        assert_eq!(agent.policy.inputs(), agent.core.output_size() + channels);
-        let maps = numbers([2, channels, SEES.height, SEES.width]);
-        let rows = Tensor::cat(
-            vec![maps.clone().narrow(2, 1, 3), maps.clone().narrow(2, 0, 1)],
-            2,
-        );
-        assert_eq!(
-            host(agent.torso.pooled(maps.clone())),
-            host(agent.torso.pooled(rows))
-        );
-        let places = SEES.height * SEES.width;
-        let greatest = host(maps);
-        let greatest = greatest.chunks_exact(places);
-        let greatest: Vec<f32> = greatest
-            .map(|of| of.iter().copied().fold(f32::MIN, f32::max))
-            .collect();
-        assert_eq!(
-            host(
-                agent
-                    .torso
-                    .pooled(numbers([2, channels, SEES.height, SEES.width]))
-            ),
-            greatest
-        );
-    }
-
     /// A convolutional LSTM remembers maps, which are pooled for the heads.
     #[test]
     fn a_convolutional_core_is_pooled_after_it() {

@@ -93,8 +93,8 @@ fn side(of: usize, kernel: usize, stride: usize) -> Option<usize> {
     }
 }
 
-/// Two convolutions with ReLUs, and two planes that tell where a pixel is, after them or, if their maps are pooled, before; or, for what has a single row, one layer of
-/// units with a ReLU.
+/// Two convolutions with ReLUs, or, for what has a single row, one layer of units with a ReLU. Two planes tell where a pixel is;
+/// they are joined to the convolutions' maps or, if these are pooled, to the picture.
 #[derive(Module, Debug)]
 pub struct Torso {
     /// The convolutions; none for what has a single row.
@@ -178,7 +178,7 @@ impl Torso {
         self.maps
     }
 
-    /// Numbers of what [`pooled`](Self::pooled) makes of maps of so many channels.
+    /// The width of the vectors that [`pooled`](Self::pooled) makes of maps with this number of channels.
     pub(super) fn pooled_size(&self, channels: usize) -> usize {
         let [_, height, width] = self.maps;
         match self.pool {
@@ -237,4 +237,46 @@ fn planes(height: usize, width: usize, device: &Device) -> Tensor<4> {
     let columns = pixels().map(|(_, x)| place(x, width));
     let values: Vec<f32> = rows.chain(columns).collect();
     Tensor::from_data(TensorData::new(values, [1, 2, height, width]), device)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+
+    const SEES: ImageShape = ImageShape {
+        channels: 3,
+        height: 4,
+        width: 5,
+    };
+
+    /// With pooling the greatest value of each channel counts, wherever it is; without, all numbers.
+    #[test]
+    fn what_is_pooled_does_not_tell_places() {
+        for pool in [true, false] {
+            let config = TorsoConfig {
+                pool,
+                ..TorsoConfig::default()
+            };
+            let device = Device::default();
+            let mut init = Initializer::new(ChaCha8Rng::seed_from_u64(1), device.clone());
+            let torso = config.init(SEES, &mut init).unwrap();
+            let [channels, height, width] = torso.maps();
+            let shape = [2, channels, height, width];
+            let numbers = (0..shape.iter().product::<usize>()).map(|i| (i as f32).sin());
+            let values: Vec<f32> = numbers.collect();
+            let maps = Tensor::<4>::from_data(TensorData::new(values.clone(), shape), &device);
+            let found = torso.pooled(maps);
+            assert_eq!(found.dims(), [2, torso.pooled_size(channels)]);
+            let expected = match pool {
+                true => {
+                    let maps = values.chunks_exact(height * width);
+                    maps.map(|map| map.iter().copied().fold(f32::MIN, f32::max))
+                        .collect()
+                }
+                false => values,
+            };
+            assert_eq!(found.into_data().try_into_vec::<f32>().unwrap(), expected);
+        }
+    }
 }

@@ -5,10 +5,7 @@ use burn::{
     module::{Module, Param},
     tensor::Tensor,
 };
-use mnemora_kernels::{
-    conv::{StepConv, conv2d},
-    lstm::lstm_gates,
-};
+use mnemora_kernels::{conv::conv2d, lstm::lstm_gates, step_conv::StepConv};
 use mnemora_memory::{Count, Initializer};
 
 /// Channels of the state and of the input of a [`MapLstm`].

@@ -10,10 +10,12 @@ use burn::{
     tensor::{Tensor, activation::sigmoid},
 };
 use mnemora_kernels::{
-    conv::{StepConv, conv2d, transposed_conv2d},
+    conv::{conv2d, transposed_conv2d},
     lstm::lstm_gates,
+    step_conv::StepConv,
 };
 use mnemora_memory::{Count, Initializer};
+use std::ops::Range;
 
 /// From the canvas to the frame.
 const TO_FRAME: Kernel = Kernel::patches(SHRUNK);
@@ -92,44 +94,45 @@ struct Kernels {
 }
 
 impl Kernels {
-    /// The gates' part of the queries, `[rows, each, 4 * hidden * height * width]`: a multiple of what a plane of ones gives.
+    /// The gates' part of the queries, `[rows, each, gates]`: a multiple of what a plane of ones gives.
     fn of_queries(&self, queries: &Tensor<2>, [rows, height, width]: [usize; 3]) -> Tensor<3> {
         let [all, query] = queries.dims();
         let planes = Tensor::<2>::eye(query, &queries.device()).reshape([query, query, 1, 1]);
-        let planes = convolve(
-            planes.expand([query, query, height, width]),
-            &self.query,
-            None,
-        );
+        let planes = planes.expand([query, query, height, width]);
+        let planes = convolve(planes, &self.query, None);
         let gates = queries.clone().matmul(planes.flatten(1, 3));
         let size = gates.dims()[1];
         gates.reshape([rows, all / rows, size])
     }
 
-    /// The part that is the same for all queries of a scene, `[rows, 1, 4 * hidden * height * width]`: of what is known of
-    /// scenes, `[rows, .., height, width]`, and of the biases, `[decoded]` being that of what is decoded.
-    fn of_scenes(&self, known: Tensor<4>, decoded: Tensor<1>) -> Tensor<3> {
-        let [_, _, height, width] = known.dims();
-        let [channels] = decoded.dims();
-        let planes = decoded.reshape([1, channels, 1, 1]);
-        let planes = planes.expand([1, channels, height, width]);
-        let of_biases = convolve(planes, &self.decoded, Some(&self.bias));
-        let gates = convolve(known, &self.scene, None) + of_biases;
-        gates.flatten::<2>(1, 3).unsqueeze_dim(1)
+    /// For each of some steps the part that is the same for all queries of a scene, `[rows, 1, gates]`: of what is `known` of
+    /// the scene, `[rows, .., height, width]`, and of the biases, `[decoded]` being that of what is decoded.
+    fn of_scenes(&self, known: Vec<Tensor<4>>, decoded: Vec<Tensor<1>>) -> Vec<Tensor<3>> {
+        let steps = known.len();
+        let [rows, _, height, width] = known[0].dims();
+        let decoded: Tensor<2> = Tensor::stack(decoded, 0);
+        let [_, channels] = decoded.dims();
+        let planes = decoded.reshape([steps, channels, 1, 1]);
+        let planes = planes.expand([steps, channels, height, width]);
+        let of_biases = convolve(planes, &self.decoded, Some(&self.bias)).flatten::<2>(1, 3);
+        let gates = convolve(Tensor::cat(known, 0), &self.scene, None).flatten::<2>(1, 3);
+        let size = gates.dims()[1];
+        let gates = gates.reshape([steps, rows, size]) + of_biases.unsqueeze_dim(1);
+        let of_step = |step| gates.clone().narrow(0, step, 1).reshape([rows, 1, size]);
+        (0..steps).map(of_step).collect()
     }
 
     /// The kernels of what the step before drew, directly and through the canvas, of which `matrix` makes what is decoded.
-    fn of_last(&self, matrix: Tensor<2>) -> Tensor<4> {
+    fn of_last(&self, matrix: &Tensor<2>) -> Tensor<4> {
         let [gates, decoded, kernel, _] = self.decoded.dims();
-        let hidden = matrix.dims()[1];
-        let by_pixel = self.decoded.clone().flatten::<3>(2, 3).swap_dims(1, 2);
-        let by_pixel = by_pixel
-            .reshape([gates * kernel * kernel, decoded])
-            .matmul(matrix);
-        let by_pixel = by_pixel
-            .reshape([gates, kernel * kernel, hidden])
-            .swap_dims(1, 2);
-        self.hidden.clone() + by_pixel.reshape([gates, hidden, kernel, kernel])
+        let [_, hidden] = matrix.dims();
+        let taps = kernel * kernel;
+        let kernels = self.decoded.clone().flatten::<3>(2, 3).swap_dims(1, 2);
+        let kernels = kernels
+            .reshape([gates * taps, decoded])
+            .matmul(matrix.clone());
+        let kernels = kernels.reshape([gates, taps, hidden]).swap_dims(1, 2);
+        self.hidden.clone() + kernels.reshape([gates, hidden, kernel, kernel])
     }
 }
 
@@ -140,6 +143,14 @@ fn convolve(maps: Tensor<4>, weight: &Tensor<4>, bias: Option<&Tensor<1>>) -> Te
     let of = Kernel::same(kernel);
     let bias = bias.cloned().unwrap_or_else(none);
     conv2d(maps, weight.clone(), bias, of.stride, of.padding)
+}
+
+/// What one step decodes of what another drew: `matrix * h + bias` at each pixel.
+struct Decoded {
+    /// `[decoded, hidden]`
+    matrix: Tensor<2>,
+    /// `[decoded]`
+    bias: Tensor<1>,
 }
 
 impl RenderStep {
@@ -174,13 +185,39 @@ impl RenderStep {
     }
 }
 
-/// What one step decodes of what another drew: `matrix * h + bias` at each pixel.
-#[derive(Clone)]
-struct Decoded {
-    /// `[decoded, hidden]`
-    matrix: Tensor<2>,
-    /// `[decoded]`
-    bias: Tensor<1>,
+/// What the gates of a set of weights are given, as far as it is known before the first step.
+struct Given {
+    /// Of the queries, `[rows, each, gates]`.
+    queries: Tensor<3>,
+    /// Of the scene, for each step that has these weights, `[rows, 1, gates]`.
+    scenes: Vec<Tensor<3>>,
+    /// How they read what was drawn; none for the weights of a first step alone.
+    drawn: Option<DrawnReader>,
+}
+
+/// How gates read what the steps before drew.
+struct DrawnReader {
+    /// Of what each step before drew, what is decoded; one for all if weights are shared.
+    matrices: Vec<Tensor<2>>,
+    /// The kernels of what the last step drew.
+    of_last: Tensor<4>,
+    /// The same, and those of what is decoded of the steps before that.
+    of_all: StepConv,
+}
+
+impl DrawnReader {
+    /// The gates' part, `[rows, gates, ..]`.
+    fn read(&self, earlier: &[Tensor<4>], last: &Tensor<4>) -> Tensor<4> {
+        if earlier.is_empty() {
+            return convolve(last.clone(), &self.of_last, None);
+        }
+        let matrix = |step: usize| self.matrices[step.min(self.matrices.len() - 1)].clone();
+        let matrices: Tensor<2> = Tensor::cat((0..earlier.len()).map(matrix).collect(), 1);
+        let decoded = Tensor::cat(earlier.to_vec(), 1);
+        let decoded = convolve(decoded, &matrices.unsqueeze_dims(&[2, 3]), None);
+        self.of_all
+            .forward(Tensor::cat(vec![last.clone(), decoded], 1))
+    }
 }
 
 impl Renderer {
@@ -232,79 +269,38 @@ impl Renderer {
         context: Option<Tensor<4>>,
         queries: Tensor<2>,
     ) -> Tensor<4> {
-        let [rows, _, height, width] = latents[0].dims();
+        let [_, _, height, width] = latents[0].dims();
         let [all, _] = queries.dims();
-        let kernels: Vec<_> = self.steps.iter().map(RenderStep::kernels).collect();
-        let of_queries: Vec<_> = kernels
-            .iter()
-            .map(|kernels| kernels.of_queries(&queries, [rows, height, width]))
-            .collect();
         let all_latents = self.all_latents.then(|| Tensor::cat(latents.to_vec(), 1));
+        let known = |z: &Tensor<4>| {
+            let known = context.iter().chain([all_latents.as_ref().unwrap_or(z)]);
+            Tensor::cat(known.cloned().collect(), 1)
+        };
+        let known: Vec<_> = latents.iter().map(known).collect();
+        let shared = self.steps.len() == 1;
+        let given: Vec<_> = (0..self.steps.len())
+            .map(|set| match shared {
+                true => self.given(0..known.len(), &known, &queries),
+                false => self.given(set..set + 1, &known, &queries),
+            })
+            .collect();
         let mut drawn: Vec<Tensor<4>> = Vec::new();
         let mut cell: Option<Tensor<2>> = None;
-        // With weights that all steps share, these are made once.
-        let shared = self.steps.len() == 1;
-        let mut decodes: Vec<Decoded> = Vec::new();
-        let mut of_last: Option<Tensor<4>> = None;
-        let mut of_both: Option<StepConv> = None;
-        for (l, z) in latents.iter().enumerate() {
-            let set = if shared { 0 } else { l };
-            let (step, kernels) = (&self.steps[set], &kernels[set]);
-            let known = context.iter().chain([all_latents.as_ref().unwrap_or(z)]);
-            let known = Tensor::cat(known.cloned().collect(), 1);
-            match (shared, decodes.first().cloned()) {
-                (true, Some(decoded)) => decodes.push(decoded),
-                (true, None) if l > 0 => decodes.push(step.decodes(step)),
-                _ => {
-                    decodes = self.steps[..l]
-                        .iter()
-                        .map(|drawn| step.decodes(drawn))
-                        .collect()
-                }
+        for l in 0..latents.len() {
+            let [set, place] = if shared { [0, l] } else { [l, 0] };
+            let given = &given[set];
+            let mut gates = given.queries.clone() + given.scenes[place].clone();
+            if let ([earlier @ .., last], Some(reader)) = (drawn.as_slice(), &given.drawn) {
+                let read = reader.read(earlier, last).reshape(gates.dims());
+                gates = gates + read;
             }
-            let biases = decodes.iter().map(|decoded| decoded.bias.clone());
-            let mut bias = biases.fold(step.decode.bias.val(), |sum, bias| sum + bias);
-            if l == 0 {
-                // The canvas is empty. Weights of this step alone should have a gradient all the same.
-                bias = bias + step.decode.weight.val().sum().mul_scalar(0.0);
-            }
-            let same = kernels.of_scenes(known, bias);
-            let mut gates = (of_queries[set].clone() + same).flatten::<2>(0, 1);
-            if let [earlier @ .., last] = drawn.as_slice() {
-                let weight = match of_last.take() {
-                    Some(weight) if shared => weight,
-                    _ => kernels.of_last(decodes[l - 1].matrix.clone()),
-                };
-                of_last = Some(weight.clone());
-                let of_drawn = if earlier.is_empty() {
-                    convolve(last.clone(), &weight, None)
-                } else {
-                    let matrices = decodes[..l - 1]
-                        .iter()
-                        .map(|decoded| decoded.matrix.clone());
-                    let matrices: Tensor<4> =
-                        Tensor::cat(matrices.collect(), 1).unsqueeze_dims(&[2, 3]);
-                    let decoded = convolve(Tensor::cat(earlier.to_vec(), 1), &matrices, None);
-                    let maps = Tensor::cat(vec![last.clone(), decoded], 1);
-                    let both = || {
-                        let weight = Tensor::cat(vec![weight, kernels.decoded.clone()], 1);
-                        let padding = weight.dims()[2] / 2;
-                        StepConv::new(weight, padding)
-                    };
-                    let of_these = match of_both.take() {
-                        Some(both) if shared => both,
-                        _ => both(),
-                    };
-                    let convolved = of_these.forward(maps);
-                    of_both = Some(of_these);
-                    convolved
-                };
-                gates = gates + of_drawn.flatten(1, 3);
-            }
+            let gates: Tensor<2> = gates.flatten(0, 1);
             let hidden = gates.dims()[1] / 4;
-            let nothing = || Tensor::zeros([all, hidden], &z.device());
-            let (drawing, after) = lstm_gates(gates, cell.take().unwrap_or_else(nothing));
-            drawn.push(drawing.reshape([all as i32, -1, height as i32, width as i32]));
+            let nothing = || Tensor::zeros([all, hidden], &gates.device());
+            let before = cell.take().unwrap_or_else(nothing);
+            let (drawing, after) = lstm_gates(gates, before);
+            let channels = hidden / (height * width);
+            drawn.push(drawing.reshape([all, channels, height, width]));
             cell = Some(after);
         }
         let frames = self.frame.back(self.canvas(drawn), TO_FRAME);
@@ -315,25 +311,70 @@ impl Renderer {
         }
     }
 
+    /// What is given to the steps `of`, which have one set of weights. `known` is what is known of the scene at all steps.
+    fn given(&self, of: Range<usize>, known: &[Tensor<4>], queries: &Tensor<2>) -> Given {
+        let [rows, _, height, width] = known[0].dims();
+        let step = &self.steps[of.start];
+        let kernels = step.kernels();
+        // Weights that are shared are those of the steps before, too.
+        let before = match self.steps.len() {
+            1 if of.len() > 1 => 1,
+            1 => 0,
+            _ => of.start,
+        };
+        let before = self.steps[..before].iter();
+        let decodes: Vec<Decoded> = before.map(|drawn| step.decodes(drawn)).collect();
+        // Also where no step draws before, the weights should have a gradient.
+        let none = step.decode.weight.val().sum().mul_scalar(0.0);
+        let bias = |l: usize| {
+            let of_drawn = (0..l).map(|j| decodes[j.min(decodes.len() - 1)].bias.clone());
+            of_drawn.fold(step.decode.bias.val() + none.clone(), |sum, bias| {
+                sum + bias
+            })
+        };
+        let biases = of.clone().map(bias).collect();
+        Given {
+            queries: kernels.of_queries(queries, [rows, height, width]),
+            scenes: kernels.of_scenes(known[of].to_vec(), biases),
+            drawn: decodes.last().map(|last| {
+                let of_last = kernels.of_last(&last.matrix);
+                let of_all = Tensor::cat(vec![of_last.clone(), kernels.decoded.clone()], 1);
+                let padding = of_all.dims()[2] / 2;
+                DrawnReader {
+                    of_last,
+                    of_all: StepConv::new(of_all, padding),
+                    matrices: decodes
+                        .iter()
+                        .map(|decoded| decoded.matrix.clone())
+                        .collect(),
+                }
+            }),
+        }
+    }
+
     /// `sum_l canvas_l(h_l)`
     fn canvas(&self, drawn: Vec<Tensor<4>>) -> Tensor<4> {
-        let steps = drawn.len();
-        let mut weights = self.steps.iter().map(|step| step.canvas.weight.val());
-        let biases = self.steps.iter().map(|step| step.canvas.bias.val());
-        let (maps, weight, bias) = match self.steps.len() {
-            1 => {
+        let steps = drawn.len() as f64;
+        let (maps, weight, bias) = match self.steps.as_slice() {
+            [step] => {
                 let sum = drawn.into_iter().reduce(|sum, hidden| sum + hidden);
-                let bias = biases.map(|bias| bias.mul_scalar(steps as f64)).next();
-                (sum, weights.next(), bias)
+                (
+                    sum.expect("there is at least one step"),
+                    step.canvas.weight.val(),
+                    step.canvas.bias.val().mul_scalar(steps),
+                )
             }
-            _ => (
-                Some(Tensor::cat(drawn, 1)),
-                Some(Tensor::cat(weights.collect(), 0)),
-                biases.reduce(|sum, bias| sum + bias),
-            ),
+            steps => {
+                let weights = steps.iter().map(|step| step.canvas.weight.val());
+                let biases = steps.iter().map(|step| step.canvas.bias.val());
+                let biases: Tensor<2> = Tensor::stack(biases.collect(), 0);
+                (
+                    Tensor::cat(drawn, 1),
+                    Tensor::cat(weights.collect(), 0),
+                    biases.sum_dim(0).squeeze_dim(0),
+                )
+            }
         };
-        let [maps, weight] = [maps, weight].map(|of| of.expect("there is at least one step"));
-        let bias = bias.expect("there is at least one step");
         transposed_conv2d(maps, weight, bias, self.stride, 0, 0)
     }
 }

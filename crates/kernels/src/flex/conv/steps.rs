@@ -12,10 +12,10 @@ use super::{
 };
 use crate::flex::{
     Raw, contiguous,
-    graph::{fused::Fused, parts::placeholder},
+    graph::{fused::Fused, left::Left, parts::placeholder},
     raw, slice,
 };
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 /// State shared by the uses of a convolution.
 #[derive(Clone, Debug, Default)]
@@ -26,8 +26,7 @@ struct Shared {
     weight: OnceLock<Raw>,
     /// For convolutions by Fourier transforms of the size that was first used: of the outputs, and of their gradient.
     tables: [OnceLock<(Spectral, Table)>; 2],
-    /// Left by the uses so far: images, and gradients of their outputs.
-    left: Mutex<Vec<[Raw; 2]>>,
+    left: Left,
 }
 
 impl ConvUses {
@@ -53,18 +52,9 @@ impl ConvUses {
             true => super::spread(shape, images, weights, None),
         }
     }
-
-    fn push(&self, input: Raw, gradient: Raw) {
-        let mut left = self.0.left.lock().unwrap_or_else(PoisonError::into_inner);
-        left.push([input, gradient]);
-    }
-
-    fn take(&self) -> Vec<[Raw; 2]> {
-        std::mem::take(&mut *self.0.left.lock().unwrap_or_else(PoisonError::into_inner))
-    }
 }
 
-/// See [`crate::conv::StepConv::new`]. Input: the weights, `[n]`; output: the node that represents them.
+/// See [`crate::step_conv::StepConv::new`]. Input: the weights, `[n]`; output: the node that represents them.
 pub(crate) struct ConvWeights {
     pub(crate) uses: ConvUses,
     pub(crate) options: Options,
@@ -81,7 +71,7 @@ impl Fused<1> for ConvWeights {
 
     fn backward((uses, options): Self::Saved, _: Raw, _: [bool; 1]) -> [Option<Raw>; 1] {
         let weight = uses.weight();
-        let mut left = uses.take();
+        let mut left = uses.0.left.take();
         // Uses that have images of one size are one convolution of all their images.
         let size = |[input, _]: &[Raw; 2]| {
             let [_, channels, height, width]: [usize; 4] = input.layout().shape().dims();
@@ -114,7 +104,7 @@ impl Fused<1> for ConvWeights {
     }
 }
 
-/// See [`crate::conv::StepConv::forward`]. Inputs: images, and the node of the weights.
+/// See [`crate::step_conv::StepConv::forward`]. Inputs: images, and the node of the weights.
 pub(crate) struct ConvStep {
     pub(crate) uses: ConvUses,
     pub(crate) options: Options,
@@ -147,7 +137,7 @@ impl Fused<2> for ConvStep {
             raw(uses.images(&shape, slice(&outer), true), size)
         });
         if to_weight {
-            uses.push(input, outer);
+            uses.0.left.push(input, outer);
         }
         [to_input, to_weight.then(placeholder)]
     }

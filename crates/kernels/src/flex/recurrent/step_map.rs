@@ -11,11 +11,11 @@ use crate::flex::{
         linear::{affine, before_activation, column_sums, to_input, to_weight},
         product::{Matrix, numbers_on_top},
     },
-    graph::{fused::Fused, parts::placeholder},
+    graph::{fused::Fused, left::Left, parts::placeholder},
     raw, slice,
 };
 use crate::linear::Activation;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 /// State shared by the uses of a map.
 #[derive(Clone, Debug, Default)]
@@ -25,23 +25,13 @@ pub(crate) struct MapUses(Arc<Shared>);
 struct Shared {
     /// Weight and bias.
     map: OnceLock<[Raw; 2]>,
-    /// Left by the uses so far: inputs, and gradients of their products.
-    left: Mutex<Vec<[Raw; 2]>>,
+    left: Left,
 }
 
 impl MapUses {
     fn map(&self) -> &[Raw; 2] {
         let map = self.0.map.get();
         map.expect("a map is prepared before its first use")
-    }
-
-    fn push(&self, input: Raw, gradient: Raw) {
-        let mut left = self.0.left.lock().unwrap_or_else(PoisonError::into_inner);
-        left.push([input, gradient]);
-    }
-
-    fn take(&self) -> Vec<[Raw; 2]> {
-        std::mem::take(&mut *self.0.left.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -97,7 +87,7 @@ impl Fused<2> for MapWeights {
 
     fn backward(uses: MapUses, _: Raw, [to_weight, to_bias]: [bool; 2]) -> [Option<Raw>; 2] {
         let [inputs, outputs]: [usize; 2] = uses.map()[0].layout().shape().dims();
-        let left = uses.take();
+        let left = uses.0.left.take();
         let to_bias = to_bias.then(|| {
             let mut sums = vec![0.0; outputs];
             for [_, gradient] in &left {
@@ -159,7 +149,7 @@ impl Fused<2> for StepMap {
         let outer = before_activation(outer, &output, activation);
         let to_x = to_x.then(|| to_input(&outer, &uses.map()[0]));
         if to_map {
-            uses.push(x, outer);
+            uses.0.left.push(x, outer);
         }
         [to_x, to_map.then(placeholder)]
     }

@@ -39,22 +39,6 @@ impl Spectral {
     pub(super) fn weight_spectrum<S: Simd>(
         &self,
         simd: S,
-        of: (&[f32], usize, Range<usize>),
-        signal: &mut [Complex<S>],
-        spectrum: &mut [Complex<S>],
-    ) {
-        match self.shifts[0] {
-            3 => self.weight_spectrum_of::<S, 3>(simd, of, signal, spectrum),
-            5 => self.weight_spectrum_of::<S, 5>(simd, of, signal, spectrum),
-            _ => self.weight_spectrum_of::<S, 1>(simd, of, signal, spectrum),
-        }
-    }
-
-    /// The same, for `ROWS` rows of weights at a time.
-    #[inline(always)]
-    fn weight_spectrum_of<S: Simd, const ROWS: usize>(
-        &self,
-        simd: S,
         (table, column, vectors): (&[f32], usize, Range<usize>),
         signal: &mut [Complex<S>],
         spectrum: &mut [Complex<S>],
@@ -71,7 +55,8 @@ impl Spectral {
             .collect();
         let rows = (0..height).map(|s| wrapped(self.least[0] + s as isize, down));
         let rows: Vec<usize> = rows.collect();
-        signal.fill([simd.splat_f32s(0.0); 2]);
+        let zero = [simd.splat_f32s(0.0); 2];
+        signal.fill(zero);
         let count = self.inputs[0] * vectors.len();
         // From one shift to the next.
         let step = CHANNELS / S::F32_LANES;
@@ -79,12 +64,15 @@ impl Spectral {
         for weights in inputs {
             for vector in vectors.clone() {
                 let weights = &weights[self.place_of_vector::<S>(0, vector)..];
-                for (of_rows, rows) in rows.chunks_exact(ROWS).enumerate() {
-                    let weights = &weights[of_rows * ROWS * width * step..];
-                    let sums = row_sums::<S, ROWS>(simd, weights, step, &roots);
-                    for (row, sum) in rows.iter().zip(sums) {
-                        signal[*row] = sum;
+                for (s, row) in rows.iter().enumerate() {
+                    let weights = weights[s * width * step..].iter().step_by(step);
+                    let mut sum = zero;
+                    for (root, weight) in roots.iter().zip(weights) {
+                        for (sum, part) in sum.iter_mut().zip(root) {
+                            *sum = simd.mul_add_f32s(*part, *weight, *sum);
+                        }
                     }
+                    signal[*row] = sum;
                 }
                 let [from, to] = [(0, 1), (first, count)].map(|(first, step)| Strided {
                     first,
@@ -106,28 +94,6 @@ impl Spectral {
         // Products take two vectors at a time.
         (KEPT / of_vector / 2 * 2).clamp(2.min(all), all)
     }
-}
-
-/// `sum_t root_t weight_st` of some rows s of weights, which are `step` vectors apart. The rows' sums do not wait for each
-/// other.
-#[inline(always)]
-fn row_sums<S: Simd, const ROWS: usize>(
-    simd: S,
-    weights: &[S::f32s],
-    step: usize,
-    roots: &[Complex<S>],
-) -> [Complex<S>; ROWS] {
-    let width = roots.len();
-    let mut sums = [[simd.splat_f32s(0.0); 2]; ROWS];
-    for (t, root) in roots.iter().enumerate() {
-        for (s, sum) in sums.iter_mut().enumerate() {
-            let weight = weights[(s * width + t) * step];
-            for (sum, part) in sum.iter_mut().zip(root) {
-                *sum = simd.mul_add_f32s(*part, weight, *sum);
-            }
-        }
-    }
-    sums
 }
 
 /// The index of a shift in a periodic signal.
