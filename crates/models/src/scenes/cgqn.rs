@@ -74,8 +74,7 @@ pub struct CgqnConfig {
     pub posterior_targets: usize,
     /// Units of a network of two layers that reads each query first, for all others; 0 for none.
     pub query_units: usize,
-    /// Whether queries scale and shift the maps of the plain representation network, see
-    /// [`Representation`](super::Representation).
+    /// Whether queries scale and shift the maps of the plain representation network, as in FiLM (Perez et al. 2018).
     pub modulated: bool,
 }
 
