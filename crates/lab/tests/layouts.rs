@@ -319,13 +319,14 @@ fn check_cgqn(checker: &mut Checker) {
             posterior_sees_prior: all,
             renderer_sees_context: all,
             all_latents: all,
+            query_waves: if all { 1 } else { 0 },
             query_units: if all { 31 } else { 0 },
             modulated: all,
             ..CgqnConfig::default()
         };
         let sizes = [
             ("channels", 3),
-            ("view", 37),
+            ("view", if all { 3 * 37 } else { 37 }),
             ("query", if all { 31 } else { 37 }),
             ("r_0", 5),
             ("r_1", 7),

@@ -53,6 +53,14 @@ pub enum ModelError {
     /// Queries that should scale the maps of a representation network in which they do not.
     #[error("model.modulated is true, but queries scale the maps of the network `plain` only")]
     NotModulated,
+    /// Waves of a query finer than a number can tell.
+    #[error("model.query_waves is {waves}, it must be at most {most}")]
+    QueryWaves {
+        /// The setting's value.
+        waves: usize,
+        /// Its largest value.
+        most: usize,
+    },
     /// Frames whose sides a model of scenes cannot divide.
     #[error("frames are {height}x{width} pixels, but both sides must be multiples of {side}")]
     SceneFrame {

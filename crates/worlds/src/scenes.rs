@@ -147,6 +147,33 @@ pub(crate) mod testing {
 
     use super::*;
 
+    /// The context of a batch reveals nothing of what is hidden, all targets show some of it, and no view is there twice.
+    fn hides(scenes: &dyn Scenes, stream: &Stream, batch: &SceneBatch) {
+        let width = scenes.query_width();
+        for row in 0..batch.scenes {
+            let scene = scenes.scene(Split::Train, stream, batch.number(row));
+            let views = |all: &[f32], count: usize| -> Vec<usize> {
+                let queries = all[row * count * width..][..count * width].chunks(width);
+                let mut query = vec![0.0; width];
+                let view = |asked: &[f32]| {
+                    (0..scene.views()).find(|view| {
+                        scene.query(*view, &mut query);
+                        query == asked
+                    })
+                };
+                let mut found: Vec<usize> = queries.filter_map(view).collect();
+                found.sort_unstable();
+                found.dedup();
+                assert_eq!(found.len(), count);
+                found
+            };
+            let seen = views(&batch.context_queries, batch.context);
+            assert!(seen.iter().all(|view| !scene.reveals(*view)), "{seen:?}");
+            let asked = views(&batch.target_queries, batch.targets);
+            assert!(asked.iter().all(|view| scene.reveals(*view)), "{asked:?}");
+        }
+    }
+
     /// Checks batches of a world: pure, within bounds, readable, and with contexts that reveal nothing.
     pub(crate) fn holds(scenes: &dyn Scenes, showing: Showing) {
         let stream = Stream::new(3, "scenes");
@@ -182,6 +209,15 @@ pub(crate) mod testing {
         }
         if !scenes.hides() {
             return;
+        }
+        let hiding = Showing {
+            hiding: 1.0,
+            ..showing
+        };
+        for index in 0..4 {
+            let of = (Split::Train, &stream);
+            let batch = scene_batch(scenes, hiding, Ask::Training, of, index, 5);
+            hides(scenes, &stream, &batch);
         }
         let batch = make(Ask::Hidden, Split::Test, 0);
         let found = readings(scenes, (Split::Test, &stream), &batch);

@@ -19,9 +19,12 @@ use burn::{
 use mnemora_memory::{Count, Initializer};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::f64::consts::PI;
 
 /// Layers of the network that reads queries.
 const QUERY_LAYERS: usize = 2;
+/// Most of the waves of a query: the last, of 2^15 half turns, is already coarse in single precision.
+const WAVES: usize = 16;
 
 /// What a scene's latents stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +75,9 @@ pub struct CgqnConfig {
     pub squashed: bool,
     /// Targets that the posterior sees; 0 for all.
     pub posterior_targets: usize,
+    /// Sines and cosines that are joined to each number x of a query, for all networks: of pi 2^j x for j below this, as in
+    /// NeRF (Mildenhall et al. 2020); 0 for none.
+    pub query_waves: usize,
     /// Units of a network of two layers that reads each query first, for all others; 0 for none.
     pub query_units: usize,
     /// Whether queries scale and shift the maps of the plain representation network, as in FiLM (Perez et al. 2018).
@@ -97,6 +103,7 @@ impl Default for CgqnConfig {
             all_latents: false,
             squashed: false,
             posterior_targets: 0,
+            query_waves: 0,
             query_units: 0,
             modulated: false,
         }
@@ -115,7 +122,7 @@ impl Default for CgqnConfig {
 /// With [`Latents::Factored`] each target is a scene of its own with one target, which is a GQN with these networks.
 #[derive(Module, Debug)]
 pub struct Cgqn {
-    /// From a query to what all other networks are given of it; without layers they are given the query.
+    /// From a query and its waves to what all other networks are given of it; without layers they are given the query.
     pub query: Mlp,
     /// `M`
     pub representation: SceneNet,
@@ -130,6 +137,9 @@ pub struct Cgqn {
     latent: usize,
     consistent: bool,
     posterior_targets: usize,
+    query_waves: usize,
+    /// Numbers of a query with its waves.
+    asked: usize,
     channels: usize,
     height: usize,
     width: usize,
@@ -139,7 +149,7 @@ impl CgqnConfig {
     /// Builds the model for frames of a shape and queries of `query` numbers.
     ///
     /// # Errors
-    /// If a size is 0, the kernel is even, a frame's sides are not multiples of 8, or the representation network does not
+    /// If a size is 0, the kernel is even, queries have more than [`WAVES`] waves, a frame's sides are not multiples of 8, or the representation network does not
     /// fit.
     pub fn init(
         &self,
@@ -166,6 +176,12 @@ impl CgqnConfig {
                 kernel: self.kernel,
             });
         }
+        if self.query_waves > WAVES {
+            return Err(ModelError::QueryWaves {
+                waves: self.query_waves,
+                most: WAVES,
+            });
+        }
         let side = SHRUNK * self.stride;
         let ImageShape {
             channels,
@@ -187,11 +203,12 @@ impl CgqnConfig {
         } else {
             0
         };
+        let asked = query * (1 + 2 * self.query_waves);
         let (layers, units) = match self.query_units {
-            0 => (0, query),
+            0 => (0, asked),
             units => (QUERY_LAYERS, units),
         };
-        let reader = Mlp::new(query, layers, units, Activation::Relu, init);
+        let reader = Mlp::new(asked, layers, units, Activation::Relu, init);
         let query = units;
         let network = SceneNet::new(
             self.network,
@@ -247,6 +264,8 @@ impl CgqnConfig {
             latent: self.latent,
             consistent: latents == Latents::Consistent,
             posterior_targets: self.posterior_targets,
+            query_waves: self.query_waves,
+            asked,
             channels,
             height,
             width,
@@ -296,16 +315,20 @@ impl Cgqn {
         let (pixels, maps) = (self.height * self.width, height * width);
         let beliefs = if self.consistent { 1 } else { targets };
         let drawn = self.draw.as_ref().map(|draw| draw.kept(maps));
-        (self.representation.kept(pixels) + self.query.kept()) * (context + targets)
+        (self.representation.kept(pixels) + self.query.kept() + self.asked) * (context + targets)
             + drawn.unwrap_or(Count::NONE) * (self.steps * beliefs)
             + self.renderer.kept(maps, self.steps) * targets
             + Count::product(&[3 * targets * self.channels, pixels])
     }
 
-    /// Views with what the networks are given of their queries.
-    fn read(&self, views: &Views) -> Views {
+    /// What the networks are given of queries.
+    fn read(&self, queries: Tensor<2>) -> Tensor<2> {
+        self.query.forward(with_waves(queries, self.query_waves))
+    }
+
+    fn read_views(&self, views: &Views) -> Views {
         Views {
-            queries: self.query.forward(views.queries.clone()),
+            queries: self.read(views.queries.clone()),
             ..views.clone()
         }
     }
@@ -313,7 +336,7 @@ impl Cgqn {
     /// What is known of `scenes` scenes, `r_C`, `[scenes, channels, height / 4, width / 4]`: zeros without a context.
     pub fn represent(&self, context: Option<&Views>, scenes: usize) -> Tensor<4> {
         match context {
-            Some(views) => self.representation.forward(&self.read(views)),
+            Some(views) => self.representation.forward(&self.read_views(views)),
             None => {
                 let shape = [
                     scenes,
@@ -374,7 +397,7 @@ impl Cgqn {
     pub fn bound(&self, context: Tensor<4>, targets: &Views, noise: Tensor<2>) -> SceneBound {
         let (scenes, each) = (targets.scenes(), targets.each);
         let (context, noise) = self.of_latents(context, noise, each);
-        let asked = self.read(targets);
+        let asked = self.read_views(targets);
         let seen = match self.latents() {
             Latents::Consistent => {
                 let count = match self.posterior_targets {
@@ -414,8 +437,23 @@ impl Cgqn {
         let each = queries.dims()[0] / context.dims()[0];
         let (context, noise) = self.of_latents(context, noise, each);
         let beliefs = self.beliefs(context.clone(), None, noise);
-        self.render(&beliefs, context, self.query.forward(queries))
+        self.render(&beliefs, context, self.read(queries))
     }
+}
+
+/// Queries `[rows, n]` with their sines and cosines: `[x, sin(pi x), cos(pi x), sin(2 pi x), cos(2 pi x), sin(4 pi x), ..]`,
+/// each of n numbers.
+fn with_waves(queries: Tensor<2>, waves: usize) -> Tensor<2> {
+    if waves == 0 {
+        return queries;
+    }
+    let mut phase = queries.clone().mul_scalar(PI);
+    let mut all = vec![queries];
+    for _ in 0..waves {
+        all.extend([phase.clone().sin(), phase.clone().cos()]);
+        phase = phase.mul_scalar(2.0);
+    }
+    Tensor::cat(all, 1)
 }
 
 #[cfg(test)]
@@ -558,6 +596,69 @@ mod tests {
         );
         let drawn = model.sample(known, targets.queries, nothing);
         assert!(apart(drawn, found.frames) < 1e-6);
+    }
+
+    /// `[x, sin(pi x), cos(pi x), sin(2 pi x), cos(2 pi x)]` of two numbers.
+    #[test]
+    fn waves_are_sines_and_cosines_of_the_query() {
+        let queries = Tensor::from_floats([[0.5_f32, -0.25]], &Device::default());
+        let found = with_waves(queries, 2).into_data();
+        let half = 0.5_f32.sqrt();
+        let expected = [0.5, -0.25, 1.0, -half, 0.0, half, 0.0, -1.0, -1.0, 0.0];
+        for (found, expected) in found.try_to_vec::<f32>().unwrap().iter().zip(expected) {
+            assert!((found - expected).abs() < 1e-6, "{found}, not {expected}");
+        }
+    }
+
+    /// All networks are given the waves: the model is that of the longer queries.
+    #[test]
+    fn waves_are_part_of_the_query() {
+        let noise = |model: &Cgqn| numbers([2, model.noise_size(2)], 0.2);
+        let (context, targets) = (views(2, 3, 0.0), views(2, 2, 0.5));
+        for query_units in [0, 5] {
+            let plain = CgqnConfig {
+                query_units,
+                ..config()
+            };
+            let waved = CgqnConfig {
+                query_waves: 2,
+                ..plain.clone()
+            };
+            let model = build(&waved, Latents::Consistent);
+            let longer = |views: &Views| Views {
+                queries: with_waves(views.queries.clone(), 2),
+                ..views.clone()
+            };
+            let mut init = Initializer::new(ChaCha8Rng::seed_from_u64(1), Device::default());
+            let same = plain
+                .init(Latents::Consistent, FRAME, 15, &mut init)
+                .unwrap();
+            let of = |model: &Cgqn, context: &Views, targets: &Views| {
+                let known = model.represent(Some(context), 2);
+                let drawn = model.sample(known.clone(), targets.queries.clone(), noise(model));
+                (model.bound(known, targets, noise(model)), drawn)
+            };
+            let (found, drawn) = of(&model, &context, &targets);
+            let (expected, expected_drawn) = of(&same, &longer(&context), &longer(&targets));
+            assert_eq!(apart(found.frames, expected.frames), 0.0);
+            assert_eq!(apart(drawn, expected_drawn), 0.0);
+            let kl = [found.kl, expected.kl].map(|kl| kl.into_data().try_to_vec::<f32>().unwrap());
+            assert_eq!(kl[0], kl[1]);
+        }
+    }
+
+    #[test]
+    fn waves_too_fine_are_refused() {
+        let config = CgqnConfig {
+            query_waves: 17,
+            ..config()
+        };
+        let mut init = Initializer::new(ChaCha8Rng::seed_from_u64(1), Device::default());
+        let refused = config.init(Latents::Consistent, FRAME, 3, &mut init);
+        assert_eq!(
+            refused.unwrap_err().to_string(),
+            "model.query_waves is 17, it must be at most 16"
+        );
     }
 
     /// The tower keeps pixels apart, pool and pyramid do not.

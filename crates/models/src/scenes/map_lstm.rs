@@ -1,6 +1,6 @@
 //! A convolutional LSTM whose input has a part that is the same at all steps.
 
-use crate::visual::Kernel;
+use crate::visual::{Kernel, unit_bound};
 use burn::{
     module::{Module, Param},
     tensor::Tensor,
@@ -54,7 +54,7 @@ pub struct MapState {
 }
 
 impl MapLstm {
-    /// Weights uniform within `1 / sqrt(n)` for n products in a gate; biases are zero, and 1 for the forget gates.
+    /// Weights of variance `1 / n` for n products in a gate; biases are zero, and 1 for the forget gates.
     pub(super) fn new(sizes: MapSizes, kernel: usize, init: &mut Initializer) -> Self {
         let MapSizes {
             hidden,
@@ -62,7 +62,7 @@ impl MapLstm {
             inputs,
         } = sizes;
         let channels = hidden + given + inputs;
-        let bound = 1.0 / ((channels * kernel * kernel) as f64).sqrt();
+        let bound = unit_bound((channels * kernel * kernel) as f64);
         Self {
             weight: init.uniform([4 * hidden, channels, kernel, kernel], bound),
             bias: init.parameter([4 * hidden], |_| {

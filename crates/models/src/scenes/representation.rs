@@ -43,10 +43,15 @@ impl Representation {
         init: &mut Initializer,
     ) -> Self {
         let mut inputs = frame + query;
-        let layers = channels.into_iter().zip(KERNELS).map(|(outputs, of)| {
-            let layer = Filter::new([inputs, outputs], of, init);
+        let last = KERNELS.len() - 1;
+        let layers = channels.into_iter().zip(KERNELS).enumerate();
+        let layers = layers.map(|(place, (outputs, of))| {
+            let size = [inputs, outputs];
             inputs = outputs;
-            layer
+            match place == last {
+                true => Filter::new(size, of, init),
+                false => Filter::before_relu(size, of, init),
+            }
         });
         let layers = layers.collect();
         let [before_last @ .., _] = channels;

@@ -206,15 +206,15 @@ impl ViewNet {
         };
         let mut layers: Vec<Filter> = sizes
             .into_iter()
-            .map(|(size, of)| Filter::new(size, of, init))
+            .map(|(size, of)| Filter::before_relu(size, of, init))
             .collect();
         if pyramid {
             let [rows, columns] = [height / PYRAMID, width / PYRAMID];
             let products = wide / 2 * rows * columns;
-            let bound = 1.0 / (products as f64).sqrt();
+            let bound = (6.0 / products as f64).sqrt();
             layers.push(Filter {
                 weight: init.uniform([wide, wide / 2, rows, columns], bound),
-                bias: init.uniform([wide], bound),
+                bias: init.constant([wide], 0.0),
             });
         }
         Ok(Self {

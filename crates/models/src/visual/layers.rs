@@ -67,6 +67,11 @@ impl Kernel {
     }
 }
 
+/// Weights uniform within it have a variance of `1 / products`.
+pub(crate) fn unit_bound(products: f64) -> f64 {
+    (3.0 / products).sqrt()
+}
+
 /// A convolution or transposed convolution with bias, whose stride and padding are given with each call.
 #[derive(Module, Debug)]
 pub struct Filter {
@@ -106,12 +111,16 @@ impl Filter {
         }
     }
 
-    /// Weights and biases uniform within `1 / sqrt(n)`, where n is the number of products in an output.
+    /// Weights of variance `1 / n`, where n is the number of products in an output, so that maps keep their scale through
+    /// many layers (LeCun et al. 1998); biases are zero.
     pub(crate) fn new([inputs, outputs]: [usize; 2], of: Kernel, init: &mut Initializer) -> Self {
-        let bound = 1.0 / ((inputs * of.size * of.size) as f64).sqrt();
+        let products = inputs * of.size * of.size;
         Self {
-            weight: init.uniform([outputs, inputs, of.size, of.size], bound),
-            bias: init.uniform([outputs], bound),
+            weight: init.uniform(
+                [outputs, inputs, of.size, of.size],
+                unit_bound(products as f64),
+            ),
+            bias: init.constant([outputs], 0.0),
         }
     }
 
@@ -122,10 +131,9 @@ impl Filter {
         init: &mut Initializer,
     ) -> Self {
         let products = (inputs * of.size * of.size) as f64 / (of.stride * of.stride) as f64;
-        let bound = 1.0 / products.sqrt();
         Self {
-            weight: init.uniform([inputs, outputs, of.size, of.size], bound),
-            bias: init.uniform([outputs], bound),
+            weight: init.uniform([inputs, outputs, of.size, of.size], unit_bound(products)),
+            bias: init.constant([outputs], 0.0),
         }
     }
 

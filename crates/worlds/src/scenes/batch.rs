@@ -6,7 +6,7 @@ use rand::{RngExt, seq::SliceRandom};
 use rand_chacha::ChaCha8Rng;
 
 /// How many views of a scene are shown and asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Showing {
     /// Whether any view can be in a context, not only the first [`Scene::context_views`].
     pub anywhere: bool,
@@ -18,12 +18,15 @@ pub struct Showing {
     pub targets_least: usize,
     /// Views that are asked for, at most.
     pub targets: usize,
+    /// The share of the batches in training whose context reveals nothing of what is hidden while all their targets show
+    /// some of it.
+    pub hiding: f64,
 }
 
 /// Which views are shown, and which are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// Any, in numbers drawn for the batch.
+    /// Any, in numbers drawn for the batch, or those of [`Showing::hiding`].
     Training,
     /// Any, the context in a number drawn for the batch, and the most targets.
     Any,
@@ -112,18 +115,31 @@ fn spread(from: &[usize], count: usize) -> Vec<usize> {
 
 /// `count` different numbers below `below`, in random order.
 pub(super) fn drawn(below: usize, count: usize, generator: &mut ChaCha8Rng) -> Vec<usize> {
-    let mut all: Vec<usize> = (0..below).collect();
-    all.partial_shuffle(generator, count).0.to_vec()
+    drawn_from((0..below).collect(), count, generator)
 }
 
-/// The `context` views of a scene that are shown, and the `targets` that are asked for.
+/// `count` different ones of `from`, in random order.
+fn drawn_from(mut from: Vec<usize>, count: usize, generator: &mut ChaCha8Rng) -> Vec<usize> {
+    from.partial_shuffle(generator, count).0.to_vec()
+}
+
+/// The `context` views of a scene that are shown, and the `targets` that are asked for. In training, `hiding` says whether
+/// the context hides what the targets show.
 fn chosen(
     scene: &dyn Scene,
-    (ask, anywhere): (Ask, bool),
+    (ask, anywhere, hiding): (Ask, bool, bool),
     [context, targets]: [usize; 2],
     generator: &mut ChaCha8Rng,
 ) -> [Vec<usize>; 2] {
     match ask {
+        Ask::Training if hiding => {
+            let shown = (0..scene.context_views()).filter(|view| !scene.reveals(*view));
+            let asked = (0..scene.views()).filter(|view| scene.reveals(*view));
+            [
+                drawn_from(shown.collect(), context, generator),
+                drawn_from(asked.collect(), targets, generator),
+            ]
+        }
         Ask::Training | Ask::Any => {
             let from = match anywhere {
                 true => scene.views(),
@@ -156,7 +172,7 @@ fn chosen(
 ///
 /// # Panics
 /// If there are fewer views than are to be shown or asked for ([`Scenes::most`]), if `ask` is [`Ask::Hidden`] or
-/// [`Ask::Told`] and the scenes [hide](Scenes::hides) nothing, or if it is [`Ask::Story`] and they tell none.
+/// [`Ask::Told`] or some batches are to be [hiding](Showing::hiding) and the scenes [hide](Scenes::hides) nothing, or if it is [`Ask::Story`] and they tell none.
 pub fn scene_batch(
     scenes: &dyn Scenes,
     showing: Showing,
@@ -166,7 +182,7 @@ pub fn scene_batch(
     count: usize,
 ) -> SceneBatch {
     assert!(
-        !matches!(ask, Ask::Hidden | Ask::Told) || scenes.hides(),
+        scenes.hides() || !(matches!(ask, Ask::Hidden | Ask::Told) || showing.hiding > 0.0),
         "{} hides nothing",
         scenes.name()
     );
@@ -175,17 +191,23 @@ pub fn scene_batch(
         "{} tells no story that is longer than the context",
         scenes.name()
     );
-    let [most_context, most_targets] = scenes.most(ask);
+    let mut generator = stream.at(u64::MAX - index);
+    let hiding =
+        ask == Ask::Training && showing.hiding > 0.0 && generator.random_bool(showing.hiding);
+    let [most_context, most_targets] = scenes.most(if hiding { Ask::Hidden } else { ask });
     assert!(
         showing.targets <= most_targets,
         "{} has {most_targets} views to ask for",
         scenes.name()
     );
     let first = sequence_number(index, count, 0);
-    let mut generator = stream.at(u64::MAX - index);
     let context = match ask {
         Ask::Training | Ask::Any => {
-            generator.random_range(showing.context_least..=showing.context_most)
+            let [least, most] = match hiding {
+                true => [showing.context_least, showing.context_most].map(|c| c.min(most_context)),
+                false => [showing.context_least, showing.context_most],
+            };
+            generator.random_range(least..=most)
         }
         Ask::Hidden | Ask::Told => showing.context_most.min(most_context),
         Ask::Part(_) | Ask::Story => showing.context_most,
@@ -214,7 +236,7 @@ pub fn scene_batch(
         let scene = scenes.scene(split, stream, batch.number(row));
         let [shown, asked] = chosen(
             scene.as_ref(),
-            (ask, showing.anywhere),
+            (ask, showing.anywhere, hiding),
             [context, targets],
             &mut generator,
         );
@@ -268,6 +290,7 @@ mod tests {
             context_most: 6,
             targets_least: 2,
             targets: 2,
+            hiding: 0.0,
         };
         let stream = Stream::new(1, "stories");
         let of = (Split::Train, &stream);

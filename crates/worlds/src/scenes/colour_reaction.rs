@@ -71,6 +71,7 @@ mod tests {
                 context_most: 6,
                 targets_least: 4,
                 targets: 4,
+                hiding: 0.0,
             };
             holds(&Narratives::colour_reaction(side).unwrap(), showing);
         }

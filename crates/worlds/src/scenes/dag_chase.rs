@@ -72,6 +72,7 @@ mod tests {
             context_most: 6,
             targets_least: 4,
             targets: 4,
+            hiding: 0.0,
         };
         holds(&Narratives::dag_chase(32).unwrap(), showing);
     }

@@ -276,6 +276,7 @@ mod tests {
                 context_most: 4,
                 targets_least: 1,
                 targets: 3,
+                hiding: 0.0,
             };
             holds(&dice(side), showing);
         }
@@ -367,6 +368,7 @@ mod tests {
             context_most: 0,
             targets_least: 1,
             targets: 1,
+            hiding: 0.0,
         };
         let stream = Stream::new(1, "dice");
         let batch = scene_batch(&dice, showing, Ask::Any, (Split::Train, &stream), 0, 4000);

@@ -148,6 +148,7 @@ mod tests {
             context_most: 0,
             targets_least: 1,
             targets: 3,
+            hiding: 0.0,
         };
         holds(&Patterns::new(16, 8).unwrap(), showing);
     }

@@ -225,6 +225,7 @@ mod tests {
                 context_most: 4,
                 targets_least: 1,
                 targets: 3,
+                hiding: 0.0,
             };
             holds(
                 &Prism::new(&Mnist::bundled().unwrap(), side, views).unwrap(),

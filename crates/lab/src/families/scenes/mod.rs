@@ -124,7 +124,7 @@ impl Family for AskedScenes {
     }
 
     fn models_of(&self, key: &str) -> &'static [ModelName] {
-        const OF_VIEWS: [&str; 3] = ["anywhere", "context_least", "targets_least"];
+        const OF_VIEWS: [&str; 4] = ["anywhere", "context_least", "hiding", "targets_least"];
         let key = key.strip_prefix("scenes.").unwrap_or(key);
         match key.split_once('.') {
             Some(("model", _)) => &[ModelName::Cgqn, ModelName::Gqn, ModelName::Deterministic],

@@ -24,6 +24,9 @@ pub struct SceneSettings {
     pub targets_least: usize,
     /// Queries of a scene in training at most, and in an evaluation.
     pub targets: usize,
+    /// The share of the batches in training whose context reveals nothing of what is hidden in a scene while all their
+    /// targets show some of it; the views of the others are drawn from all.
+    pub hiding: f64,
     /// The variance of a pixel during training: pairs of an update and a variance, with straight lines between.
     pub variance: Vec<[f64; 2]>,
     /// Variances at which held-out scenes are scored; the first is that of the bound.
@@ -54,6 +57,7 @@ impl Default for SceneSettings {
             context_most: 6,
             targets_least: 0,
             targets: 4,
+            hiding: 0.0,
             variance: vec![[0.0, 2.0], [100_000.0, 0.5]],
             test_variance: vec![0.5],
             samples: 30,
@@ -84,6 +88,12 @@ impl SceneSettings {
                     "scenes.{key} is {value}, it must be from {least} to {MOST}"
                 ));
             }
+        }
+        if !(0.0..=1.0).contains(&self.hiding) {
+            return Err(format!(
+                "scenes.hiding is {}, it must be from 0 to 1",
+                self.hiding
+            ));
         }
         let positive = |value: f64| value.is_finite() && value > 0.0;
         for [update, variance] in &self.variance {

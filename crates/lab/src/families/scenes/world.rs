@@ -166,6 +166,7 @@ impl World {
                 least => least,
             },
             targets: settings.targets,
+            hiding: settings.hiding,
         };
         let scenes: Arc<dyn Scenes> = match (&entry(experiment)?.open, views) {
             (Open::Made(make), _) => make(settings)?,
@@ -262,6 +263,13 @@ impl World {
 
     /// Whether every scene has as many views as are to be shown and asked for.
     fn checked(self) -> Result<Self, String> {
+        if self.showing.hiding > 0.0 && !self.scenes.hides() {
+            return Err(format!(
+                "scenes.hiding is {}, it must be 0 for {}, whose scenes hide nothing",
+                self.showing.hiding,
+                self.scenes.name()
+            ));
+        }
         let parts = self.parts().iter().map(|part| Ask::Part(*part));
         for ask in [Ask::Any].into_iter().chain(self.hidden()).chain(parts) {
             let [context, targets] = self.scenes.most(ask);

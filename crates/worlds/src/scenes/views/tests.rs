@@ -21,6 +21,7 @@ fn showing(context: usize, targets: usize) -> Showing {
         context_most: context,
         targets_least: 1,
         targets,
+        hiding: 0.0,
     }
 }
 
