@@ -203,12 +203,14 @@ impl Family for AskedScenes {
         let folder = folder.filter(|_| is_read(experiment));
         let folder = folder.map(|folder| format!(", {}", folder.to_string_lossy()));
         let of_scenes = |key: &str| {
-            const SEEN: [&str; 6] = [
+            const SEEN: [&str; 8] = [
                 "scenes.size",
+                "scenes.anywhere",
                 "scenes.context_least",
                 "scenes.context_most",
                 "scenes.targets_least",
                 "scenes.targets",
+                "scenes.hiding",
                 "scenes.views",
             ];
             SEEN.contains(&key)
