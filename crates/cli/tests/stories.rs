@@ -59,6 +59,21 @@ fn settings_that_do_not_fit() {
         ),
         (
             story,
+            &["model.name=cgqn", "scenes.hiding=2"],
+            "scenes.hiding is 2, it must be from 0 to 1",
+        ),
+        (
+            "own-views-small",
+            &["scenes.hiding=0.5"],
+            "scenes.hiding is 0.5, it must be 0 for own-views, whose scenes hide nothing",
+        ),
+        (
+            story,
+            &["model.name=cgqn", "scenes.model.query_waves=17"],
+            "scenes.model.query_waves is 17, it must be at most 16",
+        ),
+        (
+            story,
             &["model.name=sssm", "scenes.anywhere=true"],
             "does not read scenes.anywhere, which is for model.name=cgqn or gqn or deterministic",
         ),

@@ -149,8 +149,8 @@ impl CgqnConfig {
     /// Builds the model for frames of a shape and queries of `query` numbers.
     ///
     /// # Errors
-    /// If a size is 0, the kernel is even, queries have more than [`WAVES`] waves, a frame's sides are not multiples of 8, or the representation network does not
-    /// fit.
+    /// If a size is 0, the kernel is even, queries have more than 16 waves, a frame's sides are not multiples of 8, or the
+    /// representation network does not fit.
     pub fn init(
         &self,
         latents: Latents,

@@ -172,7 +172,8 @@ fn chosen(
 ///
 /// # Panics
 /// If there are fewer views than are to be shown or asked for ([`Scenes::most`]), if `ask` is [`Ask::Hidden`] or
-/// [`Ask::Told`] or some batches are to be [hiding](Showing::hiding) and the scenes [hide](Scenes::hides) nothing, or if it is [`Ask::Story`] and they tell none.
+/// [`Ask::Told`], or [`Showing::hiding`] is not 0, and the scenes [hide](Scenes::hides) nothing, or if `ask` is
+/// [`Ask::Story`] and they tell none.
 pub fn scene_batch(
     scenes: &dyn Scenes,
     showing: Showing,
@@ -203,10 +204,9 @@ pub fn scene_batch(
     let first = sequence_number(index, count, 0);
     let context = match ask {
         Ask::Training | Ask::Any => {
-            let [least, most] = match hiding {
-                true => [showing.context_least, showing.context_most].map(|c| c.min(most_context)),
-                false => [showing.context_least, showing.context_most],
-            };
+            let possible = if hiding { most_context } else { usize::MAX };
+            let least = showing.context_least.min(possible);
+            let most = showing.context_most.min(possible);
             generator.random_range(least..=most)
         }
         Ask::Hidden | Ask::Told => showing.context_most.min(most_context),

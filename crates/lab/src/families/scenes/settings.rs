@@ -170,6 +170,21 @@ mod tests {
     }
 
     #[test]
+    fn a_share_that_is_none_is_refused() {
+        for hiding in [-0.1, 1.5, f64::NAN] {
+            let settings = SceneSettings {
+                hiding,
+                ..SceneSettings::default()
+            };
+            let problem = settings.check().unwrap_err();
+            assert_eq!(
+                problem,
+                format!("scenes.hiding is {hiding}, it must be from 0 to 1")
+            );
+        }
+    }
+
+    #[test]
     fn a_variance_that_is_no_positive_number_is_refused() {
         for variance in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             let settings = SceneSettings {
