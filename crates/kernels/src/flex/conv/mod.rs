@@ -60,34 +60,27 @@ fn spread(shape: &Geometry, coarse: &[f32], weights: &[f32], bias: Option<&[f32]
     direct::spread(shape, coarse, weights, bias)
 }
 
-/// Gradients of the weights and, for a convolution, of the bias.
-fn weight_gradient(shape: &Geometry, fine: &[f32], coarse: &[f32]) -> [Vec<f32>; 2] {
+/// Gradients of the weights and, where it comes with them, of a convolution's bias.
+fn weight_gradient(shape: &Geometry, fine: &[f32], coarse: &[f32]) -> (Vec<f32>, Option<Vec<f32>>) {
     if let Some(spectral) = shape.spectral(false) {
         let table = spectral.gradient(fine, coarse);
-        let weights = shape.weights_of(&spectral, &table);
-        let [channels, height, width] = shape.coarse;
-        return [weights, bias_gradient(coarse, channels, height * width)];
+        return (shape.weights_of(&spectral, &table), None);
     }
-    let products = match (Winograd::new(shape), Lowered::new(shape)) {
-        (Some(winograd), _) => Some(winograd.weight_gradient(fine, coarse)),
-        (_, Some(lowered)) => Some(lowered.weight_gradient(fine, coarse)),
-        _ => None,
-    };
-    if let Some(weights) = products {
-        let [channels, height, width] = shape.coarse;
-        return [weights, bias_gradient(coarse, channels, height * width)];
+    if let Some(winograd) = Winograd::new(shape) {
+        return (winograd.weight_gradient(fine, coarse), None);
     }
-    direct::weight_gradient(shape, fine, coarse)
+    if let Some(lowered) = Lowered::new(shape) {
+        return (lowered.weight_gradient(fine, coarse), None);
+    }
+    let [weights, bias] = direct::weight_gradient(shape, fine, coarse);
+    (weights, Some(bias))
 }
 
 /// Sums over all images and pixels for each channel, image by image.
 fn bias_gradient(gradient: &[f32], channels: usize, pixels: usize) -> Vec<f32> {
     let images: Vec<Vec<f32>> = gradient
         .par_chunks_exact(channels * pixels)
-        .map(|image| {
-            let planes = image.chunks_exact(pixels);
-            planes.map(|plane| run_vectors(PlaneSum(plane))).collect()
-        })
+        .map(|image| run_vectors(PlaneSums { image, pixels }))
         .collect();
     let mut sums = vec![0.0; channels];
     for image in images {
@@ -98,23 +91,37 @@ fn bias_gradient(gradient: &[f32], channels: usize, pixels: usize) -> Vec<f32> {
     sums
 }
 
-struct PlaneSum<'a>(&'a [f32]);
+/// The sum of each plane of an image.
+struct PlaneSums<'a> {
+    image: &'a [f32],
+    pixels: usize,
+}
 
-impl WithSimd for PlaneSum<'_> {
-    type Output = f32;
+impl WithSimd for PlaneSums<'_> {
+    type Output = Vec<f32>;
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> f32 {
-        let (vectors, rest) = S::as_simd_f32s(self.0);
-        // Four sums, so that additions need not wait for each other.
-        let mut sums = [simd.splat_f32s(0.0); 4];
-        for chunk in vectors.chunks(sums.len()) {
-            for (sum, vector) in sums.iter_mut().zip(chunk) {
-                *sum = simd.add_f32s(*sum, *vector);
+    fn with_simd<S: Simd>(self, simd: S) -> Vec<f32> {
+        let mut planes = Vec::with_capacity(self.image.len() / self.pixels);
+        for plane in self.image.chunks_exact(self.pixels) {
+            let (vectors, rest) = S::as_simd_f32s(plane);
+            // Four sums, so that additions need not wait for each other.
+            let mut sums = [simd.splat_f32s(0.0); 4];
+            for chunk in vectors.chunks(sums.len()) {
+                for (sum, vector) in sums.iter_mut().zip(chunk) {
+                    *sum = simd.add_f32s(*sum, *vector);
+                }
             }
+            let mut total = 0.0;
+            for sum in &sums[..vectors.len().min(sums.len())] {
+                total += simd.reduce_sum_f32s(*sum);
+            }
+            for value in rest {
+                total += value;
+            }
+            planes.push(total);
         }
-        let vectors = sums.map(|sum| simd.reduce_sum_f32s(sum));
-        vectors.iter().chain(rest).sum()
+        planes
     }
 }
 
@@ -220,18 +227,15 @@ impl Fused<3> for Options {
         if !to_weight && !to_bias {
             return [to_input, None, None];
         }
-        let [to_weight, to_bias] = match options.transposed {
+        let (to_weight, of_bias) = match options.transposed {
             None => weight_gradient(&shape, input, outer),
-            Some(_) => {
-                let [weights, _] = weight_gradient(&shape, outer, input);
-                [weights, bias_gradient(outer, channels, height * width)]
-            }
+            Some(_) => (weight_gradient(&shape, outer, input).0, None),
         };
+        let to_bias = to_bias.then(|| {
+            let sums = of_bias.unwrap_or_else(|| bias_gradient(outer, channels, height * width));
+            raw(sums, [channels])
+        });
         let count = to_weight.len();
-        [
-            to_input,
-            Some(raw(to_weight, [count])),
-            Some(raw(to_bias, [channels])),
-        ]
+        [to_input, Some(raw(to_weight, [count])), to_bias]
     }
 }

@@ -88,7 +88,7 @@ impl Fused<1> for ConvWeights {
             let images = inputs.len() / (channels * height * width);
             let inputs = raw(inputs, [images, channels, height, width]);
             let shape = options.geometry(&inputs, weight);
-            let [gradient, _] = super::weight_gradient(&shape, slice(&inputs), &outer);
+            let (gradient, _) = super::weight_gradient(&shape, slice(&inputs), &outer);
             gradient
         });
         let sum = gradients.reduce(|mut sum, gradient| {
