@@ -147,7 +147,7 @@ pub(crate) mod testing {
 
     use super::*;
 
-    /// The context of a batch reveals nothing of what is hidden, all targets show some of it, and no view is there twice.
+    /// The context of a batch reveals nothing of what is hidden, and no view is shown or asked for twice.
     fn hides(scenes: &dyn Scenes, stream: &Stream, batch: &SceneBatch) {
         let width = scenes.query_width();
         for row in 0..batch.scenes {
@@ -169,8 +169,7 @@ pub(crate) mod testing {
             };
             let seen = views(&batch.context_queries, batch.context);
             assert!(seen.iter().all(|view| !scene.reveals(*view)), "{seen:?}");
-            let asked = views(&batch.target_queries, batch.targets);
-            assert!(asked.iter().all(|view| scene.reveals(*view)), "{asked:?}");
+            views(&batch.target_queries, batch.targets);
         }
     }
 

@@ -18,8 +18,7 @@ pub struct Showing {
     pub targets_least: usize,
     /// Views that are asked for, at most.
     pub targets: usize,
-    /// The share of the batches in training whose context reveals nothing of what is hidden while all their targets show
-    /// some of it.
+    /// The share of the batches in training whose context reveals nothing of what is hidden.
     pub hiding: f64,
 }
 
@@ -124,7 +123,7 @@ fn drawn_from(mut from: Vec<usize>, count: usize, generator: &mut ChaCha8Rng) ->
 }
 
 /// The `context` views of a scene that are shown, and the `targets` that are asked for. In training, `hiding` says whether
-/// the context hides what the targets show.
+/// the context reveals nothing of what is hidden.
 fn chosen(
     scene: &dyn Scene,
     (ask, anywhere, hiding): (Ask, bool, bool),
@@ -134,10 +133,9 @@ fn chosen(
     match ask {
         Ask::Training if hiding => {
             let shown = (0..scene.context_views()).filter(|view| !scene.reveals(*view));
-            let asked = (0..scene.views()).filter(|view| scene.reveals(*view));
             [
                 drawn_from(shown.collect(), context, generator),
-                drawn_from(asked.collect(), targets, generator),
+                drawn(scene.views(), targets, generator),
             ]
         }
         Ask::Training | Ask::Any => {

@@ -24,8 +24,8 @@ pub struct SceneSettings {
     pub targets_least: usize,
     /// Queries of a scene in training at most, and in an evaluation.
     pub targets: usize,
-    /// The share of the batches in training whose context reveals nothing of what is hidden in a scene while all their
-    /// targets show some of it; the views of the others are drawn from all.
+    /// The share of the batches in training whose context reveals nothing of what is hidden in a scene; the contexts of the
+    /// others are drawn from all views.
     pub hiding: f64,
     /// The variance of a pixel during training: pairs of an update and a variance, with straight lines between.
     pub variance: Vec<[f64; 2]>,
