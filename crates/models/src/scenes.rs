@@ -67,7 +67,7 @@ impl Views {
         self.queries.dims()[0] / self.each
     }
 
-    /// The same views, each a scene of its own.
+    /// The same views, as scenes of one view each.
     pub fn apart(&self) -> Self {
         Self {
             each: 1,
