@@ -372,8 +372,17 @@ mod tests {
             ..several
         });
         let small = cases(&[[1, 1], [5, 7], [8, 8]], &[[1, 1], [3, 3], [4, 4], [2, 5]]);
+        // Enough small images to be interleaved.
+        let short = [None, Some(0)].map(|transposed| Case {
+            images: 11,
+            size: [4, 5],
+            kernel: [3, 3],
+            stride: 1,
+            transposed,
+            ..several
+        });
         let all = small.into_iter().chain([several]).chain(whole);
-        for case in all.chain(beyond) {
+        for case in all.chain(beyond).chain(short) {
             let (fine, coarse) = (1024 / (case.kernel[0] * case.kernel[1]) + 4, 129);
             let (channels, outputs) = match case.transposed {
                 None => (fine, coarse),

@@ -6,6 +6,9 @@
 //! added to the pixels they belong to. The gradient of the weights is the product of the gradient and the
 //! matrix. The matrix repeats each pixel for every weight that reads it, so it is made for a few images at a
 //! time.
+//!
+//! Rows of small images are too short for vectors. Their images are interleaved: each pixel becomes as many numbers
+//! as there are images ("lanes"), which are copied and added together.
 
 use crate::flex::{
     conv::{
@@ -13,10 +16,10 @@ use crate::flex::{
         geometry::{Geometry, inside},
     },
     dense::product::{Matrix, numbers},
-    simd::{Loop, run},
+    simd::{Loop, run, transpose::transpose},
 };
 use rayon::prelude::*;
-use std::ops::Range;
+use std::{borrow::Cow, ops::Range};
 
 /// The fewest weights per coarse channel, and the fewest coarse channels, for which a matrix product pays.
 const WEIGHTS: usize = 1024;
@@ -32,6 +35,9 @@ const PATCH_SIDE: usize = 32;
 /// Elements of the matrix that are made at a time, if that gives [`COLUMNS`].
 const BLOCK: usize = 1 << 18;
 const COLUMNS: usize = 512;
+/// Images are interleaved if their coarse images are narrower than this, and there are at least so many images.
+const SHORT: usize = 16;
+const LANES: usize = 8;
 /// Groups of images whose sums are computed separately; see [`Lowered::weight_gradient`].
 const GROUPS: usize = 8;
 
@@ -109,22 +115,42 @@ impl Lowered {
         })
     }
 
-    /// The matrix of some images, `[weights, images * pixels]`.
+    /// Numbers of a pixel: all images, if they are interleaved, or one.
+    fn lanes(&self, images: usize) -> usize {
+        match self.coarse[2] < SHORT && images >= LANES {
+            true => images,
+            false => 1,
+        }
+    }
+
+    /// The matrix of some images: `[weights, images * pixels]`, or `[weights, pixels * images]` if they are
+    /// interleaved.
     fn matrix(&self, images: &[f32]) -> Vec<f32> {
-        let count = images.len() / self.fine_size();
-        let columns = count * self.pixels();
-        let mut matrix = Vec::with_capacity(self.weights() * columns);
+        let size = self.fine_size();
+        let count = images.len() / size;
+        let lanes = self.lanes(count);
+        let images = match lanes {
+            1 => Cow::Borrowed(images),
+            _ => Cow::Owned(turned(images, [count, size])),
+        };
+        let mut matrix = Vec::with_capacity(self.weights() * count * self.pixels());
         run(Collect {
             lowered: self,
-            images,
+            images: &images,
+            lanes,
             matrix: &mut matrix,
         });
         matrix
     }
 
-    /// `[channels, images * pixels]` from `[images, channels, pixels]`.
+    /// `[channels, images * pixels]`, or `[channels, pixels * images]` if they are interleaved, from `[images,
+    /// channels, pixels]`.
     fn by_channel(&self, images: &[f32]) -> Vec<f32> {
         let (pixels, size) = (self.pixels(), self.coarse_size());
+        let count = images.len() / size;
+        if self.lanes(count) > 1 {
+            return turned(images, [count, size]);
+        }
         let mut rows = Vec::with_capacity(images.len());
         for channel in 0..self.coarse[0] {
             for image in images.chunks_exact(size) {
@@ -160,7 +186,16 @@ impl Lowered {
         blocks.for_each(|(fine, output)| {
             let columns = output.len() / size * pixels;
             let matrix = self.matrix(fine);
-            let product = numbers(weights, Matrix::new(&matrix, [self.weights(), columns]));
+            let mut product = numbers(weights, Matrix::new(&matrix, [self.weights(), columns]));
+            let count = output.len() / size;
+            if self.lanes(count) > 1 {
+                if let Some(bias) = bias {
+                    let rows = product.chunks_exact_mut(columns).zip(bias);
+                    rows.for_each(|(row, bias)| row.iter_mut().for_each(|u| *u += bias));
+                }
+                transpose((&product, count), (output, size), [size, count]);
+                return;
+            }
             for (image, output) in output.chunks_exact_mut(size).enumerate() {
                 for (channel, output) in output.chunks_exact_mut(pixels).enumerate() {
                     let row = &product[channel * columns + image * pixels..][..pixels];
@@ -198,14 +233,26 @@ impl Lowered {
             let columns = coarse.len() / self.coarse[0];
             let coarse = self.by_channel(coarse);
             let matrix = numbers(weights, Matrix::new(&coarse, [self.coarse[0], columns]));
-            for (index, plane) in output.chunks_exact_mut(plane).enumerate() {
-                plane.fill(bias.map_or(0.0, |bias| bias[index % self.fine[0]]));
+            let (size, count) = (self.fine_size(), columns / self.pixels());
+            let lanes = self.lanes(count);
+            let fill = |images: &mut [f32]| {
+                for (index, plane) in images.chunks_exact_mut(plane * lanes).enumerate() {
+                    plane.fill(bias.map_or(0.0, |bias| bias[index % self.fine[0]]));
+                }
+                run(Return {
+                    lowered: self,
+                    matrix: &matrix,
+                    lanes,
+                    images,
+                });
+            };
+            if lanes > 1 {
+                let mut images = vec![0.0; output.len()];
+                fill(&mut images);
+                transpose((&images, count), (output, size), [size, count]);
+            } else {
+                fill(output);
             }
-            run(Return {
-                lowered: self,
-                matrix: &matrix,
-                images: output,
-            });
         });
         output
     }
@@ -240,6 +287,13 @@ impl Lowered {
     }
 }
 
+/// The transpose of a matrix.
+fn turned(matrix: &[f32], [rows, columns]: [usize; 2]) -> Vec<f32> {
+    let mut turned = vec![0.0; matrix.len()];
+    transpose((matrix, columns), (&mut turned, rows), [rows, columns]);
+    turned
+}
+
 /// `a + b`
 fn plus(mut a: Vec<f32>, b: Vec<f32>) -> Vec<f32> {
     for (a, b) in a.iter_mut().zip(b) {
@@ -251,7 +305,9 @@ fn plus(mut a: Vec<f32>, b: Vec<f32>) -> Vec<f32> {
 /// Writes the matrix row by row.
 struct Collect<'a> {
     lowered: &'a Lowered,
+    /// `[images, channels, height, width]`, or `[channels, height, width, images]` with as many lanes.
     images: &'a [f32],
+    lanes: usize,
     matrix: &'a mut Vec<f32>,
 }
 
@@ -260,22 +316,32 @@ impl Loop for Collect<'_> {
 
     #[inline(always)]
     fn run(self) {
-        let shape = self.lowered;
+        let (shape, lanes) = (self.lowered, self.lanes);
         let [channels, height, width] = shape.fine;
         let [_, coarse_rows, coarse_width] = shape.coarse;
         let taps = shape.size[0] * shape.size[1];
+        let (line, plane) = (width * lanes, height * width * lanes);
         for row in 0..channels * taps {
             let (channel, tap) = (row / taps, row % taps);
             let [(rows, top), (across, left)] = shape.reach(tap);
-            for image in self.images.chunks_exact(shape.fine_size()) {
-                let plane = &image[channel * height * width..][..height * width];
+            for image in self.images.chunks_exact(shape.fine_size() * lanes) {
+                let plane = &image[channel * plane..][..plane];
                 let start = self.matrix.len();
-                self.matrix.resize(start + coarse_rows * coarse_width, 0.0);
+                let count = coarse_rows * coarse_width * lanes;
+                self.matrix.resize(start + count, 0.0);
                 let pixels = &mut self.matrix[start..];
                 for (index, y) in rows.clone().enumerate() {
-                    let from = &plane[(top + index * shape.stride) * width..][..width];
-                    let to = &mut pixels[y * coarse_width..][across.clone()];
-                    every(&from[left.min(width)..], shape.stride, to);
+                    let from = &plane[(top + index * shape.stride) * line..][..line];
+                    let from = &from[(left * lanes).min(line)..];
+                    let to = &mut pixels[y * coarse_width * lanes..];
+                    let to = &mut to[across.start * lanes..across.end * lanes];
+                    if lanes == 1 || shape.stride == 1 {
+                        every(from, shape.stride, to);
+                        continue;
+                    }
+                    let from = from.chunks_exact(lanes).step_by(shape.stride);
+                    let pairs = to.chunks_exact_mut(lanes).zip(from);
+                    pairs.for_each(|(to, from)| to.copy_from_slice(from));
                 }
             }
         }
@@ -286,6 +352,8 @@ impl Loop for Collect<'_> {
 struct Return<'a> {
     lowered: &'a Lowered,
     matrix: &'a [f32],
+    lanes: usize,
+    /// As in [`Collect`].
     images: &'a mut [f32],
 }
 
@@ -294,20 +362,30 @@ impl Loop for Return<'_> {
 
     #[inline(always)]
     fn run(self) {
-        let shape = self.lowered;
+        let (shape, lanes) = (self.lowered, self.lanes);
         let [channels, height, width] = shape.fine;
         let taps = shape.size[0] * shape.size[1];
         let columns = self.matrix.len() / shape.weights();
-        for (index, plane) in self.images.chunks_exact_mut(height * width).enumerate() {
+        let (line, pixels) = (width * lanes, shape.pixels() * lanes);
+        let planes = self.images.chunks_exact_mut(height * line);
+        for (index, plane) in planes.enumerate() {
             let (image, channel) = (index / channels, index % channels);
             for tap in 0..taps {
                 let [(rows, top), (across, left)] = shape.reach(tap);
                 let row = &self.matrix[(channel * taps + tap) * columns..][..columns];
-                let row = &row[image * shape.pixels()..][..shape.pixels()];
+                let row = &row[image * pixels..][..pixels];
                 for (index, y) in rows.enumerate() {
-                    let from = &row[y * shape.coarse[2]..][across.clone()];
-                    let to = &mut plane[(top + index * shape.stride) * width..][..width];
-                    add_to_every(from, shape.stride, &mut to[left.min(width)..]);
+                    let from = &row[y * shape.coarse[2] * lanes..];
+                    let from = &from[across.start * lanes..across.end * lanes];
+                    let to = &mut plane[(top + index * shape.stride) * line..][..line];
+                    let to = &mut to[(left * lanes).min(line)..];
+                    if lanes == 1 || shape.stride == 1 {
+                        add_to_every(from, shape.stride, to);
+                        continue;
+                    }
+                    let to = to.chunks_exact_mut(lanes).step_by(shape.stride);
+                    let pairs = to.zip(from.chunks_exact(lanes));
+                    pairs.for_each(|(to, from)| add_to_every(from, 1, to));
                 }
             }
         }
