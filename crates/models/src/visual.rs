@@ -14,7 +14,7 @@ pub use dcgan::{DcganDecoder, DcganEncoder};
 pub use dense::{DenseDecoder, DenseEncoder};
 pub use inception::{InceptionDecoder, InceptionEncoder};
 pub use layers::{Block, Convolution, Filter};
-pub(crate) use layers::{Kernel, WEIGHT_STD, unit_bound};
+pub(crate) use layers::{Kernel, WEIGHT_STD, before_relu_bound, unit_bound};
 pub use pathways::{PathwaysDecoder, PathwaysEncoder};
 pub use vgg::{Level, VggDecoder, VggEncoder};
 

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     ImageShape, ModelError,
-    visual::{Filter, Kernel},
+    visual::{Filter, Kernel, before_relu_bound},
 };
 use burn::{
     module::Module,
@@ -211,7 +211,7 @@ impl ViewNet {
         if pyramid {
             let [rows, columns] = [height / PYRAMID, width / PYRAMID];
             let products = wide / 2 * rows * columns;
-            let bound = (6.0 / products as f64).sqrt();
+            let bound = before_relu_bound(products as f64);
             layers.push(Filter {
                 weight: init.uniform([wide, wide / 2, rows, columns], bound),
                 bias: init.constant([wide], 0.0),

@@ -72,6 +72,11 @@ pub(crate) fn unit_bound(products: f64) -> f64 {
     (3.0 / products).sqrt()
 }
 
+/// Weights uniform within it have a variance of `2 / products`, which keeps the scale of what a ReLU follows (He et al. 2015).
+pub(crate) fn before_relu_bound(products: f64) -> f64 {
+    (6.0 / products).sqrt()
+}
+
 /// A convolution or transposed convolution with bias, whose stride and padding are given with each call.
 #[derive(Module, Debug)]
 pub struct Filter {
@@ -92,7 +97,7 @@ impl Filter {
         Self {
             weight: init.uniform(
                 [outputs, inputs, of.size, of.size],
-                (6.0 / fan_in as f64).sqrt(),
+                before_relu_bound(fan_in as f64),
             ),
             bias: init.constant([outputs], 0.0),
         }
@@ -106,7 +111,10 @@ impl Filter {
     ) -> Self {
         let fan_in = (inputs * of.size * of.size) as f64 / (of.stride * of.stride) as f64;
         Self {
-            weight: init.uniform([inputs, outputs, of.size, of.size], (6.0 / fan_in).sqrt()),
+            weight: init.uniform(
+                [inputs, outputs, of.size, of.size],
+                before_relu_bound(fan_in),
+            ),
             bias: init.constant([outputs], 0.0),
         }
     }

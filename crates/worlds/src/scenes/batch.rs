@@ -122,6 +122,12 @@ fn drawn_from(mut from: Vec<usize>, count: usize, generator: &mut ChaCha8Rng) ->
     from.partial_shuffle(generator, count).0.to_vec()
 }
 
+/// The views for a context that reveal nothing of what is hidden.
+fn silent(scene: &dyn Scene) -> Vec<usize> {
+    let views = 0..scene.context_views();
+    views.filter(|view| !scene.reveals(*view)).collect()
+}
+
 /// The `context` views of a scene that are shown, and the `targets` that are asked for. In training, `hiding` says whether
 /// the context reveals nothing of what is hidden.
 fn chosen(
@@ -131,13 +137,10 @@ fn chosen(
     generator: &mut ChaCha8Rng,
 ) -> [Vec<usize>; 2] {
     match ask {
-        Ask::Training if hiding => {
-            let shown = (0..scene.context_views()).filter(|view| !scene.reveals(*view));
-            [
-                drawn_from(shown.collect(), context, generator),
-                drawn(scene.views(), targets, generator),
-            ]
-        }
+        Ask::Training if hiding => [
+            drawn_from(silent(scene), context, generator),
+            drawn(scene.views(), targets, generator),
+        ],
         Ask::Training | Ask::Any => {
             let from = match anywhere {
                 true => scene.views(),
@@ -151,14 +154,15 @@ fn chosen(
         }
         Ask::Story => Part::Beginning.of(scene.views(), context),
         Ask::Hidden | Ask::Told => {
-            let shown = |view: &usize| match ask {
-                Ask::Told => scene.tells(*view),
-                _ => !scene.reveals(*view),
+            let telling = |below: usize| (0..below).filter(|view| scene.tells(*view)).collect();
+            let shown: Vec<usize> = match ask {
+                Ask::Told => telling(scene.context_views()),
+                _ => silent(scene),
             };
-            let shown: Vec<usize> = (0..scene.context_views()).filter(shown).collect();
-            let telling = (0..scene.views()).filter(|view| scene.tells(*view));
-            let telling: Vec<usize> = telling.collect();
-            [spread(&shown, context), spread(&telling, targets)]
+            [
+                spread(&shown, context),
+                spread(&telling(scene.views()), targets),
+            ]
         }
     }
 }
