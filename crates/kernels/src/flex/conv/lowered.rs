@@ -35,7 +35,7 @@ const PATCH_SIDE: usize = 32;
 /// Elements of the matrix that are made at a time, if that gives [`COLUMNS`].
 const BLOCK: usize = 1 << 18;
 const COLUMNS: usize = 512;
-/// Images are interleaved if their coarse images are narrower than this, and there are at least so many images.
+/// Images are interleaved if there are at least `LANES` of them, and their coarse images are narrower than `SHORT`.
 const SHORT: usize = 16;
 const LANES: usize = 8;
 /// Groups of images whose sums are computed separately; see [`Lowered::weight_gradient`].
