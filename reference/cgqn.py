@@ -15,7 +15,10 @@ The paper gives no formulas; these state its section 3 and appendix B. h_p is th
 canvas and the frame are linear. A query v is joined as constant maps: to the frame before M, to z_l in the renderer.
 
 Choices (`Sizes`): the posterior does or does not see h_p; one set of weights for all steps or one for each step; the renderer gets z_l or, drawn
-before, all of z_1..z_L at every step; a sigmoid on the frames.
+before, all of z_1..z_L at every step; a sigmoid on the frames. The renderer's LSTM does or does not see the context as well, behind z_l:
+
+    s_i = see(r_C)      or, with A heads of attention (Kim et al. 2019),      s_i = see([r_i1; ..; r_iA])
+    r_ia = sum over the context j of softmax_j(ask_a(v_i) . key_a(v_j) / sqrt(16)) M(v_j, f_j)
 
 Sizes: C channels of a frame of S x S pixels, V numbers of a query, R of the representation (on S/4 x S/4), E encoded, H of the LSTMs (on S/8 x S/8),
 Z of the latent of one step, U canvas (on S/4 x S/4), D decoded canvas, L steps; B batch, M views of the context, T targets. Parameters, with weights
@@ -33,6 +36,8 @@ as in `scenes_networks.py`, and a bias for each weight:
     renderer.lstm              [4H, H + Z + V + D, 5, 5]                input [h; z; v; decoded]
     renderer.canvas            [H, U, 2, 2]                             transposed, stride 2
     renderer.frame             [U, C, 4, 4]                             transposed, stride 4; the only one of prior, posterior and renderer used once
+    context.see                [E, R, 2, 2], with attention [E, AR, 2, 2]   stride 2; E more inputs of renderer.lstm, behind z
+    context.ask, .key          [V, 16A]                                 the first 16 numbers are those of the first head
 
 With weights for each step every parameter of `prior`, `posterior` and `renderer` but `renderer.frame` has a first axis over the L steps.
 
@@ -44,7 +49,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from numerics import relu, sigmoid
+from numerics import relu, sigmoid, softmax
 from scenes_networks import (
     Belief,
     Parameters,
@@ -66,6 +71,8 @@ from scenes_networks import (
     transposed_shapes,
 )
 
+KEY = 16  # numbers of a head's keys
+
 NETWORKS = ("representation", "prior", "posterior", "renderer")
 
 
@@ -83,6 +90,8 @@ class Sizes(NamedTuple):
     shared: bool = True
     all_latents: bool = False
     sigmoid: bool = False
+    sees_context: bool = False
+    heads: int = 0
 
 
 TRAVELLING_SALESMAN = Sizes(channels=3, query=1, steps=4, hidden=64, decoded=64)
@@ -104,7 +113,7 @@ def of_step(parameters: Parameters, sizes: Sizes, step: int) -> Parameters:
 
 
 def is_of_step(name: str) -> bool:
-    return not name.startswith(("representation.", "renderer.frame."))
+    return not name.startswith(("representation.", "renderer.frame.", "context."))
 
 
 def represent(parameters: Parameters, frames: np.ndarray, queries: np.ndarray) -> np.ndarray:
@@ -167,8 +176,40 @@ def draw(
     return np.stack(latents), priors, posteriors
 
 
-def render(parameters: Parameters, sizes: Sizes, latents: np.ndarray, queries: np.ndarray) -> np.ndarray:
-    """Frames `[B, T, C, S, S]` of `queries [B, T, V]`, all from the same `latents [L, B, Z, S/8, S/8]`."""
+def attended(parameters: Parameters, sizes: Sizes, scene: Scene) -> np.ndarray:
+    """What each target sees of the context, `[B, T, A R, S/4, S/4]`; zero without a view."""
+    batch, views = scene.context_queries.shape[:2]
+    targets, side = scene.target_queries.shape[1], scene.target_frames.shape[-1] // 4
+    top = sizes.representation[-1]
+    if views == 0:
+        return np.zeros((batch, targets, sizes.heads * top, side, side))
+    frames = scene.context_frames.reshape(batch * views, *scene.context_frames.shape[2:])
+    maps = represent(parameters, frames, scene.context_queries.reshape(batch * views, -1)).reshape(batch, views, top, side, side)
+    asked, keys = (
+        (queries @ parameters[f"context.{name}.weight"] + parameters[f"context.{name}.bias"]).reshape(batch, -1, sizes.heads, KEY)
+        for name, queries in (("ask", scene.target_queries), ("key", scene.context_queries))
+    )
+    weights = softmax(np.einsum("btak,bvak->btav", asked, keys) / np.sqrt(KEY))
+    return np.einsum("btav,bvrij->btarij", weights, maps).reshape(batch, targets, -1, side, side)
+
+
+def seen_context(parameters: Parameters, sizes: Sizes, scene: Scene) -> np.ndarray | None:
+    """What the renderer sees of the context for each target, `[B T, E, S/8, S/8]`; `None` if it sees nothing of it."""
+    if not sizes.sees_context:
+        return None
+    targets = scene.target_queries.shape[1]
+    if sizes.heads > 0:
+        of_targets = attended(parameters, sizes, scene)
+    else:
+        r_context = known(parameters, scene.context_frames, scene.context_queries)
+        of_targets = np.repeat(r_context[:, None], targets, axis=1)
+    return convolution(of_targets.reshape(-1, *of_targets.shape[2:]), parameters, "context.see", stride=2)
+
+
+def render(
+    parameters: Parameters, sizes: Sizes, latents: np.ndarray, queries: np.ndarray, context: np.ndarray | None = None
+) -> np.ndarray:
+    """Frames `[B, T, C, S, S]` of `queries [B, T, V]`, all from the same `latents [L, B, Z, S/8, S/8]`; `context` is that of `seen_context`."""
     steps, batch, channels, side, _ = latents.shape
     targets = queries.shape[1]
     count = batch * targets  # the targets of the first scene first
@@ -182,7 +223,8 @@ def render(parameters: Parameters, sizes: Sizes, latents: np.ndarray, queries: n
     for l in range(steps):
         at = of_step(parameters, sizes, l)
         decoded = convolution(canvas, at, "renderer.decode", stride=2)
-        state = conv_lstm_step(at, "renderer.lstm", [latents[l], query, decoded], state)
+        inputs = [latents[l]] + ([] if context is None else [context]) + [query, decoded]
+        state = conv_lstm_step(at, "renderer.lstm", inputs, state)
         canvas = canvas + transposed_convolution(state.hidden, at, "renderer.canvas")
     frames = transposed_convolution(canvas, parameters, "renderer.frame")
     frames = sigmoid(frames) if sizes.sigmoid else frames
@@ -202,7 +244,8 @@ def bound(
     r_context = known(parameters, scene.context_frames, scene.context_queries)
     r_targets = known(parameters, scene.target_frames[:, :seen], scene.target_queries[:, :seen])
     latents, priors, posteriors = draw(parameters, sizes, r_context, r_targets, noise)
-    frames = render(parameters, sizes, latents, scene.target_queries)
+    context = seen_context(parameters, sizes, scene)
+    frames = render(parameters, sizes, latents, scene.target_queries, context)
     outputs = of_steps(latents, priors, posteriors) | {"frames": frames}
     return outputs | scores(scene.target_frames, frames, outputs["kl"].sum(axis=0), variance)
 
@@ -221,7 +264,8 @@ def sample(parameters: Parameters, sizes: Sizes, scene: Scene, noise: np.ndarray
     """`sampled_latents [L, B, Z, S/8, S/8]` from the prior and `sampled_frames [B, T, C, S, S]`; the target frames are not read."""
     r_context = known(parameters, scene.context_frames, scene.context_queries)
     latents, _, _ = draw(parameters, sizes, r_context, None, noise)
-    return {"sampled_latents": latents, "sampled_frames": render(parameters, sizes, latents, scene.target_queries)}
+    context = seen_context(parameters, sizes, scene)
+    return {"sampled_latents": latents, "sampled_frames": render(parameters, sizes, latents, scene.target_queries, context)}
 
 
 def parameter_shapes(sizes: Sizes) -> Shapes:
@@ -238,6 +282,11 @@ def parameter_shapes(sizes: Sizes) -> Shapes:
     shapes |= conv_lstm_shapes("posterior.lstm", sizes.encoded + sizes.latent + from_prior, sizes.hidden)
     shapes |= belief_shapes("posterior.belief", sizes.hidden, sizes.latent)
     shapes |= renderer_shapes(sizes)
+    if sizes.sees_context:
+        shapes |= convolution_shapes("context.see", max(sizes.heads, 1) * top, sizes.encoded, 2)
+    if sizes.heads > 0:
+        for name in ("ask", "key"):
+            shapes |= {f"context.{name}.weight": (sizes.query, sizes.heads * KEY), f"context.{name}.bias": (sizes.heads * KEY,)}
     if sizes.shared:
         return shapes
     return {name: (sizes.steps, *shape) if is_of_step(name) else shape for name, shape in shapes.items()}
@@ -247,7 +296,8 @@ def renderer_shapes(sizes: Sizes) -> Shapes:
     """Those of the renderer, with one set of weights for all steps."""
     latent = sizes.steps * sizes.latent if sizes.all_latents else sizes.latent
     shapes = convolution_shapes("renderer.decode", sizes.canvas, sizes.decoded, 2)
-    shapes |= conv_lstm_shapes("renderer.lstm", latent + sizes.query + sizes.decoded, sizes.hidden)
+    context = sizes.encoded if sizes.sees_context else 0
+    shapes |= conv_lstm_shapes("renderer.lstm", latent + context + sizes.query + sizes.decoded, sizes.hidden)
     shapes |= transposed_shapes("renderer.canvas", sizes.hidden, sizes.canvas, 2)
     return shapes | transposed_shapes("renderer.frame", sizes.canvas, sizes.channels, 4)
 

@@ -198,7 +198,7 @@ fn training_step(world: World, device: &Device) -> Result<Prepared, BenchError> 
     Ok(Prepared::of_model(cost, parameters, move || {
         step += 1;
         let known = model.represent(Some(&context), BATCH);
-        let found = model.bound(known, &targets, noise.clone());
+        let found = model.bound(&known, &targets, noise.clone());
         let bound = found.without_constant(VARIANCE).mean();
         let terms = bound.clone().inner();
         let gradients = ParameterGradients::of(&model, bound.neg().backward());
@@ -222,10 +222,9 @@ fn samples(world: World, device: &Device) -> Result<Prepared, BenchError> {
         + world.renderer() * frames as f64
         + Cost::array(parameters + (world.context + frames) * FRAME.size());
     Ok(Prepared::of_model(cost, parameters, move || {
-        let known = model.represent(Some(&context), 1);
-        let known = known.repeat_dim(0, SAMPLES);
+        let known = model.represent(Some(&context), 1).repeated(SAMPLES);
         let queries = queries.clone().repeat_dim(0, SAMPLES);
-        black_box(model.sample(known, queries, noise.clone()).into_data());
+        black_box(model.sample(&known, queries, noise.clone()).into_data());
         Ok(())
     }))
 }

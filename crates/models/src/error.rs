@@ -53,6 +53,14 @@ pub enum ModelError {
     /// Queries that should scale the maps of a representation network in which they do not.
     #[error("model.modulated is true, but queries scale the maps of the network `plain` only")]
     NotModulated,
+    /// Heads that have nothing to look at.
+    #[error(
+        "model.attention is {heads}, it must be 0 unless the renderer sees the context (renderer_sees_context)"
+    )]
+    UnseenContext {
+        /// The setting's value.
+        heads: usize,
+    },
     /// Waves of a query finer than a number can tell.
     #[error("model.query_waves is {waves}, it must be at most {most}")]
     QueryWaves {

@@ -88,8 +88,9 @@ pub use online::{
 };
 pub use particles::{ParticleBound, Resampling, particle_bound};
 pub use scenes::{
-    AnyScenes, CdnaConfig, Cgqn, CgqnConfig, Gqn, GqnConfig, Known, Latents, Learned, Learning,
-    NetworkName, SceneBound, SceneNet, SceneNetName, Sssm, SssmConfig, Sv2pConfig, Video, Views,
+    AnyScenes, CdnaConfig, Cgqn, CgqnConfig, Gqn, GqnConfig, Known, KnownScene, Latents, Learned,
+    Learning, NetworkName, SceneBound, SceneNet, SceneNetName, Sssm, SssmConfig, Sv2pConfig, Video,
+    Views,
 };
 pub use segments::filter_by_segments;
 pub use sequence::{Answers, SequenceConfig, SequenceModel};

@@ -14,6 +14,7 @@
 //! | `cgqn.rs` | [`Cgqn`], its settings, the bound, samples |
 //! | `gqn.rs` | [`Gqn`], the GQN in its original form |
 //! | `representation.rs`, `view_net.rs` | from a frame and its query to maps: the networks of cgqn and of the GQN |
+//! | `view_attention.rs` | which views of the context a target looks at |
 //! | `conv_draw.rs` | prior and posterior of the latent scene |
 //! | `renderer.rs` | from a latent scene and a query to a frame |
 //! | `map_lstm.rs` | the convolutional LSTM that all share |
@@ -31,10 +32,11 @@ mod representation;
 mod sssm;
 mod story;
 mod video;
+mod view_attention;
 mod view_net;
 
 pub use any::{AnyScenes, Known, Learned, Learning};
-pub use cgqn::{Cgqn, CgqnConfig, Latents};
+pub use cgqn::{Cgqn, CgqnConfig, KnownScene, Latents};
 pub use conv_draw::{Beliefs, ConvDraw, DrawNet, Drawing, Pass};
 pub use gqn::{Generator, Gqn, GqnConfig, GqnStep, Inference, Patches};
 pub use map_lstm::{MapLstm, MapState};
@@ -46,6 +48,7 @@ pub use video::{
     CdnaConfig, LatentTower, MapNorm, Movement, NormedLstm, Predictor, Sv2pConfig, Video,
     normalised, put_together,
 };
+pub use view_attention::{SeenViews, ViewAttention};
 pub use view_net::{NetworkName, SceneNet, SceneNetName, ViewNet};
 
 use burn::tensor::Tensor;

@@ -1,6 +1,6 @@
 //! Any of the models of scenes: what learning, evaluation and pictures need of one. A new model of scenes is added here.
 
-use super::{Cgqn, Gqn, SceneBound, Sssm, Video, Views, story::Beginning};
+use super::{Cgqn, Gqn, KnownScene, SceneBound, Sssm, Video, Views, story::Beginning};
 use burn::{
     module::Module,
     tensor::{Device, Tensor},
@@ -27,6 +27,8 @@ pub enum AnyScenes {
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug)]
 pub enum Known {
+    /// What representations of views tell.
+    Scene(KnownScene),
     /// The sum of the representations of each scene's views, `[scenes, channels, ..]`.
     Summed(Tensor<4>),
     /// The first frames of stories.
@@ -173,7 +175,7 @@ impl AnyScenes {
         let count = context.map_or(0, |views| views.each);
         assert!(self.takes(count), "a context of {count} views");
         match self {
-            Self::Cgqn(model) => Known::Summed(model.represent(context, scenes)),
+            Self::Cgqn(model) => Known::Scene(model.represent(context, scenes)),
             Self::Gqn(model) => Known::Summed(model.represent(context, scenes)),
             Self::Video(_) => Known::Beginning(Beginning::of(context)),
             Self::Sssm(model) => {
@@ -187,8 +189,8 @@ impl AnyScenes {
     /// The loss of a batch; `known` is what this model [knows](Self::know), and of a story the targets are all that follow.
     pub fn learn(&self, known: &Known, targets: &Views, learning: Learning) -> Learned {
         match (self, known) {
-            (Self::Cgqn(model), Known::Summed(context)) => {
-                let bound = model.bound(context.clone(), targets, learning.noise);
+            (Self::Cgqn(model), Known::Scene(known)) => {
+                let bound = model.bound(known, targets, learning.noise);
                 let loss = bound.without_constant(learning.variance).mean().neg();
                 Learned { loss, bound }
             }
@@ -211,9 +213,7 @@ impl AnyScenes {
     /// `[scenes, noise_size(targets)]`. For `known` and `targets` see [`learn`](Self::learn).
     pub fn bound(&self, known: &Known, targets: &Views, noise: Tensor<2>) -> SceneBound {
         match (self, known) {
-            (Self::Cgqn(model), Known::Summed(context)) => {
-                model.bound(context.clone(), targets, noise)
-            }
+            (Self::Cgqn(model), Known::Scene(known)) => model.bound(known, targets, noise),
             (Self::Gqn(model), Known::Summed(context)) => {
                 model.bound(context.clone(), targets, noise)
             }
@@ -236,9 +236,7 @@ impl AnyScenes {
     /// - `noise`: standard normal, `[scenes, noise_size(each)]`
     pub fn sample(&self, known: &Known, queries: Tensor<2>, noise: Tensor<2>) -> Tensor<4> {
         match (self, known) {
-            (Self::Cgqn(model), Known::Summed(context)) => {
-                model.sample(context.clone(), queries, noise)
-            }
+            (Self::Cgqn(model), Known::Scene(known)) => model.sample(known, queries, noise),
             (Self::Gqn(model), Known::Summed(context)) => {
                 model.sample(context.clone(), queries, noise)
             }

@@ -5,7 +5,8 @@ use super::{
     conv_draw::{Beliefs, ConvDraw, DrawSizes},
     renderer::{RenderSizes, Renderer},
     repeated,
-    representation::SHRUNK,
+    representation::{SHRUNK, summed},
+    view_attention::{SeenViews, ViewAttention},
 };
 use crate::{
     ImageShape, ModelError,
@@ -69,6 +70,9 @@ pub struct CgqnConfig {
     pub posterior_sees_prior: bool,
     /// Whether the renderer sees the context's representation, too, not the latents alone.
     pub renderer_sees_context: bool,
+    /// Heads with which each target looks at the views of the context, if the renderer sees it: it is then shown what they
+    /// find, not the sum of all views; 0 for none.
+    pub attention: usize,
     /// Whether the renderer sees all parts of the latent at each step.
     pub all_latents: bool,
     /// Whether a sigmoid bounds the pixels.
@@ -82,6 +86,25 @@ pub struct CgqnConfig {
     pub query_units: usize,
     /// Whether queries scale and shift the maps of the plain representation network, as in FiLM (Perez et al. 2018).
     pub modulated: bool,
+}
+
+/// What is known of some scenes.
+#[derive(Clone, Debug)]
+pub struct KnownScene {
+    /// `r_C`, `[scenes, channels, height / 4, width / 4]`: zeros without a context.
+    pub sum: Tensor<4>,
+    /// The views of the context, if there are any and targets look at them.
+    pub views: Option<SeenViews>,
+}
+
+impl KnownScene {
+    /// As often as `times` for each scene, for as many samples of it.
+    pub fn repeated(&self, times: usize) -> Self {
+        Self {
+            sum: repeated(self.sum.clone(), times),
+            views: self.views.as_ref().map(|views| views.repeated(times)),
+        }
+    }
 }
 
 impl Default for CgqnConfig {
@@ -100,6 +123,7 @@ impl Default for CgqnConfig {
             shared: true,
             posterior_sees_prior: true,
             renderer_sees_context: false,
+            attention: 0,
             all_latents: false,
             squashed: false,
             posterior_targets: 0,
@@ -130,7 +154,9 @@ pub struct Cgqn {
     pub draw: Option<ConvDraw>,
     /// From latents and a query to a frame.
     pub renderer: Renderer,
-    /// From the context's representation to what the renderer sees of it.
+    /// How targets look at the views of the context.
+    pub attention: Option<ViewAttention>,
+    /// From the context's representation, or what each head finds in it, to what the renderer sees of it.
     pub context: Option<Filter>,
     steps: usize,
     stride: usize,
@@ -196,6 +222,11 @@ impl CgqnConfig {
                 side,
             });
         }
+        if self.attention > 0 && !self.renderer_sees_context {
+            return Err(ModelError::UnseenContext {
+                heads: self.attention,
+            });
+        }
         let sets = if self.shared { 1 } else { self.steps };
         let [.., representation] = self.representation;
         let context = if self.renderer_sees_context {
@@ -252,9 +283,11 @@ impl CgqnConfig {
                 },
                 init,
             ),
+            attention: (self.attention > 0)
+                .then(|| ViewAttention::new(query, self.attention, init)),
             context: self.renderer_sees_context.then(|| {
                 Filter::new(
-                    [representation, context],
+                    [self.attention.max(1) * representation, context],
                     Kernel::patches(self.stride),
                     init,
                 )
@@ -315,7 +348,11 @@ impl Cgqn {
         let (pixels, maps) = (self.height * self.width, height * width);
         let beliefs = if self.consistent { 1 } else { targets };
         let drawn = self.draw.as_ref().map(|draw| draw.kept(maps));
+        let [channels, rows, columns] = self.maps();
+        let looked = self.attention.as_ref();
+        let looked = looked.map(|attention| attention.kept(context, channels * rows * columns));
         (self.representation.kept(pixels) + self.query.kept() + self.asked) * (context + targets)
+            + looked.unwrap_or(Count::NONE) * targets
             + drawn.unwrap_or(Count::NONE) * (self.steps * beliefs)
             + self.renderer.kept(maps, self.steps) * targets
             + Count::product(&[3 * targets * self.channels, pixels])
@@ -333,20 +370,42 @@ impl Cgqn {
         }
     }
 
-    /// What is known of `scenes` scenes, `r_C`, `[scenes, channels, height / 4, width / 4]`: zeros without a context.
-    pub fn represent(&self, context: Option<&Views>, scenes: usize) -> Tensor<4> {
-        match context {
-            Some(views) => self.representation.forward(&self.read_views(views)),
-            None => {
-                let shape = [
-                    scenes,
-                    self.representation.channels(),
-                    self.height / SHRUNK,
-                    self.width / SHRUNK,
-                ];
-                Tensor::zeros(shape, &self.device())
-            }
-        }
+    /// The representation of each view, whose queries are [read](Self::read), and their sum for each scene. That of a single
+    /// pixel is the same everywhere.
+    fn represented(&self, views: &Views) -> (Tensor<4>, Tensor<4>) {
+        let each = self.representation.forward(views);
+        let sum = summed(each.clone(), views.each);
+        let [channels, height, width] = self.maps();
+        let sum = sum.expand([views.scenes(), channels, height, width]);
+        (each, sum)
+    }
+
+    /// Channels, rows and columns of a representation.
+    fn maps(&self) -> [usize; 3] {
+        [
+            self.representation.channels(),
+            self.height / SHRUNK,
+            self.width / SHRUNK,
+        ]
+    }
+
+    /// What is known of `scenes` scenes.
+    pub fn represent(&self, context: Option<&Views>, scenes: usize) -> KnownScene {
+        let [channels, height, width] = self.maps();
+        let Some(views) = context else {
+            let shape = [scenes, channels, height, width];
+            return KnownScene {
+                sum: Tensor::zeros(shape, &self.device()),
+                views: None,
+            };
+        };
+        let views = self.read_views(views);
+        let (each, sum) = self.represented(&views);
+        let views = self.attention.as_ref().map(|attention| {
+            let rows = each.dims()[0];
+            attention.see(each.expand([rows, channels, height, width]), &views)
+        });
+        KnownScene { sum, views }
     }
 
     /// Context and noise of each latent: of a scene, or of each of its `each` targets.
@@ -381,22 +440,41 @@ impl Cgqn {
         draw.draw(context, targets, noise.collect())
     }
 
-    fn render(&self, beliefs: &Beliefs, context: Tensor<4>, queries: Tensor<2>) -> Tensor<4> {
-        let context = self
-            .context
-            .as_ref()
-            .map(|encode| encode.forward(context, Kernel::patches(self.stride)));
-        self.renderer.render(&beliefs.latents, context, queries)
+    /// `context` is the sum of the representations of each row of latents.
+    fn render(
+        &self,
+        beliefs: &Beliefs,
+        context: Tensor<4>,
+        known: &KnownScene,
+        queries: Tensor<2>,
+    ) -> Tensor<4> {
+        let seen = match (&self.attention, &known.views) {
+            (None, _) => context,
+            (Some(attention), Some(views)) => attention.look(views, queries.clone(), self.maps()),
+            (Some(attention), None) => {
+                let [channels, height, width] = self.maps();
+                let shape = [
+                    context.dims()[0],
+                    attention.heads() * channels,
+                    height,
+                    width,
+                ];
+                Tensor::zeros(shape, &context.device())
+            }
+        };
+        let of = Kernel::patches(self.stride);
+        let seen = self.context.as_ref().map(|encode| encode.forward(seen, of));
+        self.renderer.render(&beliefs.latents, seen, queries)
     }
 
     /// The parts of the bound, with one sample of the posterior.
     ///
     /// # Shapes
-    /// - `context`: what is [known](Self::represent) of each scene
+    /// - `known`: what is [known](Self::represent) of each scene
     /// - `noise`: standard normal, `[scenes, noise_size(targets)]`
-    pub fn bound(&self, context: Tensor<4>, targets: &Views, noise: Tensor<2>) -> SceneBound {
+    pub fn bound(&self, known: &KnownScene, targets: &Views, noise: Tensor<2>) -> SceneBound {
         let (scenes, each) = (targets.scenes(), targets.each);
-        let (context, noise) = self.of_latents(context, noise, each);
+        let (context, noise) = self.of_latents(known.sum.clone(), noise, each);
         let asked = self.read_views(targets);
         let seen = match self.latents() {
             Latents::Consistent => {
@@ -404,13 +482,13 @@ impl Cgqn {
                     0 => each,
                     most => most.min(each),
                 };
-                Some(self.representation.forward(&asked.first(count)))
+                Some(self.represented(&asked.first(count)).1)
             }
-            Latents::Factored => Some(self.representation.forward(&asked.apart())),
+            Latents::Factored => Some(self.represented(&asked.apart()).1),
             Latents::None => None,
         };
         let beliefs = self.beliefs(context.clone(), seen, noise);
-        let frames = self.render(&beliefs, context, asked.queries);
+        let frames = self.render(&beliefs, context, known, asked.queries);
         let errors = (frames.clone() - targets.frames.clone()).square();
         let squared_error = errors.flatten::<2>(1, 3).sum_dim(1).reshape([scenes, each]);
         let kl = match beliefs.kl.into_iter().reduce(|sum, kl| sum + kl) {
@@ -429,15 +507,15 @@ impl Cgqn {
     /// Frames of as many queries of every scene, with latents from the prior: `[queries, channels, height, width]`.
     ///
     /// # Shapes
-    /// - `context`: what is [known](Self::represent) of each scene
+    /// - `known`: what is [known](Self::represent) of each scene
     /// - `queries`: `[scenes * each, query]`, those of one scene after those of another
     /// - `noise`: standard normal, `[scenes, noise_size(each)]`; a consistent model draws the same scene with the same
     ///   noise, whatever is asked for
-    pub fn sample(&self, context: Tensor<4>, queries: Tensor<2>, noise: Tensor<2>) -> Tensor<4> {
-        let each = queries.dims()[0] / context.dims()[0];
-        let (context, noise) = self.of_latents(context, noise, each);
+    pub fn sample(&self, known: &KnownScene, queries: Tensor<2>, noise: Tensor<2>) -> Tensor<4> {
+        let each = queries.dims()[0] / known.sum.dims()[0];
+        let (context, noise) = self.of_latents(known.sum.clone(), noise, each);
         let beliefs = self.beliefs(context.clone(), None, noise);
-        self.render(&beliefs, context, self.read(queries))
+        self.render(&beliefs, context, known, self.read(queries))
     }
 }
 
@@ -522,6 +600,11 @@ mod tests {
                 ..config()
             },
             CgqnConfig {
+                renderer_sees_context: true,
+                attention: 2,
+                ..config()
+            },
+            CgqnConfig {
                 network: SceneNetName::Pyramid,
                 ..config()
             },
@@ -535,9 +618,9 @@ mod tests {
             let (context, targets) = (views(2, 3, 0.0), views(2, 4, 0.5));
             let noise = numbers([2, model.noise_size(4)], 0.2);
             let known = model.represent(Some(&context), 2);
-            let all = model.sample(known.clone(), targets.queries.clone(), noise.clone());
+            let all = model.sample(&known, targets.queries.clone(), noise.clone());
             let few = targets.first(2);
-            let some = model.sample(known, few.queries, noise);
+            let some = model.sample(&known, few.queries, noise);
             let [_, channels, height, width] = all.dims();
             let all = all
                 .reshape([2, 4, channels, height * width])
@@ -554,7 +637,7 @@ mod tests {
         let [consistent, factored] = [Latents::Consistent, Latents::Factored].map(|latents| {
             let model = build(&config(), latents);
             let noise = numbers([2, model.noise_size(1)], 0.2);
-            model.bound(model.represent(Some(&context), 2), &targets, noise)
+            model.bound(&model.represent(Some(&context), 2), &targets, noise)
         });
         assert!(apart(consistent.frames, factored.frames) < 1e-6);
         let kl: [Vec<f32>; 2] =
@@ -576,8 +659,8 @@ mod tests {
         let noise = numbers([1, model.noise_size(1)], 0.2);
         let all = noise.clone().repeat_dim(1, 3);
         let nothing = model.represent(None, 1);
-        let one = model.bound(nothing.clone(), &one, noise);
-        let three = model.bound(nothing, &three, all);
+        let one = model.bound(&nothing, &one, noise);
+        let three = model.bound(&nothing, &three, all);
         let [one, three]: [f32; 2] = [one.kl, three.kl].map(|kl| kl.into_scalar());
         assert!((three - 3.0 * one).abs() < 1e-4 * three, "{one} {three}");
     }
@@ -589,13 +672,27 @@ mod tests {
         let (context, targets) = (views(2, 2, 0.0), views(2, 3, 0.5));
         let nothing = Tensor::zeros([2, 0], &Device::default());
         let known = model.represent(Some(&context), 2);
-        let found = model.bound(known.clone(), &targets, nothing.clone());
+        let found = model.bound(&known, &targets, nothing.clone());
         assert_eq!(
             found.kl.into_data().try_to_vec::<f32>().unwrap(),
             [0.0, 0.0]
         );
-        let drawn = model.sample(known, targets.queries, nothing);
+        let drawn = model.sample(&known, targets.queries, nothing);
         assert!(apart(drawn, found.frames) < 1e-6);
+    }
+
+    #[test]
+    fn attention_needs_a_renderer_that_sees_the_context() {
+        let config = CgqnConfig {
+            attention: 2,
+            ..config()
+        };
+        let mut init = Initializer::new(ChaCha8Rng::seed_from_u64(1), Device::default());
+        let refused = config.init(Latents::Consistent, FRAME, 3, &mut init);
+        assert_eq!(
+            refused.unwrap_err().to_string(),
+            "model.attention is 2, it must be 0 unless the renderer sees the context (renderer_sees_context)"
+        );
     }
 
     /// `[x, sin(pi x), cos(pi x), sin(2 pi x), cos(2 pi x)]` of two numbers.
@@ -635,8 +732,8 @@ mod tests {
                 .unwrap();
             let of = |model: &Cgqn, context: &Views, targets: &Views| {
                 let known = model.represent(Some(context), 2);
-                let drawn = model.sample(known.clone(), targets.queries.clone(), noise(model));
-                (model.bound(known, targets, noise(model)), drawn)
+                let drawn = model.sample(&known, targets.queries.clone(), noise(model));
+                (model.bound(&known, targets, noise(model)), drawn)
             };
             let (found, drawn) = of(&model, &context, &targets);
             let (expected, expected_drawn) = of(&same, &longer(&context), &longer(&targets));
@@ -675,8 +772,8 @@ mod tests {
                 ..config()
             };
             let model = build(&config, Latents::Consistent);
-            let known = model.represent(Some(&views(2, 3, 0.0)), 2);
-            assert_eq!(known.dims(), model.represent(None, 2).dims());
+            let known = model.represent(Some(&views(2, 3, 0.0)), 2).sum;
+            assert_eq!(known.dims(), model.represent(None, 2).sum.dims());
             let first = known.clone().narrow(2, 0, 1).narrow(3, 0, 1);
             let spread = apart(known.clone(), first.expand(known.dims()));
             assert_eq!(spread == 0.0, same, "{network:?}: {spread}");

@@ -51,6 +51,7 @@ pub struct RenderStep {
     /// From the LSTM's state to what is added to the canvas; transposed.
     pub canvas: Filter,
     query: usize,
+    context: usize,
 }
 
 /// A convolutional LSTM that draws on a canvas `u`, without randomness. For each step l:
@@ -82,11 +83,21 @@ pub struct Renderer {
     squashed: bool,
 }
 
+/// What is asked for.
+struct Asked {
+    /// `[rows * each, query]`
+    queries: Tensor<2>,
+    /// What each query sees of the context, `[rows * each, encoded, ..]`, if not all of a scene see the same.
+    context: Option<Tensor<4>>,
+}
+
 /// The kernels of a step's LSTM, `[4 * hidden, .., k, k]`, by what they read.
 struct Kernels {
     hidden: Tensor<4>,
     query: Tensor<4>,
-    /// The context, if it is seen, and latents.
+    /// What each query sees of the context by itself, if it does.
+    context: Option<Tensor<4>>,
+    /// What all queries of a scene see of the context, and latents.
     scene: Tensor<4>,
     /// What is decoded of the canvas.
     decoded: Tensor<4>,
@@ -94,13 +105,18 @@ struct Kernels {
 }
 
 impl Kernels {
-    /// The gates' part of the queries, `[rows, each, gates]`: a multiple of what a plane of ones gives.
-    fn of_queries(&self, queries: &Tensor<2>, [rows, height, width]: [usize; 3]) -> Tensor<3> {
+    /// The gates' part of the queries, `[rows, each, gates]`: a multiple of what a plane of ones gives, and what each sees
+    /// of the context by itself.
+    fn of_queries(&self, asked: &Asked, [rows, height, width]: [usize; 3]) -> Tensor<3> {
+        let queries = &asked.queries;
         let [all, query] = queries.dims();
         let planes = Tensor::<2>::eye(query, &queries.device()).reshape([query, query, 1, 1]);
         let planes = planes.expand([query, query, height, width]);
         let planes = convolve(planes, &self.query, None);
-        let gates = queries.clone().matmul(planes.flatten(1, 3));
+        let mut gates: Tensor<2> = queries.clone().matmul(planes.flatten(1, 3));
+        if let (Some(context), Some(kernels)) = (&asked.context, &self.context) {
+            gates = gates + convolve(context.clone(), kernels, None).flatten(1, 3);
+        }
         let size = gates.dims()[1];
         gates.reshape([rows, all / rows, size])
     }
@@ -154,17 +170,21 @@ struct Decoded {
 }
 
 impl RenderStep {
-    fn kernels(&self) -> Kernels {
+    /// `apart` says whether each query sees the context by itself.
+    fn kernels(&self, apart: bool) -> Kernels {
         let weight = self.lstm.weight.val();
         let [gates, channels, _, _] = weight.dims();
         let hidden = gates / 4;
         let decoded = self.decode.weight.dims()[0];
         let query = self.query;
         let part = |start, count| weight.clone().narrow(1, start, count);
+        let own = if apart { self.context } else { 0 };
+        let scene = hidden + query + own;
         Kernels {
             hidden: part(0, hidden),
             query: part(hidden, query),
-            scene: part(hidden + query, channels - hidden - query - decoded),
+            context: apart.then(|| part(hidden + query, own)),
+            scene: part(scene, channels - scene - decoded),
             decoded: part(channels - decoded, decoded),
             bias: self.lstm.bias.val(),
         }
@@ -237,6 +257,7 @@ impl Renderer {
             lstm: MapLstm::new(lstm, sizes.kernel, init),
             canvas: Filter::transposed([sizes.hidden, sizes.canvas], patches, init),
             query: sizes.query,
+            context: sizes.context,
         });
         Self {
             steps: steps.collect(),
@@ -261,7 +282,8 @@ impl Renderer {
     ///
     /// # Shapes
     /// - `latents`: of each step, `[rows, latent, height, width]`
-    /// - `context`: `[rows, encoded, height, width]`, if the renderer sees it
+    /// - `context`: `[rows, encoded, height, width]`, if the renderer sees it, or `[rows * each, ..]` if each query sees
+    ///   something else of it
     /// - `queries`: `[rows * each, query]`, those of one scene after those of another
     pub fn render(
         &self,
@@ -269,19 +291,26 @@ impl Renderer {
         context: Option<Tensor<4>>,
         queries: Tensor<2>,
     ) -> Tensor<4> {
-        let [_, _, height, width] = latents[0].dims();
+        let [rows, _, height, width] = latents[0].dims();
         let [all, _] = queries.dims();
+        let (same, own): (Vec<_>, Vec<_>) = context
+            .into_iter()
+            .partition(|context| context.dims()[0] == rows);
+        let asked = Asked {
+            queries,
+            context: own.into_iter().next(),
+        };
         let all_latents = self.all_latents.then(|| Tensor::cat(latents.to_vec(), 1));
         let known = |z: &Tensor<4>| {
-            let known = context.iter().chain([all_latents.as_ref().unwrap_or(z)]);
+            let known = same.iter().chain([all_latents.as_ref().unwrap_or(z)]);
             Tensor::cat(known.cloned().collect(), 1)
         };
         let known: Vec<_> = latents.iter().map(known).collect();
         let shared = self.steps.len() == 1;
         let given: Vec<_> = (0..self.steps.len())
             .map(|set| match shared {
-                true => self.given(0..known.len(), &known, &queries),
-                false => self.given(set..set + 1, &known, &queries),
+                true => self.given(0..known.len(), &known, &asked),
+                false => self.given(set..set + 1, &known, &asked),
             })
             .collect();
         let mut drawn: Vec<Tensor<4>> = Vec::new();
@@ -312,10 +341,10 @@ impl Renderer {
     }
 
     /// What is given to the steps `of`, which have one set of weights. `known` is what is known of the scene at all steps.
-    fn given(&self, of: Range<usize>, known: &[Tensor<4>], queries: &Tensor<2>) -> Given {
+    fn given(&self, of: Range<usize>, known: &[Tensor<4>], asked: &Asked) -> Given {
         let [rows, _, height, width] = known[0].dims();
         let step = &self.steps[of.start];
-        let kernels = step.kernels();
+        let kernels = step.kernels(asked.context.is_some());
         // Weights that are shared are those of the steps before, too.
         let before = match self.steps.len() {
             1 if of.len() > 1 => 1,
@@ -334,7 +363,7 @@ impl Renderer {
         };
         let biases = of.clone().map(bias).collect();
         Given {
-            queries: kernels.of_queries(queries, [rows, height, width]),
+            queries: kernels.of_queries(asked, [rows, height, width]),
             scenes: kernels.of_scenes(known[of].to_vec(), biases),
             drawn: decodes.last().map(|last| {
                 let of_last = kernels.of_last(&last.matrix);

@@ -1,10 +1,7 @@
 //! The representation networks: that of the consistent GQN, and those of the GQN, pyramid, tower and pool (Eslami et al.
 //! 2018, supplement).
 
-use super::{
-    Representation, Views,
-    representation::{SHRUNK, summed},
-};
+use super::{Representation, Views, representation::SHRUNK};
 use crate::{
     ImageShape, ModelError,
     visual::{Filter, Kernel, before_relu_bound},
@@ -121,17 +118,11 @@ impl SceneNet {
         }
     }
 
-    /// The sum over each scene's views, `[scenes, channels, height / 4, width / 4]`. A representation of a single pixel is
-    /// the same everywhere.
+    /// One representation for each view, `[scenes * each, channels, height / 4, width / 4]`, or `[.., 1, 1]`.
     pub fn forward(&self, views: &Views) -> Tensor<4> {
         match self {
-            Self::Plain(network) => summed(network.forward(views), views.each),
-            Self::OfGqn(network) => {
-                let sum = summed(network.forward(views), views.each);
-                let [scenes, channels, _, _] = sum.dims();
-                let [_, _, height, width] = views.frames.dims();
-                sum.expand([scenes, channels, height / SHRUNK, width / SHRUNK])
-            }
+            Self::Plain(network) => network.forward(views),
+            Self::OfGqn(network) => network.forward(views),
         }
     }
 }

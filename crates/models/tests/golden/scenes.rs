@@ -23,13 +23,20 @@ fn of_steps(shape: &[usize], values: &[f32]) -> Vec<(Vec<usize>, Vec<f32>)> {
         .collect()
 }
 
-/// Weights of the renderer's LSTM on `[h; z; v; decoded]` as those on `[h; v; z; decoded]`.
-fn query_first(shape: &[usize], values: &[f32], [hidden, latents, query]: [usize; 3]) -> Vec<f32> {
+/// Weights of the renderer's LSTM on `[h; z; context; v; decoded]` as those on `[h; v; context; z; decoded]`.
+fn query_first(
+    shape: &[usize],
+    values: &[f32],
+    [hidden, latents, context, query]: [usize; 4],
+) -> Vec<f32> {
     let pixels = shape[2] * shape[3];
+    let [of_context, of_query] = [hidden + latents, hidden + latents + context];
+    let decoded = of_query + query;
     let order = (0..hidden)
-        .chain(hidden + latents..hidden + latents + query)
-        .chain(hidden..hidden + latents)
-        .chain(hidden + latents + query..shape[1]);
+        .chain(of_query..decoded)
+        .chain(of_context..of_query)
+        .chain(hidden..of_context)
+        .chain(decoded..shape[1]);
     let order: Vec<usize> = order.collect();
     let gates = values.chunks(shape[1] * pixels);
     gates
@@ -87,12 +94,23 @@ impl Choices {
             "renderer" if rest.starts_with("frame.") => return vec![(name, shape, values)],
             "renderer" => "renderer.steps".to_owned(),
             "prior" | "posterior" => format!("draw.{network}"),
+            "context" => {
+                let name = match rest.strip_prefix("see.") {
+                    Some(rest) => format!("{prefix}context.{rest}"),
+                    None => format!("{prefix}attention.{rest}"),
+                };
+                return vec![(name, shape, values)];
+            }
             _ => return vec![(name, shape, values)],
         };
         let config = &self.config;
         let latents = match config.all_latents {
             true => config.steps * config.latent,
             false => config.latent,
+        };
+        let context = match config.renderer_sees_context {
+            true => config.encoded,
+            false => 0,
         };
         let parts = match config.shared {
             true => vec![(shape, values)],
@@ -102,9 +120,11 @@ impl Choices {
         parts
             .map(|(step, (shape, values))| {
                 let values = match path {
-                    "renderer.lstm.weight" => {
-                        query_first(&shape, &values, [config.hidden, latents, self.query])
-                    }
+                    "renderer.lstm.weight" => query_first(
+                        &shape,
+                        &values,
+                        [config.hidden, latents, context, self.query],
+                    ),
                     _ => values,
                 };
                 (
@@ -188,7 +208,7 @@ fn check_steps(
         0 => targets.clone(),
         count => targets.first(count),
     };
-    let seen = model.represent(Some(&seen), scenes);
+    let seen = model.represent(Some(&seen), scenes).sum;
     let size = channels * height * width;
     let noise = (0..steps).map(|step| noise.clone().narrow(1, step * size, size));
     let draw = model.draw.as_ref().unwrap();
@@ -203,10 +223,11 @@ fn check_steps(
         .into_iter()
         .map(|z| z.squeeze_dim(0))
         .collect();
-    let frames = model
-        .renderer
-        .render(&stored, None, targets.queries.clone());
-    assert_close("rendered latents", &golden.values("frames"), frames);
+    if model.context.is_none() {
+        let queries = targets.queries.clone();
+        let frames = model.renderer.render(&stored, None, queries);
+        assert_close("rendered latents", &golden.values("frames"), frames);
+    }
 }
 
 fn check_bound(file: &str, latents: Latents, config: CgqnConfig) {
@@ -232,9 +253,9 @@ fn check_bound(file: &str, latents: Latents, config: CgqnConfig) {
     let noise = noise(&golden, latents, &device);
     if latents == Latents::Consistent {
         let seen = choices.config.posterior_targets;
-        check_steps(&golden, &model, known.clone(), (&targets, seen), &noise);
+        check_steps(&golden, &model, known.sum.clone(), (&targets, seen), &noise);
     }
-    let found = model.bound(known.clone(), &targets, noise.clone());
+    let found = model.bound(&known, &targets, noise.clone());
     let variance = f64::from(golden.values("pixel_variance")[0]);
     assert_close("frames", &golden.values("frames"), found.frames.clone());
     assert_close("kl", &kl_of_scenes(&golden), found.kl.clone());
@@ -244,7 +265,7 @@ fn check_bound(file: &str, latents: Latents, config: CgqnConfig) {
     let bound = found.without_constant(variance).mean();
     let name = "bound_without_constant";
     assert_close(name, &golden.values(name), bound.clone());
-    let sampled = model.sample(known, targets.queries, noise);
+    let sampled = model.sample(&known, targets.queries, noise);
     assert_close("sampled_frames", &golden.values("sampled_frames"), sampled);
     check_gradients(&golden, &model, bound.backward());
 }
@@ -464,6 +485,26 @@ fn consistent_gqn_with_other_choices() {
         ..CgqnConfig::default()
     };
     check_bound("cgqn_choices", Latents::Consistent, config);
+}
+
+#[test]
+fn consistent_gqn_whose_renderer_sees_the_context() {
+    let config = CgqnConfig {
+        renderer_sees_context: true,
+        ..CgqnConfig::default()
+    };
+    check_bound("cgqn_sees_context", Latents::Consistent, config);
+}
+
+#[test]
+fn consistent_gqn_whose_targets_look_at_views() {
+    let config = CgqnConfig {
+        renderer_sees_context: true,
+        attention: 2,
+        shared: false,
+        ..CgqnConfig::default()
+    };
+    check_bound("cgqn_attention", Latents::Consistent, config);
 }
 
 #[test]

@@ -265,6 +265,8 @@ struct Scores {
     right: Mean,
     read: Read,
     answers: Answers,
+    /// The error of a completion drawn at random, as a frame.
+    guess: Mean,
     context: Mean,
     parts: Vec<(Part, Answers)>,
     stories: Stories,
@@ -323,6 +325,13 @@ impl Scores {
         let known = model.know(seen.as_ref(), batch.scenes);
         if !model.tells_stories() {
             self.hidden_bound(model, (batch, &known, &asked), readings, noise);
+        }
+        for (row, truth) in batch.target_frames.chunks(size).enumerate() {
+            let readings = &readings[row / batch.targets];
+            let apart = readings.errors(row % batch.targets, truth);
+            for error in &apart[..readings.completions] {
+                self.guess.add(f64::from(*error) / size as f64);
+            }
         }
         let (answers, read) = (&mut self.answers, &mut self.read);
         answers.add(model, &known, batch, samples, noise, |scene, frames| {
@@ -418,7 +427,8 @@ impl Scores {
             .with_some("min_mse", self.answers.best.get())
             .with_some("mean_mse", self.answers.mean.get())
             .with_some("nearest_mse", self.answers.nearest.get())
-            .with_some("average_mse", self.answers.average.get());
+            .with_some("average_mse", self.answers.average.get())
+            .with_some("guess_mse", self.guess.get());
         if self.read.completions.is_empty() {
             return measures;
         }

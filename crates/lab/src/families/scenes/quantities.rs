@@ -9,7 +9,7 @@ use mnemora_worlds::scenes::Part;
 const MSE: &str = "mean squared error of a pixel";
 
 /// The measurements of models of scenes.
-pub static QUANTITIES: [Quantity; 31] = [
+pub static QUANTITIES: [Quantity; 32] = [
     Quantity::new("bound", "bound", "nats per scene")
         .meaning("of {targets} targets at the first test variance, without the Gaussian's constant, mean over {sequences} held-out scenes, higher is better")
         .spread("bound_stderr", "scenes")
@@ -104,6 +104,11 @@ pub static QUANTITIES: [Quantity; 31] = [
         .format(Format::Decimals(5))
         .better(Better::Lower)
         .claims(&[Claim::new("error of the context's mean", "mean squared error", 5)]),
+    Quantity::new("guess_mse", "guess at what is hidden", MSE)
+        .meaning("a completion drawn at random and rendered, in place of the model")
+        .format(Format::Decimals(5))
+        .better(Better::Lower)
+        .claims(&[Claim::new("error of a guess at what is hidden", "mean squared error", 5)]),
     Quantity::new("context_mse", "views of the context", MSE)
         .meaning("samples at the queries of the context")
         .format(Format::Decimals(5))
