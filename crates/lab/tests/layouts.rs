@@ -304,6 +304,7 @@ fn check_cgqn(checker: &mut Checker) {
         (Latents::Consistent, false, Pool),
     ] {
         let top = if network == Plain { 13 } else { 24 };
+        let attention = if latents == Latents::None { 2 } else { 0 };
         let config = CgqnConfig {
             steps: 2,
             latent: 3,
@@ -318,9 +319,11 @@ fn check_cgqn(checker: &mut Checker) {
             shared: !all,
             posterior_sees_prior: all,
             renderer_sees_context: all,
+            attention,
             all_latents: all,
             query_waves: if all { 1 } else { 0 },
             query_units: if all { 31 } else { 0 },
+            spread: network == Pool,
             modulated: all,
             ..CgqnConfig::default()
         };
@@ -332,6 +335,9 @@ fn check_cgqn(checker: &mut Checker) {
             ("r_1", 7),
             ("r_2", 11),
             ("r_3", top),
+            ("pixels", 16),
+            ("attention", attention),
+            ("found", top * attention.max(1)),
             ("wide", top),
             ("eighth", 3),
             ("narrow", 11),

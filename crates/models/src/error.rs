@@ -53,6 +53,11 @@ pub enum ModelError {
     /// Queries that should scale the maps of a representation network in which they do not.
     #[error("model.modulated is true, but queries scale the maps of the network `plain` only")]
     NotModulated,
+    /// Maps that are to be spread though they are no single pixel.
+    #[error(
+        "model.spread is true, but representations of a single pixel are spread only, of the networks 'pyramid' and 'pool'"
+    )]
+    NotPooled,
     /// Heads that have nothing to look at.
     #[error(
         "model.attention is {heads}, it must be 0 unless the renderer sees the context (renderer_sees_context)"

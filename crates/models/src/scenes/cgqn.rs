@@ -15,6 +15,7 @@ use crate::{
 };
 use burn::{
     module::Module,
+    nn::Linear,
     tensor::{Device, Tensor},
 };
 use mnemora_memory::{Count, Initializer};
@@ -71,7 +72,7 @@ pub struct CgqnConfig {
     /// Whether the renderer sees the context's representation, too, not the latents alone.
     pub renderer_sees_context: bool,
     /// Heads with which each target looks at the views of the context, if the renderer sees it: it is then shown what they
-    /// find, not the sum of all views; 0 for none.
+    /// find, not the sum of all views; 0 for none. They look at the maps of the network `pool` before it averages them.
     pub attention: usize,
     /// Whether the renderer sees all parts of the latent at each step.
     pub all_latents: bool,
@@ -84,6 +85,9 @@ pub struct CgqnConfig {
     pub query_waves: usize,
     /// Units of a network of two layers that reads each query first, for all others; 0 for none.
     pub query_units: usize,
+    /// Whether a representation of a single pixel is spread over the maps by a transposed convolution, with weights of its
+    /// own for each pixel; otherwise it is the same everywhere.
+    pub spread: bool,
     /// Whether queries scale and shift the maps of the plain representation network, as in FiLM (Perez et al. 2018).
     pub modulated: bool,
 }
@@ -129,6 +133,7 @@ impl Default for CgqnConfig {
             posterior_targets: 0,
             query_waves: 0,
             query_units: 0,
+            spread: false,
             modulated: false,
         }
     }
@@ -150,6 +155,8 @@ pub struct Cgqn {
     pub query: Mlp,
     /// `M`
     pub representation: SceneNet,
+    /// From a sum of representations of a single pixel to maps, without a bias, so that no views are zeros.
+    pub spread: Option<Linear>,
     /// Prior and posterior; none if there are no latents.
     pub draw: Option<ConvDraw>,
     /// From latents and a query to a frame.
@@ -249,9 +256,17 @@ impl CgqnConfig {
             self.modulated,
             init,
         )?;
+        if self.spread && !network.is_pooled() {
+            return Err(ModelError::NotPooled);
+        }
+        let spread = self.spread.then(|| {
+            let pixels = height / SHRUNK * (width / SHRUNK);
+            init.linear_without_bias(representation, representation * pixels)
+        });
         Ok(Cgqn {
             query: reader,
             representation: network,
+            spread,
             draw: (latents != Latents::None).then(|| {
                 let sizes = DrawSizes {
                     representation,
@@ -370,14 +385,15 @@ impl Cgqn {
         }
     }
 
-    /// The representation of each view, whose queries are [read](Self::read), and their sum for each scene. That of a single
-    /// pixel is the same everywhere.
-    fn represented(&self, views: &Views) -> (Tensor<4>, Tensor<4>) {
-        let each = self.representation.forward(views);
-        let sum = summed(each.clone(), views.each);
-        let [channels, height, width] = self.maps();
-        let sum = sum.expand([views.scenes(), channels, height, width]);
-        (each, sum)
+    /// The sum of the representations of each scene's views. That of a single pixel is the same everywhere.
+    fn sum(&self, maps: Tensor<4>, each: usize) -> Tensor<4> {
+        let sum = summed(self.representation.representation(maps), each);
+        let ([channels, height, width], [scenes, ..]) = (self.maps(), sum.dims());
+        let shape = [scenes, channels, height, width];
+        match &self.spread {
+            Some(spread) => spread.forward(sum.flatten::<2>(1, 3)).reshape(shape),
+            None => sum.expand(shape),
+        }
     }
 
     /// Channels, rows and columns of a representation.
@@ -400,10 +416,11 @@ impl Cgqn {
             };
         };
         let views = self.read_views(views);
-        let (each, sum) = self.represented(&views);
+        let maps = self.representation.maps(&views);
+        let sum = self.sum(maps.clone(), views.each);
         let views = self.attention.as_ref().map(|attention| {
-            let rows = each.dims()[0];
-            attention.see(each.expand([rows, channels, height, width]), &views)
+            let rows = maps.dims()[0];
+            attention.see(maps.expand([rows, channels, height, width]), &views)
         });
         KnownScene { sum, views }
     }
@@ -482,9 +499,9 @@ impl Cgqn {
                     0 => each,
                     most => most.min(each),
                 };
-                Some(self.represented(&asked.first(count)).1)
+                Some(self.sum(self.representation.maps(&asked.first(count)), count))
             }
-            Latents::Factored => Some(self.represented(&asked.apart()).1),
+            Latents::Factored => Some(self.sum(self.representation.maps(&asked.apart()), 1)),
             Latents::None => None,
         };
         let beliefs = self.beliefs(context.clone(), seen, noise);
@@ -778,6 +795,52 @@ mod tests {
             let spread = apart(known.clone(), first.expand(known.dims()));
             assert_eq!(spread == 0.0, same, "{network:?}: {spread}");
         }
+    }
+
+    /// Each pixel has weights of its own, and the sum over views comes first.
+    #[test]
+    fn a_representation_of_one_pixel_is_spread_over_the_maps() {
+        let config = CgqnConfig {
+            network: SceneNetName::Pool,
+            spread: true,
+            ..config()
+        };
+        let model = build(&config, Latents::Consistent);
+        let views = views(1, 3, 0.0);
+        let pixel = |maps: Tensor<4>| -> Vec<f32> {
+            let mean = maps.flatten::<3>(2, 3).mean_dim(2);
+            mean.sum_dim(0).into_data().try_to_vec().unwrap()
+        };
+        let summed = pixel(model.representation.maps(&model.read_views(&views)));
+        let weight = model.spread.as_ref().unwrap().weight.val();
+        let [inputs, outputs] = weight.dims();
+        let weight: Vec<f32> = weight.into_data().try_to_vec().unwrap();
+        let found = model.represent(Some(&views), 1).sum.into_data();
+        let found: Vec<f32> = found.try_to_vec().unwrap();
+        assert_eq!((summed.len(), found.len()), (inputs, outputs));
+        for (output, found) in found.into_iter().enumerate() {
+            let products = summed.iter().zip(weight.chunks(outputs));
+            let expected: f32 = products.map(|(value, row)| value * row[output]).sum();
+            assert!((found - expected).abs() < 1e-5, "{found}, not {expected}");
+        }
+        let nothing = model.represent(None, 1).sum.abs().max();
+        assert_eq!(nothing.into_scalar::<f32>(), 0.0);
+    }
+
+    #[test]
+    fn maps_are_not_spread() {
+        let config = CgqnConfig {
+            network: SceneNetName::Tower,
+            spread: true,
+            ..config()
+        };
+        let mut init = Initializer::new(ChaCha8Rng::seed_from_u64(1), Device::default());
+        let refused = config.init(Latents::Consistent, FRAME, 3, &mut init);
+        assert_eq!(
+            refused.unwrap_err().to_string(),
+            "model.spread is true, but representations of a single pixel are spread only, of the networks 'pyramid' and \
+             'pool'"
+        );
     }
 
     #[test]

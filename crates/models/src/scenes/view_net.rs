@@ -102,6 +102,14 @@ impl SceneNet {
         Ok(Self::OfGqn(network))
     }
 
+    /// Whether a representation is a single pixel.
+    pub(super) fn is_pooled(&self) -> bool {
+        match self {
+            Self::Plain(_) => false,
+            Self::OfGqn(network) => network.is_pooled(),
+        }
+    }
+
     /// Channels of a representation.
     pub(super) fn channels(&self) -> usize {
         match self {
@@ -118,11 +126,19 @@ impl SceneNet {
         }
     }
 
-    /// One representation for each view, `[scenes * each, channels, height / 4, width / 4]`, or `[.., 1, 1]`.
-    pub fn forward(&self, views: &Views) -> Tensor<4> {
+    /// The maps of each view, `[scenes * each, channels, height / 4, width / 4]`, those of a pyramid `[.., 1, 1]`.
+    pub fn maps(&self, views: &Views) -> Tensor<4> {
         match self {
             Self::Plain(network) => network.forward(views),
-            Self::OfGqn(network) => network.forward(views),
+            Self::OfGqn(network) => network.maps(views),
+        }
+    }
+
+    /// The representation of each view, of its maps: `[.., 1, 1]` if it is a single pixel.
+    pub fn representation(&self, maps: Tensor<4>) -> Tensor<4> {
+        match self {
+            Self::Plain(_) => maps,
+            Self::OfGqn(network) => network.representation(maps),
         }
     }
 }
@@ -242,6 +258,11 @@ impl ViewNet {
 
     /// One representation for each view, `[scenes * each, channels, height / 4, width / 4]`, or `[.., 1, 1]`.
     pub fn forward(&self, views: &Views) -> Tensor<4> {
+        self.representation(self.maps(views))
+    }
+
+    /// The same before it is averaged.
+    fn maps(&self, views: &Views) -> Tensor<4> {
         let planes = |maps: Tensor<4>| {
             let [rows, _, height, width] = maps.dims();
             let query = views.queries.dims()[1];
@@ -261,15 +282,15 @@ impl ViewNet {
         let b = layer(4, layer(3, a.clone(), SAME), HALVES) + layer(2, a, HALVES);
         let d = planes(b);
         let e = layer(7, layer(6, d.clone(), SAME), SAME) + layer(5, d, SAME);
-        let r = layer(8, e, PIXELS);
-        match self.pooled {
-            false => r,
-            true => {
-                let [rows, channels, _, _] = r.dims();
-                r.flatten::<3>(2, 3)
-                    .mean_dim(2)
-                    .reshape([rows, channels, 1, 1])
-            }
+        layer(8, e, PIXELS)
+    }
+
+    fn representation(&self, maps: Tensor<4>) -> Tensor<4> {
+        if !self.pooled {
+            return maps;
         }
+        let [rows, channels, _, _] = maps.dims();
+        let mean = maps.flatten::<3>(2, 3).mean_dim(2);
+        mean.reshape([rows, channels, 1, 1])
     }
 }

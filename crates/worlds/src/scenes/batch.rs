@@ -16,7 +16,7 @@ pub struct Showing {
     pub context_most: usize,
     /// Views that are asked for in training, at least.
     pub targets_least: usize,
-    /// Views that are asked for, at most.
+    /// Views that are asked for, at most; fewer if they are to tell what is hidden and no more do.
     pub targets: usize,
     /// The share of the batches in training whose context reveals nothing of what is hidden.
     pub hiding: f64,
@@ -169,7 +169,7 @@ fn chosen(
 
 /// Batch `index` of some scenes: a pure function of its arguments. All scenes of a batch have as many views in their
 /// context, and as many targets; [`Ask`] says how many. Where the context is to hide or to tell something, it has as many
-/// views as there are, at most `context_most`. A whole story has `context_most` views in its context, and the others as
+/// views as there are, at most `context_most`, and targets that tell it are as many as there are, at most `targets`. A whole story has `context_most` views in its context, and the others as
 /// targets.
 ///
 /// # Panics
@@ -197,27 +197,29 @@ pub fn scene_batch(
     let mut generator = stream.at(u64::MAX - index);
     let hiding =
         ask == Ask::Training && showing.hiding > 0.0 && generator.random_bool(showing.hiding);
-    let [most_context, most_targets] = scenes.most(if hiding { Ask::Hidden } else { ask });
+    let [most_shown, most_telling] = scenes.most(if hiding { Ask::Hidden } else { ask });
+    let most = scenes.most(ask)[1];
     assert!(
-        showing.targets <= most_targets,
-        "{} has {most_targets} views to ask for",
+        showing.targets <= most || matches!(ask, Ask::Hidden | Ask::Told),
+        "{} has {most} views to ask for",
         scenes.name()
     );
     let first = sequence_number(index, count, 0);
     let context = match ask {
         Ask::Training | Ask::Any => {
-            let possible = if hiding { most_context } else { usize::MAX };
+            let possible = if hiding { most_shown } else { usize::MAX };
             let least = showing.context_least.min(possible);
             let most = showing.context_most.min(possible);
             generator.random_range(least..=most)
         }
-        Ask::Hidden | Ask::Told => showing.context_most.min(most_context),
+        Ask::Hidden | Ask::Told => showing.context_most.min(most_shown),
         Ask::Part(_) | Ask::Story => showing.context_most,
     };
     let targets = match ask {
         Ask::Story => scenes.moments() - context,
         Ask::Training => generator.random_range(showing.targets_least..=showing.targets),
-        _ => showing.targets,
+        Ask::Hidden | Ask::Told => showing.targets.min(most_telling),
+        Ask::Any | Ask::Part(_) => showing.targets,
     };
     let (size, width) = (scenes.frame().size(), scenes.query_width());
     let mut batch = SceneBatch {
@@ -266,7 +268,11 @@ pub fn scene_batch(
 
 #[cfg(test)]
 mod tests {
-    use super::{super::Narratives, *};
+    use super::{
+        super::{Narratives, Prism},
+        *,
+    };
+    use crate::Mnist;
 
     #[test]
     fn parts_of_a_story_are_those_that_their_names_say() {
@@ -310,6 +316,33 @@ mod tests {
             assert_eq!(found.len(), twice.len());
             assert!(pairs.into_iter().all(|(a, b)| (a - b).abs() < 1e-4));
         }
+    }
+
+    #[test]
+    fn of_views_that_tell_there_may_be_fewer_than_targets() {
+        let prisms = Prism::new(&Mnist::bundled().unwrap(), 16, 20).unwrap();
+        let least = prisms.most(Ask::Hidden)[1];
+        let showing = Showing {
+            anywhere: false,
+            context_least: 4,
+            context_most: 8,
+            targets_least: 7,
+            targets: 7,
+            hiding: 1.0,
+        };
+        let stream = Stream::new(1, "prisms");
+        let of = (Split::Train, &stream);
+        for (ask, targets) in [
+            (Ask::Training, 7),
+            (Ask::Any, 7),
+            (Ask::Hidden, least),
+            (Ask::Told, least),
+        ] {
+            let batch = scene_batch(&prisms, showing, ask, of, 0, 3);
+            assert_eq!(batch.targets, targets, "{ask:?}");
+            assert_eq!(batch.target_frames.len(), 3 * targets * 256);
+        }
+        assert!(least < 7);
     }
 
     #[test]

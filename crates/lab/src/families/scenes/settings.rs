@@ -22,7 +22,8 @@ pub struct SceneSettings {
     pub context_most: usize,
     /// Queries of a scene in training, at least; 0 for always as many as `targets`.
     pub targets_least: usize,
-    /// Queries of a scene in training at most, and in an evaluation.
+    /// Queries of a scene in training at most, and in an evaluation: fewer of views that tell what is hidden, if there are
+    /// no more.
     pub targets: usize,
     /// The share of the batches in training whose context reveals nothing of what is hidden in a scene; the contexts of the
     /// others are drawn from all views.

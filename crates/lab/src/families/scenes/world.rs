@@ -273,13 +273,19 @@ impl World {
         let parts = self.parts().iter().map(|part| Ask::Part(*part));
         for ask in [Ask::Any].into_iter().chain(self.hidden()).chain(parts) {
             let [context, targets] = self.scenes.most(ask);
-            let shown = match ask {
-                Ask::Hidden => 0,
-                _ => self.showing.context_most,
+            let Showing {
+                context_most,
+                targets: asked,
+                ..
+            } = self.showing;
+            // Of views that hide or tell something there may be fewer.
+            let [shown, asked] = match ask {
+                Ask::Hidden => [0, targets.min(asked)],
+                _ => [context_most, asked],
             };
             for (key, value, most) in [
                 ("context_most", shown, context),
-                ("targets", self.showing.targets, targets),
+                ("targets", asked, targets),
             ] {
                 if value > most {
                     return Err(format!(
