@@ -147,8 +147,9 @@ pub(crate) mod testing {
 
     use super::*;
 
-    /// The context of a batch reveals nothing of what is hidden, and no view is shown or asked for twice.
-    fn hides(scenes: &dyn Scenes, stream: &Stream, batch: &SceneBatch) {
+    /// The context of a batch reveals nothing of what is hidden, and no view is shown or asked for twice. If `revealing`, as
+    /// many views as can be reveal some of it.
+    fn hides(scenes: &dyn Scenes, stream: &Stream, batch: &SceneBatch, revealing: bool) {
         let width = scenes.query_width();
         for row in 0..batch.scenes {
             let scene = scenes.scene(Split::Train, stream, batch.number(row));
@@ -169,7 +170,14 @@ pub(crate) mod testing {
             };
             let seen = views(&batch.context_queries, batch.context);
             assert!(seen.iter().all(|view| !scene.reveals(*view)), "{seen:?}");
-            views(&batch.target_queries, batch.targets);
+            let asked = views(&batch.target_queries, batch.targets);
+            if revealing {
+                let reveal = |views: &mut dyn Iterator<Item = usize>| {
+                    views.filter(|view| scene.reveals(*view)).count()
+                };
+                let most = reveal(&mut (0..scene.views())).min(batch.targets);
+                assert_eq!(reveal(&mut asked.iter().copied()), most, "{asked:?}");
+            }
         }
     }
 
@@ -209,14 +217,15 @@ pub(crate) mod testing {
         if !scenes.hides() {
             return;
         }
-        let hiding = Showing {
-            hiding: 1.0,
-            ..showing
-        };
-        for index in 0..4 {
+        for (index, revealing) in [(0, false), (1, true), (2, false), (3, true)] {
+            let hiding = Showing {
+                hiding: 1.0,
+                revealing,
+                ..showing
+            };
             let of = (Split::Train, &stream);
             let batch = scene_batch(scenes, hiding, Ask::Training, of, index, 5);
-            hides(scenes, &stream, &batch);
+            hides(scenes, &stream, &batch, revealing);
         }
         let batch = make(Ask::Hidden, Split::Test, 0);
         let found = readings(scenes, (Split::Test, &stream), &batch);

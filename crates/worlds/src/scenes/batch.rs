@@ -20,6 +20,9 @@ pub struct Showing {
     pub targets: usize,
     /// The share of the batches in training whose context reveals nothing of what is hidden.
     pub hiding: f64,
+    /// Whether the targets of those batches are views that reveal some of it, as far as there are such; otherwise they are
+    /// any views.
+    pub revealing: bool,
 }
 
 /// Which views are shown, and which are asked for.
@@ -128,21 +131,35 @@ fn silent(scene: &dyn Scene) -> Vec<usize> {
     views.filter(|view| !scene.reveals(*view)).collect()
 }
 
+/// `count` views that reveal some of what is hidden, and others if these are fewer.
+fn revealing(scene: &dyn Scene, count: usize, generator: &mut ChaCha8Rng) -> Vec<usize> {
+    let (reveal, others): (Vec<_>, Vec<_>) =
+        (0..scene.views()).partition(|view| scene.reveals(*view));
+    let most = count.min(reveal.len());
+    let mut all = drawn_from(reveal, most, generator);
+    all.extend(drawn_from(others, count - most, generator));
+    all
+}
+
 /// The `context` views of a scene that are shown, and the `targets` that are asked for. In training, `hiding` says whether
 /// the context reveals nothing of what is hidden.
 fn chosen(
     scene: &dyn Scene,
-    (ask, anywhere, hiding): (Ask, bool, bool),
+    (ask, showing, hiding): (Ask, &Showing, bool),
     [context, targets]: [usize; 2],
     generator: &mut ChaCha8Rng,
 ) -> [Vec<usize>; 2] {
     match ask {
-        Ask::Training if hiding => [
-            drawn_from(silent(scene), context, generator),
-            drawn(scene.views(), targets, generator),
-        ],
+        Ask::Training if hiding => {
+            let shown = drawn_from(silent(scene), context, generator);
+            let asked = match showing.revealing {
+                true => revealing(scene, targets, generator),
+                false => drawn(scene.views(), targets, generator),
+            };
+            [shown, asked]
+        }
         Ask::Training | Ask::Any => {
-            let from = match anywhere {
+            let from = match showing.anywhere {
                 true => scene.views(),
                 false => scene.context_views(),
             };
@@ -240,7 +257,7 @@ pub fn scene_batch(
         let scene = scenes.scene(split, stream, batch.number(row));
         let [shown, asked] = chosen(
             scene.as_ref(),
-            (ask, showing.anywhere, hiding),
+            (ask, &showing, hiding),
             [context, targets],
             &mut generator,
         );
@@ -299,6 +316,7 @@ mod tests {
             targets_least: 2,
             targets: 2,
             hiding: 0.0,
+            revealing: false,
         };
         let stream = Stream::new(1, "stories");
         let of = (Split::Train, &stream);
@@ -329,6 +347,7 @@ mod tests {
             targets_least: 7,
             targets: 7,
             hiding: 1.0,
+            revealing: false,
         };
         let stream = Stream::new(1, "prisms");
         let of = (Split::Train, &stream);

@@ -72,6 +72,7 @@ mod tests {
                 targets_least: 4,
                 targets: 4,
                 hiding: 0.0,
+                revealing: false,
             };
             holds(&Narratives::colour_reaction(side).unwrap(), showing);
         }

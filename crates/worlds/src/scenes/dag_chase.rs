@@ -73,6 +73,7 @@ mod tests {
             targets_least: 4,
             targets: 4,
             hiding: 0.0,
+            revealing: false,
         };
         holds(&Narratives::dag_chase(32).unwrap(), showing);
     }

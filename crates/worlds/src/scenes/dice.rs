@@ -277,6 +277,7 @@ mod tests {
                 targets_least: 1,
                 targets: 3,
                 hiding: 0.0,
+                revealing: false,
             };
             holds(&dice(side), showing);
         }
@@ -369,6 +370,7 @@ mod tests {
             targets_least: 1,
             targets: 1,
             hiding: 0.0,
+            revealing: false,
         };
         let stream = Stream::new(1, "dice");
         let batch = scene_batch(&dice, showing, Ask::Any, (Split::Train, &stream), 0, 4000);

@@ -149,6 +149,7 @@ mod tests {
             targets_least: 1,
             targets: 3,
             hiding: 0.0,
+            revealing: false,
         };
         holds(&Patterns::new(16, 8).unwrap(), showing);
     }

@@ -226,6 +226,7 @@ mod tests {
                 targets_least: 1,
                 targets: 3,
                 hiding: 0.0,
+                revealing: false,
             };
             holds(
                 &Prism::new(&Mnist::bundled().unwrap(), side, views).unwrap(),

@@ -96,6 +96,7 @@ mod tests {
         targets_least: 4,
         targets: 4,
         hiding: 0.0,
+        revealing: false,
     };
 
     #[test]

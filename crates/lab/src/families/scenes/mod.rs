@@ -124,7 +124,13 @@ impl Family for AskedScenes {
     }
 
     fn models_of(&self, key: &str) -> &'static [ModelName] {
-        const OF_VIEWS: [&str; 4] = ["anywhere", "context_least", "hiding", "targets_least"];
+        const OF_VIEWS: [&str; 5] = [
+            "anywhere",
+            "context_least",
+            "hiding",
+            "revealing",
+            "targets_least",
+        ];
         let key = key.strip_prefix("scenes.").unwrap_or(key);
         match key.split_once('.') {
             Some(("model", _)) => &[ModelName::Cgqn, ModelName::Gqn, ModelName::Deterministic],
@@ -203,7 +209,7 @@ impl Family for AskedScenes {
         let folder = folder.filter(|_| is_read(experiment));
         let folder = folder.map(|folder| format!(", {}", folder.to_string_lossy()));
         let of_scenes = |key: &str| {
-            const SEEN: [&str; 8] = [
+            const SEEN: [&str; 9] = [
                 "scenes.size",
                 "scenes.anywhere",
                 "scenes.context_least",
@@ -211,6 +217,7 @@ impl Family for AskedScenes {
                 "scenes.targets_least",
                 "scenes.targets",
                 "scenes.hiding",
+                "scenes.revealing",
                 "scenes.views",
             ];
             SEEN.contains(&key)

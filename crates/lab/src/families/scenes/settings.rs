@@ -28,6 +28,9 @@ pub struct SceneSettings {
     /// The share of the batches in training whose context reveals nothing of what is hidden in a scene; the contexts of the
     /// others are drawn from all views.
     pub hiding: f64,
+    /// Whether the queries of such a batch are those of views that reveal some of it, as far as there are such; otherwise of
+    /// any views.
+    pub revealing: bool,
     /// The variance of a pixel during training: pairs of an update and a variance, with straight lines between.
     pub variance: Vec<[f64; 2]>,
     /// Variances at which held-out scenes are scored; the first is that of the bound.
@@ -59,6 +62,7 @@ impl Default for SceneSettings {
             targets_least: 0,
             targets: 4,
             hiding: 0.0,
+            revealing: false,
             variance: vec![[0.0, 2.0], [100_000.0, 0.5]],
             test_variance: vec![0.5],
             samples: 30,
@@ -95,6 +99,12 @@ impl SceneSettings {
                 "scenes.hiding is {}, it must be from 0 to 1",
                 self.hiding
             ));
+        }
+        if self.revealing && self.hiding == 0.0 {
+            return Err(
+                "scenes.revealing is true, it must be false unless scenes.hiding is more than 0"
+                    .into(),
+            );
         }
         let positive = |value: f64| value.is_finite() && value > 0.0;
         for [update, variance] in &self.variance {
@@ -183,6 +193,23 @@ mod tests {
                 format!("scenes.hiding is {hiding}, it must be from 0 to 1")
             );
         }
+    }
+
+    #[test]
+    fn nothing_is_revealed_of_what_is_not_hidden() {
+        let settings = SceneSettings {
+            revealing: true,
+            ..SceneSettings::default()
+        };
+        assert_eq!(
+            settings.check().unwrap_err(),
+            "scenes.revealing is true, it must be false unless scenes.hiding is more than 0"
+        );
+        let hiding = SceneSettings {
+            hiding: 0.5,
+            ..settings
+        };
+        assert_eq!(hiding.check(), Ok(()));
     }
 
     #[test]

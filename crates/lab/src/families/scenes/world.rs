@@ -167,6 +167,7 @@ impl World {
             },
             targets: settings.targets,
             hiding: settings.hiding,
+            revealing: settings.revealing,
         };
         let scenes: Arc<dyn Scenes> = match (&entry(experiment)?.open, views) {
             (Open::Made(make), _) => make(settings)?,

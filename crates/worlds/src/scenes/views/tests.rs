@@ -22,6 +22,7 @@ fn showing(context: usize, targets: usize) -> Showing {
         targets_least: 1,
         targets,
         hiding: 0.0,
+        revealing: false,
     }
 }
 
