@@ -53,12 +53,12 @@ pub enum ModelError {
     /// Queries that should scale the maps of a representation network in which they do not.
     #[error("model.modulated is true, but queries scale the maps of the network `plain` only")]
     NotModulated,
-    /// Maps that are to be spread though they are no single pixel.
+    /// A representation of several pixels that should be spread.
     #[error(
-        "model.spread is true, but representations of a single pixel are spread only, of the networks 'pyramid' and 'pool'"
+        "model.spread is true, but only representations of a single pixel are spread, those of the networks 'pyramid' and 'pool'"
     )]
     NotPooled,
-    /// Heads that have nothing to look at.
+    /// Attention to a context that the renderer does not see.
     #[error(
         "model.attention is {heads}, it must be 0 unless the renderer sees the context (renderer_sees_context)"
     )]

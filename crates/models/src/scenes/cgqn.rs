@@ -144,7 +144,8 @@ impl Default for CgqnConfig {
 /// ```text
 /// r_C = sum_j M(v_j, f_j) over the context,  r_T = sum_j M(v_j, f_j) over the targets
 /// z ~ q(z | r_C, r_T), or p(z | r_C) if the targets are not known      (ConvDraw)
-/// frame of a query v: the renderer of z and v                           (Renderer)
+/// frame of a query v: the renderer of z and v                           (Renderer),
+///     if it sees the context also of r_C, or of what v finds in the context (ViewAttention)
 /// bound = sum_i log N(f_i; frame_i, variance) - KL(q || p)
 /// ```
 ///
@@ -797,7 +798,7 @@ mod tests {
         }
     }
 
-    /// Each pixel has weights of its own, and the sum over views comes first.
+    /// Each pixel of the maps has weights of its own for the sum over views.
     #[test]
     fn a_representation_of_one_pixel_is_spread_over_the_maps() {
         let config = CgqnConfig {
@@ -838,8 +839,8 @@ mod tests {
         let refused = config.init(Latents::Consistent, FRAME, 3, &mut init);
         assert_eq!(
             refused.unwrap_err().to_string(),
-            "model.spread is true, but representations of a single pixel are spread only, of the networks 'pyramid' and \
-             'pool'"
+            "model.spread is true, but only representations of a single pixel are spread, those of the networks 'pyramid' \
+             and 'pool'"
         );
     }
 

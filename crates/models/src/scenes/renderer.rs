@@ -293,12 +293,14 @@ impl Renderer {
     ) -> Tensor<4> {
         let [rows, _, height, width] = latents[0].dims();
         let [all, _] = queries.dims();
-        let (same, own): (Vec<_>, Vec<_>) = context
-            .into_iter()
-            .partition(|context| context.dims()[0] == rows);
+        let by_query = |context: &Tensor<4>| context.dims()[0] != rows;
+        let (same, own) = match context.as_ref().is_some_and(by_query) {
+            true => (None, context),
+            false => (context, None),
+        };
         let asked = Asked {
             queries,
-            context: own.into_iter().next(),
+            context: own,
         };
         let all_latents = self.all_latents.then(|| Tensor::cat(latents.to_vec(), 1));
         let known = |z: &Tensor<4>| {

@@ -186,8 +186,8 @@ fn chosen(
 
 /// Batch `index` of some scenes: a pure function of its arguments. All scenes of a batch have as many views in their
 /// context, and as many targets; [`Ask`] says how many. Where the context is to hide or to tell something, it has as many
-/// views as there are, at most `context_most`, and targets that tell it are as many as there are, at most `targets`. A whole story has `context_most` views in its context, and the others as
-/// targets.
+/// views as there are, at most `context_most`, and targets that tell it are as many as there are, at most `targets`. A whole
+/// story has `context_most` views in its context, and the others as targets.
 ///
 /// # Panics
 /// If there are fewer views than are to be shown or asked for ([`Scenes::most`]), if `ask` is [`Ask::Hidden`] or

@@ -272,21 +272,12 @@ impl World {
             ));
         }
         let parts = self.parts().iter().map(|part| Ask::Part(*part));
-        for ask in [Ask::Any].into_iter().chain(self.hidden()).chain(parts) {
+        // Of views that hide or tell something there may be fewer.
+        for ask in [Ask::Any].into_iter().chain(parts) {
             let [context, targets] = self.scenes.most(ask);
-            let Showing {
-                context_most,
-                targets: asked,
-                ..
-            } = self.showing;
-            // Of views that hide or tell something there may be fewer.
-            let [shown, asked] = match ask {
-                Ask::Hidden => [0, targets.min(asked)],
-                _ => [context_most, asked],
-            };
             for (key, value, most) in [
-                ("context_most", shown, context),
-                ("targets", asked, targets),
+                ("context_most", self.showing.context_most, context),
+                ("targets", self.showing.targets, targets),
             ] {
                 if value > most {
                     return Err(format!(
