@@ -20,6 +20,9 @@ before, all of z_1..z_L at every step; a sigmoid on the frames. The renderer's L
     s_i = see(r_C)      or, with A heads of attention (Kim et al. 2019),      s_i = see([r_i1; ..; r_iA])
     r_ia = sum over the context j of softmax_j(ask_a(v_i) . key_a(v_j) / sqrt(16)) M(v_j, f_j)
 
+With `latents_look` prior and posterior are given [r_C; r_01; ..; r_0A] in place of r_C, with heads of their own that ask with a query of zeros, v_0,
+so that what they ask for is their bias.
+
 Sizes: C channels of a frame of S x S pixels, V numbers of a query, R of the representation (on S/4 x S/4), E encoded, H of the LSTMs (on S/8 x S/8),
 Z of the latent of one step, U canvas (on S/4 x S/4), D decoded canvas, L steps; B batch, M views of the context, T targets. Parameters, with weights
 as in `scenes_networks.py`, and a bias for each weight:
@@ -38,6 +41,7 @@ as in `scenes_networks.py`, and a bias for each weight:
     renderer.frame             [U, C, 4, 4]                             transposed, stride 4; the only one of prior, posterior and renderer used once
     context.see                [E, R, 2, 2], with attention [E, AR, 2, 2]   stride 2; E more inputs of renderer.lstm, behind z
     context.ask, .key          [V, 16A]                                 the first 16 numbers are those of the first head
+    latents.ask, .key          the same, those of prior and posterior, whose encode has AR more inputs, behind r_C
 
 With weights for each step every parameter of `prior`, `posterior` and `renderer` but `renderer.frame` has a first axis over the L steps.
 
@@ -92,6 +96,7 @@ class Sizes(NamedTuple):
     sigmoid: bool = False
     sees_context: bool = False
     heads: int = 0
+    latents_look: bool = False
 
 
 TRAVELLING_SALESMAN = Sizes(channels=3, query=1, steps=4, hidden=64, decoded=64)
@@ -113,7 +118,7 @@ def of_step(parameters: Parameters, sizes: Sizes, step: int) -> Parameters:
 
 
 def is_of_step(name: str) -> bool:
-    return not name.startswith(("representation.", "renderer.frame.", "context."))
+    return not name.startswith(("representation.", "renderer.frame.", "context.", "latents."))
 
 
 def represent(parameters: Parameters, frames: np.ndarray, queries: np.ndarray) -> np.ndarray:
@@ -176,21 +181,31 @@ def draw(
     return np.stack(latents), priors, posteriors
 
 
-def attended(parameters: Parameters, sizes: Sizes, scene: Scene) -> np.ndarray:
-    """What each target sees of the context, `[B, T, A R, S/4, S/4]`; zero without a view."""
+def attended(parameters: Parameters, sizes: Sizes, scene: Scene, heads: str, queries: np.ndarray) -> np.ndarray:
+    """What `heads`, `context` or `latents`, show of the context to each of `queries [B, T, V]`: `[B, T, A R, S/4, S/4]`; zero without a view."""
     batch, views = scene.context_queries.shape[:2]
-    targets, side = scene.target_queries.shape[1], scene.target_frames.shape[-1] // 4
+    targets, side = queries.shape[1], scene.target_frames.shape[-1] // 4
     top = sizes.representation[-1]
     if views == 0:
         return np.zeros((batch, targets, sizes.heads * top, side, side))
     frames = scene.context_frames.reshape(batch * views, *scene.context_frames.shape[2:])
     maps = represent(parameters, frames, scene.context_queries.reshape(batch * views, -1)).reshape(batch, views, top, side, side)
     asked, keys = (
-        (queries @ parameters[f"context.{name}.weight"] + parameters[f"context.{name}.bias"]).reshape(batch, -1, sizes.heads, KEY)
-        for name, queries in (("ask", scene.target_queries), ("key", scene.context_queries))
+        (given @ parameters[f"{heads}.{name}.weight"] + parameters[f"{heads}.{name}.bias"]).reshape(batch, -1, sizes.heads, KEY)
+        for name, given in (("ask", queries), ("key", scene.context_queries))
     )
     weights = softmax(np.einsum("btak,bvak->btav", asked, keys) / np.sqrt(KEY))
     return np.einsum("btav,bvrij->btarij", weights, maps).reshape(batch, targets, -1, side, side)
+
+
+def known_to_latents(parameters: Parameters, sizes: Sizes, scene: Scene) -> np.ndarray:
+    """What prior and posterior are given of the context, `[B, R, S/4, S/4]`, with `latents_look` `[B, (1 + A) R, S/4, S/4]`."""
+    r_context = known(parameters, scene.context_frames, scene.context_queries)
+    if not sizes.latents_look:
+        return r_context
+    batch, _, width = scene.target_queries.shape
+    found = attended(parameters, sizes, scene, "latents", np.zeros((batch, 1, width)))
+    return np.concatenate([r_context, found[:, 0]], axis=1)
 
 
 def seen_context(parameters: Parameters, sizes: Sizes, scene: Scene) -> np.ndarray | None:
@@ -199,7 +214,7 @@ def seen_context(parameters: Parameters, sizes: Sizes, scene: Scene) -> np.ndarr
         return None
     targets = scene.target_queries.shape[1]
     if sizes.heads > 0:
-        of_targets = attended(parameters, sizes, scene)
+        of_targets = attended(parameters, sizes, scene, "context", scene.target_queries)
     else:
         r_context = known(parameters, scene.context_frames, scene.context_queries)
         of_targets = np.repeat(r_context[:, None], targets, axis=1)
@@ -241,7 +256,7 @@ def bound(
     `reconstruction_without_constant`, which leaves out the Gaussian's constant; and `bound [1]` and `bound_without_constant [1]`, means over
     the batch.
     """
-    r_context = known(parameters, scene.context_frames, scene.context_queries)
+    r_context = known_to_latents(parameters, sizes, scene)
     r_targets = known(parameters, scene.target_frames[:, :seen], scene.target_queries[:, :seen])
     latents, priors, posteriors = draw(parameters, sizes, r_context, r_targets, noise)
     context = seen_context(parameters, sizes, scene)
@@ -262,7 +277,7 @@ def scores(targets: np.ndarray, frames: np.ndarray, divergence: np.ndarray, vari
 
 def sample(parameters: Parameters, sizes: Sizes, scene: Scene, noise: np.ndarray) -> dict[str, np.ndarray]:
     """`sampled_latents [L, B, Z, S/8, S/8]` from the prior and `sampled_frames [B, T, C, S, S]`; the target frames are not read."""
-    r_context = known(parameters, scene.context_frames, scene.context_queries)
+    r_context = known_to_latents(parameters, sizes, scene)
     latents, _, _ = draw(parameters, sizes, r_context, None, noise)
     context = seen_context(parameters, sizes, scene)
     return {"sampled_latents": latents, "sampled_frames": render(parameters, sizes, latents, scene.target_queries, context)}
@@ -274,19 +289,20 @@ def parameter_shapes(sizes: Sizes) -> Shapes:
     shapes |= convolution_shapes("representation.2", first, second, 2)
     shapes |= convolution_shapes("representation.3", second, third, 3)
     shapes |= convolution_shapes("representation.4", third, top, 3)
-    shapes |= convolution_shapes("prior.encode", top, sizes.encoded, 2)
+    seen = (1 + sizes.heads) * top if sizes.latents_look else top
+    shapes |= convolution_shapes("prior.encode", seen, sizes.encoded, 2)
     shapes |= conv_lstm_shapes("prior.lstm", sizes.encoded + sizes.latent, sizes.hidden)
     shapes |= belief_shapes("prior.belief", sizes.hidden, sizes.latent)
-    shapes |= convolution_shapes("posterior.encode", 2 * top, sizes.encoded, 2)
+    shapes |= convolution_shapes("posterior.encode", seen + top, sizes.encoded, 2)
     from_prior = sizes.hidden if sizes.posterior_sees_prior else 0
     shapes |= conv_lstm_shapes("posterior.lstm", sizes.encoded + sizes.latent + from_prior, sizes.hidden)
     shapes |= belief_shapes("posterior.belief", sizes.hidden, sizes.latent)
     shapes |= renderer_shapes(sizes)
     if sizes.sees_context:
         shapes |= convolution_shapes("context.see", max(sizes.heads, 1) * top, sizes.encoded, 2)
-    if sizes.heads > 0:
+    for heads in (["context"] if sizes.heads > 0 else []) + (["latents"] if sizes.latents_look else []):
         for name in ("ask", "key"):
-            shapes |= {f"context.{name}.weight": (sizes.query, sizes.heads * KEY), f"context.{name}.bias": (sizes.heads * KEY,)}
+            shapes |= {f"{heads}.{name}.weight": (sizes.query, sizes.heads * KEY), f"{heads}.{name}.bias": (sizes.heads * KEY,)}
     if sizes.shared:
         return shapes
     return {name: (sizes.steps, *shape) if is_of_step(name) else shape for name, shape in shapes.items()}

@@ -66,6 +66,9 @@ pub enum ModelError {
         /// The setting's value.
         heads: usize,
     },
+    /// Prior and posterior look at a context with no heads.
+    #[error("model.latents_look needs heads: model.attention must be at least 1")]
+    NoHeads,
     /// Waves of a query finer than a number can tell.
     #[error("model.query_waves is {waves}, it must be at most {most}")]
     QueryWaves {

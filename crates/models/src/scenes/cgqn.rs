@@ -74,6 +74,9 @@ pub struct CgqnConfig {
     /// Heads with which each target looks at the views of the context, if the renderer sees it: it is then shown what they
     /// find, not the sum of all views; 0 for none. They look at the maps of the network `pool` before it averages them.
     pub attention: usize,
+    /// Whether prior and posterior see what as many heads of their own find in the context, too, not its sum alone. What these
+    /// ask for is learned; where each target has a latent of its own, they ask with the target's query.
+    pub latents_look: bool,
     /// Whether the renderer sees all parts of the latent at each step.
     pub all_latents: bool,
     /// Whether a sigmoid bounds the pixels.
@@ -99,14 +102,28 @@ pub struct KnownScene {
     pub sum: Tensor<4>,
     /// The views of the context, if there are any and targets look at them.
     pub views: Option<SeenViews>,
+    /// The same as prior and posterior look at them.
+    pub for_latents: Option<SeenViews>,
+}
+
+/// What each latent is drawn from: that of a scene, or of a target.
+struct Given {
+    /// `r_C`, `[rows, channels, height / 4, width / 4]`
+    sum: Tensor<4>,
+    /// What prior and posterior see of the context: the sum and what they find.
+    context: Tensor<4>,
+    /// `[rows, latent_size]`
+    noise: Tensor<2>,
 }
 
 impl KnownScene {
     /// As often as `times` for each scene, for as many samples of it.
     pub fn repeated(&self, times: usize) -> Self {
+        let all = |views: &Option<SeenViews>| views.as_ref().map(|views| views.repeated(times));
         Self {
             sum: repeated(self.sum.clone(), times),
-            views: self.views.as_ref().map(|views| views.repeated(times)),
+            views: all(&self.views),
+            for_latents: all(&self.for_latents),
         }
     }
 }
@@ -128,6 +145,7 @@ impl Default for CgqnConfig {
             posterior_sees_prior: true,
             renderer_sees_context: false,
             attention: 0,
+            latents_look: false,
             all_latents: false,
             squashed: false,
             posterior_targets: 0,
@@ -164,6 +182,8 @@ pub struct Cgqn {
     pub renderer: Renderer,
     /// How targets look at the views of the context.
     pub attention: Option<ViewAttention>,
+    /// How prior and posterior look at them.
+    pub latents_look: Option<ViewAttention>,
     /// From the context's representation, or what each head finds in it, to what the renderer sees of it.
     pub context: Option<Filter>,
     steps: usize,
@@ -235,6 +255,9 @@ impl CgqnConfig {
                 heads: self.attention,
             });
         }
+        if self.latents_look && self.attention == 0 {
+            return Err(ModelError::NoHeads);
+        }
         let sets = if self.shared { 1 } else { self.steps };
         let [.., representation] = self.representation;
         let context = if self.renderer_sees_context {
@@ -269,7 +292,9 @@ impl CgqnConfig {
             representation: network,
             spread,
             draw: (latents != Latents::None).then(|| {
+                let heads = if self.latents_look { self.attention } else { 0 };
                 let sizes = DrawSizes {
+                    context: (1 + heads) * representation,
                     representation,
                     encoded: self.encoded,
                     hidden: self.hidden,
@@ -300,6 +325,8 @@ impl CgqnConfig {
                 init,
             ),
             attention: (self.attention > 0)
+                .then(|| ViewAttention::new(query, self.attention, init)),
+            latents_look: (self.latents_look && self.attention > 0 && latents != Latents::None)
                 .then(|| ViewAttention::new(query, self.attention, init)),
             context: self.renderer_sees_context.then(|| {
                 Filter::new(
@@ -365,10 +392,14 @@ impl Cgqn {
         let beliefs = if self.consistent { 1 } else { targets };
         let drawn = self.draw.as_ref().map(|draw| draw.kept(maps));
         let [channels, rows, columns] = self.maps();
-        let looked = self.attention.as_ref();
-        let looked = looked.map(|attention| attention.kept(context, channels * rows * columns));
+        let looked = |attention: &Option<ViewAttention>, count: usize| {
+            let attention = attention.as_ref();
+            let one = attention.map(|heads| heads.kept(context, channels * rows * columns));
+            one.unwrap_or(Count::NONE) * count
+        };
         (self.representation.kept(pixels) + self.query.kept() + self.asked) * (context + targets)
-            + looked.unwrap_or(Count::NONE) * targets
+            + looked(&self.attention, targets)
+            + looked(&self.latents_look, beliefs)
             + drawn.unwrap_or(Count::NONE) * (self.steps * beliefs)
             + self.renderer.kept(maps, self.steps) * targets
             + Count::product(&[3 * targets * self.channels, pixels])
@@ -414,31 +445,88 @@ impl Cgqn {
             return KnownScene {
                 sum: Tensor::zeros(shape, &self.device()),
                 views: None,
+                for_latents: None,
             };
         };
         let views = self.read_views(views);
         let maps = self.representation.maps(&views);
         let sum = self.sum(maps.clone(), views.each);
-        let views = self.attention.as_ref().map(|attention| {
-            let rows = maps.dims()[0];
-            attention.see(maps.expand([rows, channels, height, width]), &views)
-        });
-        KnownScene { sum, views }
+        let maps = maps
+            .clone()
+            .expand([maps.dims()[0], channels, height, width]);
+        let see = |attention: &Option<ViewAttention>| {
+            let attention = attention.as_ref();
+            attention.map(|attention| attention.see(maps.clone(), &views))
+        };
+        KnownScene {
+            sum,
+            views: see(&self.attention),
+            for_latents: see(&self.latents_look),
+        }
     }
 
-    /// Context and noise of each latent: of a scene, or of each of its `each` targets.
-    fn of_latents(
+    /// What prior and posterior of a whole scene see of the context: `[scenes, channels, height / 4, width / 4]`.
+    pub fn seen_by_latents(&self, known: &KnownScene) -> Tensor<4> {
+        let sum = known.sum.clone();
+        let scenes = sum.dims()[0];
+        // A scene has no query: what its heads ask for is their bias.
+        self.seen_with(sum, known, |look| look.no_queries(scenes))
+    }
+
+    /// What prior and posterior see of the context if they ask with some queries, one for each row of `sum`.
+    fn seen_with(
         &self,
-        context: Tensor<4>,
-        noise: Tensor<2>,
-        each: usize,
-    ) -> (Tensor<4>, Tensor<2>) {
-        if self.latents() != Latents::Factored {
-            return (context, noise);
+        sum: Tensor<4>,
+        known: &KnownScene,
+        queries: impl FnOnce(&ViewAttention) -> Tensor<2>,
+    ) -> Tensor<4> {
+        match &self.latents_look {
+            None => sum,
+            Some(look) => {
+                let found = self.found(look, known.for_latents.as_ref(), queries(look));
+                Tensor::cat(vec![sum, found], 1)
+            }
         }
-        let rows = context.dims()[0] * each;
-        let noise = noise.reshape([rows, self.latent_size()]);
-        (repeated(context, each), noise)
+    }
+
+    /// What each latent is drawn from: that of a scene, or of each of its targets, which ask with `queries`.
+    fn given(&self, known: &KnownScene, queries: &Tensor<2>, noise: Tensor<2>) -> Given {
+        if self.latents() != Latents::Factored {
+            return Given {
+                sum: known.sum.clone(),
+                context: self.seen_by_latents(known),
+                noise,
+            };
+        }
+        let (rows, scenes) = (queries.dims()[0], known.sum.dims()[0]);
+        let sum = repeated(known.sum.clone(), rows / scenes);
+        Given {
+            context: self.seen_with(sum.clone(), known, |_| queries.clone()),
+            sum,
+            noise: noise.reshape([rows, self.latent_size()]),
+        }
+    }
+
+    /// What heads find in the context, zeros if there is none.
+    fn found(
+        &self,
+        attention: &ViewAttention,
+        views: Option<&SeenViews>,
+        queries: Tensor<2>,
+    ) -> Tensor<4> {
+        let maps @ [channels, height, width] = self.maps();
+        match views {
+            Some(views) => attention.look(views, queries, maps),
+            None => {
+                let shape = [
+                    queries.dims()[0],
+                    attention.heads() * channels,
+                    height,
+                    width,
+                ];
+                Tensor::zeros(shape, &queries.device())
+            }
+        }
     }
 
     /// Latents of `rows` rows; `noise` `[rows, latent_size]`.
@@ -466,19 +554,9 @@ impl Cgqn {
         known: &KnownScene,
         queries: Tensor<2>,
     ) -> Tensor<4> {
-        let seen = match (&self.attention, &known.views) {
-            (None, _) => context,
-            (Some(attention), Some(views)) => attention.look(views, queries.clone(), self.maps()),
-            (Some(attention), None) => {
-                let [channels, height, width] = self.maps();
-                let shape = [
-                    context.dims()[0],
-                    attention.heads() * channels,
-                    height,
-                    width,
-                ];
-                Tensor::zeros(shape, &context.device())
-            }
+        let seen = match &self.attention {
+            None => context,
+            Some(attention) => self.found(attention, known.views.as_ref(), queries.clone()),
         };
         let of = Kernel::patches(self.stride);
         let seen = self.context.as_ref().map(|encode| encode.forward(seen, of));
@@ -492,8 +570,8 @@ impl Cgqn {
     /// - `noise`: standard normal, `[scenes, noise_size(targets)]`
     pub fn bound(&self, known: &KnownScene, targets: &Views, noise: Tensor<2>) -> SceneBound {
         let (scenes, each) = (targets.scenes(), targets.each);
-        let (context, noise) = self.of_latents(known.sum.clone(), noise, each);
         let asked = self.read_views(targets);
+        let given = self.given(known, &asked.queries, noise);
         let seen = match self.latents() {
             Latents::Consistent => {
                 let count = match self.posterior_targets {
@@ -505,8 +583,8 @@ impl Cgqn {
             Latents::Factored => Some(self.sum(self.representation.maps(&asked.apart()), 1)),
             Latents::None => None,
         };
-        let beliefs = self.beliefs(context.clone(), seen, noise);
-        let frames = self.render(&beliefs, context, known, asked.queries);
+        let beliefs = self.beliefs(given.context, seen, given.noise);
+        let frames = self.render(&beliefs, given.sum, known, asked.queries);
         let errors = (frames.clone() - targets.frames.clone()).square();
         let squared_error = errors.flatten::<2>(1, 3).sum_dim(1).reshape([scenes, each]);
         let kl = match beliefs.kl.into_iter().reduce(|sum, kl| sum + kl) {
@@ -530,10 +608,10 @@ impl Cgqn {
     /// - `noise`: standard normal, `[scenes, noise_size(each)]`; a consistent model draws the same scene with the same
     ///   noise, whatever is asked for
     pub fn sample(&self, known: &KnownScene, queries: Tensor<2>, noise: Tensor<2>) -> Tensor<4> {
-        let each = queries.dims()[0] / known.sum.dims()[0];
-        let (context, noise) = self.of_latents(known.sum.clone(), noise, each);
-        let beliefs = self.beliefs(context.clone(), None, noise);
-        self.render(&beliefs, context, known, self.read(queries))
+        let queries = self.read(queries);
+        let given = self.given(known, &queries, noise);
+        let beliefs = self.beliefs(given.context, None, given.noise);
+        self.render(&beliefs, given.sum, known, queries)
     }
 }
 
@@ -553,333 +631,4 @@ fn with_waves(queries: Tensor<2>, waves: usize) -> Tensor<2> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
-
-    const FRAME: ImageShape = ImageShape {
-        channels: 2,
-        height: 16,
-        width: 8,
-    };
-
-    fn config() -> CgqnConfig {
-        CgqnConfig {
-            steps: 2,
-            latent: 2,
-            hidden: 4,
-            encoded: 3,
-            canvas: 5,
-            decoded: 3,
-            kernel: 3,
-            ..CgqnConfig::default()
-        }
-    }
-
-    fn build(config: &CgqnConfig, latents: Latents) -> Cgqn {
-        let rng = ChaCha8Rng::seed_from_u64(1);
-        let mut init = Initializer::new(rng, Device::default());
-        config.init(latents, FRAME, 3, &mut init).unwrap()
-    }
-
-    fn numbers<const D: usize>(shape: [usize; D], phase: f32) -> Tensor<D> {
-        let count: usize = shape.iter().product();
-        let values: Vec<f32> = (0..count).map(|i| (0.7 * i as f32 + phase).sin()).collect();
-        Tensor::<1>::from_floats(values.as_slice(), &Device::default()).reshape(shape)
-    }
-
-    fn views(scenes: usize, each: usize, phase: f32) -> Views {
-        let ImageShape {
-            channels,
-            height,
-            width,
-        } = FRAME;
-        Views {
-            frames: numbers([scenes * each, channels, height, width], phase),
-            queries: numbers([scenes * each, 3], phase + 1.0),
-            each,
-        }
-    }
-
-    fn apart(a: Tensor<4>, b: Tensor<4>) -> f32 {
-        (a - b).abs().max().into_scalar()
-    }
-
-    /// The first targets of a scene do not change when more are asked for: there is one scene.
-    #[test]
-    fn more_queries_do_not_change_the_scene() {
-        for config in [
-            config(),
-            CgqnConfig {
-                shared: false,
-                renderer_sees_context: true,
-                all_latents: true,
-                squashed: true,
-                ..config()
-            },
-            CgqnConfig {
-                renderer_sees_context: true,
-                attention: 2,
-                ..config()
-            },
-            CgqnConfig {
-                network: SceneNetName::Pyramid,
-                ..config()
-            },
-            CgqnConfig {
-                network: SceneNetName::Pool,
-                query_units: 5,
-                ..config()
-            },
-        ] {
-            let model = build(&config, Latents::Consistent);
-            let (context, targets) = (views(2, 3, 0.0), views(2, 4, 0.5));
-            let noise = numbers([2, model.noise_size(4)], 0.2);
-            let known = model.represent(Some(&context), 2);
-            let all = model.sample(&known, targets.queries.clone(), noise.clone());
-            let few = targets.first(2);
-            let some = model.sample(&known, few.queries, noise);
-            let [_, channels, height, width] = all.dims();
-            let all = all
-                .reshape([2, 4, channels, height * width])
-                .narrow(1, 0, 2);
-            let all = all.reshape([4, channels, height, width]);
-            assert!(apart(all, some) < 1e-6);
-        }
-    }
-
-    /// With a single target both kinds of latents are the same model.
-    #[test]
-    fn with_one_target_factored_is_consistent() {
-        let (context, targets) = (views(2, 2, 0.0), views(2, 1, 0.5));
-        let [consistent, factored] = [Latents::Consistent, Latents::Factored].map(|latents| {
-            let model = build(&config(), latents);
-            let noise = numbers([2, model.noise_size(1)], 0.2);
-            model.bound(&model.represent(Some(&context), 2), &targets, noise)
-        });
-        assert!(apart(consistent.frames, factored.frames) < 1e-6);
-        let kl: [Vec<f32>; 2] =
-            [consistent.kl, factored.kl].map(|kl| kl.into_data().try_to_vec().unwrap());
-        assert_eq!(kl[0], kl[1]);
-        assert!(kl[0].iter().all(|kl| *kl > 0.0));
-    }
-
-    /// Targets that are alike cost the factored model as often as they are asked for.
-    #[test]
-    fn factored_latents_are_paid_for_each_target() {
-        let model = build(&config(), Latents::Factored);
-        let one = views(1, 1, 0.5);
-        let three = Views {
-            frames: one.frames.clone().repeat_dim(0, 3),
-            queries: one.queries.clone().repeat_dim(0, 3),
-            each: 3,
-        };
-        let noise = numbers([1, model.noise_size(1)], 0.2);
-        let all = noise.clone().repeat_dim(1, 3);
-        let nothing = model.represent(None, 1);
-        let one = model.bound(&nothing, &one, noise);
-        let three = model.bound(&nothing, &three, all);
-        let [one, three]: [f32; 2] = [one.kl, three.kl].map(|kl| kl.into_scalar());
-        assert!((three - 3.0 * one).abs() < 1e-4 * three, "{one} {three}");
-    }
-
-    #[test]
-    fn without_latents_the_context_decides() {
-        let model = build(&config(), Latents::None);
-        assert_eq!(model.noise_size(3), 0);
-        let (context, targets) = (views(2, 2, 0.0), views(2, 3, 0.5));
-        let nothing = Tensor::zeros([2, 0], &Device::default());
-        let known = model.represent(Some(&context), 2);
-        let found = model.bound(&known, &targets, nothing.clone());
-        assert_eq!(
-            found.kl.into_data().try_to_vec::<f32>().unwrap(),
-            [0.0, 0.0]
-        );
-        let drawn = model.sample(&known, targets.queries, nothing);
-        assert!(apart(drawn, found.frames) < 1e-6);
-    }
-
-    #[test]
-    fn attention_needs_a_renderer_that_sees_the_context() {
-        let config = CgqnConfig {
-            attention: 2,
-            ..config()
-        };
-        let mut init = Initializer::new(ChaCha8Rng::seed_from_u64(1), Device::default());
-        let refused = config.init(Latents::Consistent, FRAME, 3, &mut init);
-        assert_eq!(
-            refused.unwrap_err().to_string(),
-            "model.attention is 2, it must be 0 unless the renderer sees the context (renderer_sees_context)"
-        );
-    }
-
-    /// `[x, sin(pi x), cos(pi x), sin(2 pi x), cos(2 pi x)]` of two numbers.
-    #[test]
-    fn waves_are_sines_and_cosines_of_the_query() {
-        let queries = Tensor::from_floats([[0.5_f32, -0.25]], &Device::default());
-        let found = with_waves(queries, 2).into_data();
-        let half = 0.5_f32.sqrt();
-        let expected = [0.5, -0.25, 1.0, -half, 0.0, half, 0.0, -1.0, -1.0, 0.0];
-        for (found, expected) in found.try_to_vec::<f32>().unwrap().iter().zip(expected) {
-            assert!((found - expected).abs() < 1e-6, "{found}, not {expected}");
-        }
-    }
-
-    /// All networks are given the waves: the model is that of the longer queries.
-    #[test]
-    fn waves_are_part_of_the_query() {
-        let noise = |model: &Cgqn| numbers([2, model.noise_size(2)], 0.2);
-        let (context, targets) = (views(2, 3, 0.0), views(2, 2, 0.5));
-        for query_units in [0, 5] {
-            let plain = CgqnConfig {
-                query_units,
-                ..config()
-            };
-            let waved = CgqnConfig {
-                query_waves: 2,
-                ..plain.clone()
-            };
-            let model = build(&waved, Latents::Consistent);
-            let longer = |views: &Views| Views {
-                queries: with_waves(views.queries.clone(), 2),
-                ..views.clone()
-            };
-            let mut init = Initializer::new(ChaCha8Rng::seed_from_u64(1), Device::default());
-            let same = plain
-                .init(Latents::Consistent, FRAME, 15, &mut init)
-                .unwrap();
-            let of = |model: &Cgqn, context: &Views, targets: &Views| {
-                let known = model.represent(Some(context), 2);
-                let drawn = model.sample(&known, targets.queries.clone(), noise(model));
-                (model.bound(&known, targets, noise(model)), drawn)
-            };
-            let (found, drawn) = of(&model, &context, &targets);
-            let (expected, expected_drawn) = of(&same, &longer(&context), &longer(&targets));
-            assert_eq!(apart(found.frames, expected.frames), 0.0);
-            assert_eq!(apart(drawn, expected_drawn), 0.0);
-            let kl = [found.kl, expected.kl].map(|kl| kl.into_data().try_to_vec::<f32>().unwrap());
-            assert_eq!(kl[0], kl[1]);
-        }
-    }
-
-    #[test]
-    fn waves_too_fine_are_refused() {
-        let config = CgqnConfig {
-            query_waves: 17,
-            ..config()
-        };
-        let mut init = Initializer::new(ChaCha8Rng::seed_from_u64(1), Device::default());
-        let refused = config.init(Latents::Consistent, FRAME, 3, &mut init);
-        assert_eq!(
-            refused.unwrap_err().to_string(),
-            "model.query_waves is 17, it must be at most 16"
-        );
-    }
-
-    /// The tower keeps pixels apart, pool and pyramid do not.
-    #[test]
-    fn a_representation_of_one_pixel_is_the_same_everywhere() {
-        for (network, same) in [
-            (SceneNetName::Plain, false),
-            (SceneNetName::Tower, false),
-            (SceneNetName::Pool, true),
-            (SceneNetName::Pyramid, true),
-        ] {
-            let config = CgqnConfig {
-                network,
-                ..config()
-            };
-            let model = build(&config, Latents::Consistent);
-            let known = model.represent(Some(&views(2, 3, 0.0)), 2).sum;
-            assert_eq!(known.dims(), model.represent(None, 2).sum.dims());
-            let first = known.clone().narrow(2, 0, 1).narrow(3, 0, 1);
-            let spread = apart(known.clone(), first.expand(known.dims()));
-            assert_eq!(spread == 0.0, same, "{network:?}: {spread}");
-        }
-    }
-
-    /// Each pixel of the maps has weights of its own for the sum over views.
-    #[test]
-    fn a_representation_of_one_pixel_is_spread_over_the_maps() {
-        let config = CgqnConfig {
-            network: SceneNetName::Pool,
-            spread: true,
-            ..config()
-        };
-        let model = build(&config, Latents::Consistent);
-        let views = views(1, 3, 0.0);
-        let pixel = |maps: Tensor<4>| -> Vec<f32> {
-            let mean = maps.flatten::<3>(2, 3).mean_dim(2);
-            mean.sum_dim(0).into_data().try_to_vec().unwrap()
-        };
-        let summed = pixel(model.representation.maps(&model.read_views(&views)));
-        let weight = model.spread.as_ref().unwrap().weight.val();
-        let [inputs, outputs] = weight.dims();
-        let weight: Vec<f32> = weight.into_data().try_to_vec().unwrap();
-        let found = model.represent(Some(&views), 1).sum.into_data();
-        let found: Vec<f32> = found.try_to_vec().unwrap();
-        assert_eq!((summed.len(), found.len()), (inputs, outputs));
-        for (output, found) in found.into_iter().enumerate() {
-            let products = summed.iter().zip(weight.chunks(outputs));
-            let expected: f32 = products.map(|(value, row)| value * row[output]).sum();
-            assert!((found - expected).abs() < 1e-5, "{found}, not {expected}");
-        }
-        let nothing = model.represent(None, 1).sum.abs().max();
-        assert_eq!(nothing.into_scalar::<f32>(), 0.0);
-    }
-
-    #[test]
-    fn maps_are_not_spread() {
-        let config = CgqnConfig {
-            network: SceneNetName::Tower,
-            spread: true,
-            ..config()
-        };
-        let mut init = Initializer::new(ChaCha8Rng::seed_from_u64(1), Device::default());
-        let refused = config.init(Latents::Consistent, FRAME, 3, &mut init);
-        assert_eq!(
-            refused.unwrap_err().to_string(),
-            "model.spread is true, but only representations of a single pixel are spread, those of the networks 'pyramid' \
-             and 'pool'"
-        );
-    }
-
-    #[test]
-    fn networks_of_the_gqn_that_do_not_fit_are_refused() {
-        for (network, modulated, says) in [
-            (
-                SceneNetName::Tower,
-                true,
-                "model.modulated is true, but queries scale the maps of the network `plain` only",
-            ),
-            (
-                SceneNetName::Pyramid,
-                false,
-                "model.representation has 12 channels, it must be a multiple of 8 for the pyramid",
-            ),
-        ] {
-            let config = CgqnConfig {
-                network,
-                modulated,
-                representation: [8, 8, 8, 12],
-                ..config()
-            };
-            let mut init = Initializer::new(ChaCha8Rng::seed_from_u64(1), Device::default());
-            let found = config.init(Latents::Consistent, FRAME, 3, &mut init);
-            assert_eq!(found.unwrap_err().to_string(), says);
-        }
-    }
-
-    #[test]
-    fn frames_that_cannot_be_divided_are_refused() {
-        let rng = ChaCha8Rng::seed_from_u64(1);
-        let mut init = Initializer::new(rng, Device::default());
-        let frame = ImageShape { width: 12, ..FRAME };
-        let found = config().init(Latents::Consistent, frame, 3, &mut init);
-        let error = found.unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "frames are 16x12 pixels, but both sides must be multiples of 8"
-        );
-    }
-}
+mod tests;

@@ -17,6 +17,9 @@ const LOG_VARIANCE: [f64; 2] = [-8.0, 4.0];
 /// Channels of the networks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DrawSizes {
+    /// Of what is seen of the context.
+    pub(super) context: usize,
+    /// Of the sum over the targets.
     pub(super) representation: usize,
     pub(super) encoded: usize,
     pub(super) hidden: usize,
@@ -44,6 +47,7 @@ pub struct DrawNet {
 impl DrawNet {
     fn new(sizes: &DrawSizes, posterior: bool, init: &mut Initializer) -> Self {
         let DrawSizes {
+            context,
             representation,
             encoded,
             hidden,
@@ -52,7 +56,10 @@ impl DrawNet {
             stride,
             ..
         } = *sizes;
-        let representations = if posterior { 2 } else { 1 };
+        let seen = match posterior {
+            true => context + representation,
+            false => context,
+        };
         let from_prior = match posterior && sizes.posterior_sees_prior {
             true => hidden,
             false => 0,
@@ -63,11 +70,7 @@ impl DrawNet {
             inputs: latent + from_prior,
         };
         Self {
-            encode: Filter::new(
-                [representations * representation, encoded],
-                Kernel::patches(stride),
-                init,
-            ),
+            encode: Filter::new([seen, encoded], Kernel::patches(stride), init),
             lstm: MapLstm::new(lstm, kernel, init),
             belief: Filter::new([hidden, 2 * latent], TO_BELIEF, init),
             stride,

@@ -61,6 +61,12 @@ impl ViewAttention {
         self.heads
     }
 
+    /// Queries of zeros for `rows` rows.
+    pub(super) fn no_queries(&self, rows: usize) -> Tensor<2> {
+        let weight = self.ask.weight.val();
+        Tensor::zeros([rows, weight.dims()[0]], &weight.device())
+    }
+
     /// Numbers kept for a target, with representations of `size` numbers.
     pub(super) fn kept(&self, views: usize, size: usize) -> Count {
         Count::from(self.heads * (2 * KEY + 3 * views + size))

@@ -8,7 +8,7 @@ use burn::{
 };
 use mnemora_models::{
     Cgqn, CgqnConfig, DiagonalGaussian, GqnConfig, ImageShape, Latents, NetworkName, Views,
-    scenes::MapState,
+    scenes::{KnownScene, MapState},
 };
 
 /// A stored tensor: name, shape, values.
@@ -99,6 +99,10 @@ impl Choices {
                     Some(rest) => format!("{prefix}context.{rest}"),
                     None => format!("{prefix}attention.{rest}"),
                 };
+                return vec![(name, shape, values)];
+            }
+            "latents" => {
+                let name = format!("{prefix}latents_look.{rest}");
                 return vec![(name, shape, values)];
             }
             _ => return vec![(name, shape, values)],
@@ -199,7 +203,7 @@ fn kl_of_scenes(golden: &Golden) -> Vec<f32> {
 fn check_steps(
     golden: &Golden,
     model: &Cgqn,
-    known: Tensor<4>,
+    known: &KnownScene,
     (targets, seen): (&Views, usize),
     noise: &Tensor<2>,
 ) {
@@ -212,7 +216,7 @@ fn check_steps(
     let size = channels * height * width;
     let noise = (0..steps).map(|step| noise.clone().narrow(1, step * size, size));
     let draw = model.draw.as_ref().unwrap();
-    let beliefs = draw.draw(known, Some(seen), noise.collect());
+    let beliefs = draw.draw(model.seen_by_latents(known), Some(seen), noise.collect());
     let latents = Tensor::cat(beliefs.latents, 0);
     assert_close("latents", &golden.values("latents"), latents);
     let kl = Tensor::cat(beliefs.kl, 0);
@@ -253,7 +257,7 @@ fn check_bound(file: &str, latents: Latents, config: CgqnConfig) {
     let noise = noise(&golden, latents, &device);
     if latents == Latents::Consistent {
         let seen = choices.config.posterior_targets;
-        check_steps(&golden, &model, known.sum.clone(), (&targets, seen), &noise);
+        check_steps(&golden, &model, &known, (&targets, seen), &noise);
     }
     let found = model.bound(&known, &targets, noise.clone());
     let variance = f64::from(golden.values("pixel_variance")[0]);
@@ -505,6 +509,17 @@ fn consistent_gqn_whose_targets_look_at_views() {
         ..CgqnConfig::default()
     };
     check_bound("cgqn_attention", Latents::Consistent, config);
+}
+
+#[test]
+fn consistent_gqn_whose_latents_look_at_views() {
+    let config = CgqnConfig {
+        renderer_sees_context: true,
+        attention: 2,
+        latents_look: true,
+        ..CgqnConfig::default()
+    };
+    check_bound("cgqn_latents_look", Latents::Consistent, config);
 }
 
 #[test]
