@@ -23,6 +23,9 @@ before, all of z_1..z_L at every step; a sigmoid on the frames. The renderer's L
 With `latents_look` prior and posterior are given [r_C; r_01; ..; r_0A] in place of r_C, with heads of their own that ask with a query of zeros, v_0,
 so that what they ask for is their bias.
 
+With `single` a belief is one of Z numbers, the mean over the pixels of its convolution; what is called z_l above are the maps that `spread` makes of
+the numbers that are drawn.
+
 Sizes: C channels of a frame of S x S pixels, V numbers of a query, R of the representation (on S/4 x S/4), E encoded, H of the LSTMs (on S/8 x S/8),
 Z of the latent of one step, U canvas (on S/4 x S/4), D decoded canvas, L steps; B batch, M views of the context, T targets. Parameters, with weights
 as in `scenes_networks.py`, and a bias for each weight:
@@ -41,6 +44,7 @@ as in `scenes_networks.py`, and a bias for each weight:
     renderer.frame             [U, C, 4, 4]                             transposed, stride 4; the only one of prior, posterior and renderer used once
     context.see                [E, R, 2, 2], with attention [E, AR, 2, 2]   stride 2; E more inputs of renderer.lstm, behind z
     context.ask, .key          [V, 16A]                                 the first 16 numbers are those of the first head
+    spread                     [Z, ZS/8 S/8]                            no bias; the pixels of the first channel first
     latents.ask, .key          the same, those of prior and posterior, whose encode has AR more inputs, behind r_C
 
 With weights for each step every parameter of `prior`, `posterior` and `renderer` but `renderer.frame` has a first axis over the L steps.
@@ -97,6 +101,8 @@ class Sizes(NamedTuple):
     sees_context: bool = False
     heads: int = 0
     latents_look: bool = False
+    single: bool = False
+    pixels: int = 0  # of the LSTMs' maps, for `single`
 
 
 TRAVELLING_SALESMAN = Sizes(channels=3, query=1, steps=4, hidden=64, decoded=64)
@@ -118,7 +124,7 @@ def of_step(parameters: Parameters, sizes: Sizes, step: int) -> Parameters:
 
 
 def is_of_step(name: str) -> bool:
-    return not name.startswith(("representation.", "renderer.frame.", "context.", "latents."))
+    return not name.startswith(("representation.", "renderer.frame.", "context.", "latents.", "spread."))
 
 
 def represent(parameters: Parameters, frames: np.ndarray, queries: np.ndarray) -> np.ndarray:
@@ -139,7 +145,7 @@ def prior_step(parameters: Parameters, r_context: np.ndarray, latent: np.ndarray
     """`p_l` from r_C and z_{l-1}."""
     encoded = convolution(r_context, parameters, "prior.encode", stride=2)
     state = conv_lstm_step(parameters, "prior.lstm", [encoded, latent], state)
-    return belief(parameters, "prior.belief", state.hidden), state
+    return belief(parameters, "prior.belief", state.hidden, single="spread.weight" in parameters), state
 
 
 def posterior_step(
@@ -154,19 +160,20 @@ def posterior_step(
     encoded = convolution(np.concatenate([r_context, r_targets], axis=1), parameters, "posterior.encode", stride=2)
     inputs = [encoded, latent] + ([] if prior_hidden is None else [prior_hidden])
     state = conv_lstm_step(parameters, "posterior.lstm", inputs, state)
-    return belief(parameters, "posterior.belief", state.hidden), state
+    return belief(parameters, "posterior.belief", state.hidden, single="spread.weight" in parameters), state
 
 
 def draw(
     parameters: Parameters, sizes: Sizes, r_context: np.ndarray, r_targets: np.ndarray | None, noise: np.ndarray
 ) -> tuple[np.ndarray, list[Belief], list[Belief]]:
-    """Latents `[L, B, Z, S/8, S/8]` from `noise` of the same shape, and the priors and posteriors that they were drawn from.
+    """Latents `[L, B, Z, S/8, S/8]` from `noise` of the same shape, `[L, B, Z, 1, 1]` for `single`, and the priors and posteriors that they were drawn from.
 
     Without `r_targets` there is no posterior and the latents are drawn from the prior.
     """
-    steps, batch, _, side, _ = noise.shape
+    steps, batch = noise.shape[:2]
+    side = r_context.shape[-1] // 2
     prior_state = posterior_state = initial_state(batch, sizes.hidden, side)
-    latent = np.zeros_like(noise[0])
+    latent = np.zeros((batch, sizes.latent, side, side))
     latents, priors, posteriors = [], [], []
     for l in range(steps):
         at = of_step(parameters, sizes, l)
@@ -177,6 +184,8 @@ def draw(
             q, posterior_state = posterior_step(at, r_context, r_targets, latent, seen, posterior_state)
             posteriors.append(q)
         latent = (p if r_targets is None else q).sample(noise[l])
+        if sizes.single:
+            latent = (latent[:, :, 0, 0] @ parameters["spread.weight"]).reshape(batch, sizes.latent, side, side)
         latents.append(latent)
     return np.stack(latents), priors, posteriors
 
@@ -249,7 +258,7 @@ def render(
 def bound(
     parameters: Parameters, sizes: Sizes, scene: Scene, noise: np.ndarray, variance: float, seen: int | None = None
 ) -> dict[str, np.ndarray]:
-    """The evidence lower bound with `noise [L, B, Z, S/8, S/8]` and the pixel variance `variance`, in nats for a scene.
+    """The evidence lower bound with the `noise` of `draw` and the pixel variance `variance`, in nats for a scene.
 
     The posterior sees the first `seen` targets, or all; all are scored. Returns per step, `[L, B, ..]`: `latents`, `prior_mean`,
     `prior_log_variance`, `posterior_mean`, `posterior_log_variance`, `kl`; per target, `[B, T, ..]`: `frames`, `reconstruction` and
@@ -298,6 +307,8 @@ def parameter_shapes(sizes: Sizes) -> Shapes:
     shapes |= conv_lstm_shapes("posterior.lstm", sizes.encoded + sizes.latent + from_prior, sizes.hidden)
     shapes |= belief_shapes("posterior.belief", sizes.hidden, sizes.latent)
     shapes |= renderer_shapes(sizes)
+    if sizes.single:
+        shapes |= {"spread.weight": (sizes.latent, sizes.latent * sizes.pixels)}
     if sizes.sees_context:
         shapes |= convolution_shapes("context.see", max(sizes.heads, 1) * top, sizes.encoded, 2)
     for heads in (["context"] if sizes.heads > 0 else []) + (["latents"] if sizes.latents_look else []):

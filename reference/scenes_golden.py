@@ -129,7 +129,8 @@ def cgqn_golden(
             scenes_properties.Clamped("prior", sizes.latent - 1, LOG_VARIANCE_CEILING),
         )
     scene = drawn_scene(random, sizes, batch=batch, views=views, targets=targets, pixels=PIXELS)
-    noise = draw(random, (sizes.steps, batch, sizes.latent, PIXELS // 8, PIXELS // 8))
+    side = 1 if sizes.single else PIXELS // 8
+    noise = draw(random, (sizes.steps, batch, sizes.latent, side, side))
 
     def bound(at: Arrays, scene: cgqn.Scene) -> Arrays:
         return cgqn.bound(at, sizes, scene, noise, VARIANCE, seen)
@@ -206,6 +207,7 @@ def scenes_golden() -> dict[str, Golden]:
         "cgqn_latents_look": cgqn_golden(
             214, SMALL._replace(sees_context=True, heads=2, latents_look=True, latent=1), views=3, batch=2, targets=2
         ),
+        "cgqn_single_latents": cgqn_golden(215, SMALL._replace(single=True, pixels=(PIXELS // 8) ** 2), batch=2, targets=2),
         "gqn": gqn_golden(208, gqn, SMALL, cgqn.parameter_shapes(SMALL), targets=3, side=PIXELS // 8),
         "gqn_original": gqn_golden(
             209, gqn_original, ORIGINAL, gqn_original.parameter_shapes(ORIGINAL), targets=1, side=PIXELS // 4

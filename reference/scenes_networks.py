@@ -31,7 +31,7 @@ class State(NamedTuple):
 class Belief(NamedTuple):
     """A diagonal Gaussian over the latent of one step."""
 
-    mean: np.ndarray  # [N, Z, Y, X]
+    mean: np.ndarray  # [N, Z, Y, X]; of single numbers Y = X = 1
     log_variance: np.ndarray  # [N, Z, Y, X]
 
     def sample(self, noise: np.ndarray) -> np.ndarray:
@@ -91,9 +91,13 @@ def initial_state(count: int, hidden: int, side: int) -> State:
     return State(*np.zeros((2, count, hidden, side, side)))
 
 
-def belief(parameters: Parameters, name: str, hidden: np.ndarray) -> Belief:
-    """A convolution of `hidden` to the means and, behind them, the log-variances, which are kept within `[-8, 4]`."""
-    mean, log_variance = np.split(convolution(hidden, parameters, name), 2, axis=1)
+def belief(parameters: Parameters, name: str, hidden: np.ndarray, single: bool = False) -> Belief:
+    """A convolution of `hidden`, if `single` its mean over the pixels, to the means and, behind them, the log-variances, which are kept within
+    `[-8, 4]`."""
+    both = convolution(hidden, parameters, name)
+    if single:
+        both = both.mean(axis=(2, 3), keepdims=True)
+    mean, log_variance = np.split(both, 2, axis=1)
     return Belief(mean, clamp(log_variance, LOG_VARIANCE_FLOOR, LOG_VARIANCE_CEILING))
 
 

@@ -47,6 +47,9 @@ pub struct CgqnConfig {
     pub steps: usize,
     /// Channels of each part of the latent (`nf_z`).
     pub latent: usize,
+    /// Whether a channel of a latent is a single number, which a linear map spreads over the pixels of the LSTMs' maps; otherwise
+    /// each pixel has one.
+    pub single_latents: bool,
     /// The representation network.
     pub network: SceneNetName,
     /// Channels of its layers; the last are those of a representation. In the networks of the GQN these and those before
@@ -133,6 +136,7 @@ impl Default for CgqnConfig {
         Self {
             steps: 4,
             latent: 3,
+            single_latents: false,
             network: SceneNetName::Plain,
             representation: [8, 16, 32, 32],
             hidden: 64,
@@ -303,6 +307,7 @@ impl CgqnConfig {
                     stride: self.stride,
                     sets,
                     posterior_sees_prior: self.posterior_sees_prior,
+                    spread_over: self.single_latents.then(|| height / side * (width / side)),
                 };
                 ConvDraw::new(&sizes, init)
             }),
@@ -372,7 +377,8 @@ impl Cgqn {
 
     /// Numbers of the latent of a scene, or of a target.
     pub fn latent_size(&self) -> usize {
-        let [height, width] = self.grid();
+        let single = self.draw.as_ref().is_some_and(|draw| draw.spread.is_some());
+        let [height, width] = if single { [1; 2] } else { self.grid() };
         self.steps * self.latent * height * width
     }
 
@@ -541,7 +547,7 @@ impl Cgqn {
                 kl: Vec::new(),
             };
         };
-        let size = self.latent * height * width;
+        let size = self.latent_size() / self.steps;
         let noise = (0..self.steps).map(|step| noise.clone().narrow(1, step * size, size));
         draw.draw(context, targets, noise.collect())
     }

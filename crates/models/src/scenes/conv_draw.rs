@@ -5,7 +5,7 @@ use crate::{
     DiagonalGaussian, Distribution, KlFrom,
     visual::{Filter, Kernel},
 };
-use burn::{module::Module, tensor::Tensor};
+use burn::{module::Module, nn::Linear, tensor::Tensor};
 use mnemora_kernels::split::halves;
 use mnemora_memory::{Count, Initializer};
 
@@ -30,6 +30,8 @@ pub(super) struct DrawSizes {
     /// By how much the LSTM's maps are smaller than those of the representation.
     pub(super) stride: usize,
     pub(super) posterior_sees_prior: bool,
+    /// Pixels of the LSTM's maps if a channel of a latent is a single number that is spread over them.
+    pub(super) spread_over: Option<usize>,
 }
 
 /// One of the two networks, at one step.
@@ -42,6 +44,7 @@ pub struct DrawNet {
     /// To the mean and the log variance of `z_l`.
     pub belief: Filter,
     stride: usize,
+    pooled: bool,
 }
 
 impl DrawNet {
@@ -74,7 +77,17 @@ impl DrawNet {
             lstm: MapLstm::new(lstm, kernel, init),
             belief: Filter::new([hidden, 2 * latent], TO_BELIEF, init),
             stride,
+            pooled: sizes.spread_over.is_some(),
         }
+    }
+
+    /// The belief about a latent: of each pixel, or the mean over all of them.
+    fn believe(&self, hidden: Tensor<4>) -> DiagonalGaussian {
+        if !self.pooled {
+            return belief(&self.belief, hidden);
+        }
+        let parameters: Tensor<3> = self.belief.forward(hidden, TO_BELIEF).flatten(2, 3);
+        of_parameters(parameters.mean_dim(2).squeeze_dim(2))
     }
 
     fn kept(&self, pixels: usize) -> Count {
@@ -86,8 +99,11 @@ impl DrawNet {
 
 /// The belief that a layer makes of an LSTM's state: means, then log variances.
 pub(super) fn belief(layer: &Filter, hidden: Tensor<4>) -> DiagonalGaussian {
-    let parameters = layer.forward(hidden, TO_BELIEF);
-    let (mean, log_variance) = halves(parameters.flatten(1, 3), LOG_VARIANCE);
+    of_parameters(layer.forward(hidden, TO_BELIEF).flatten(1, 3))
+}
+
+fn of_parameters(parameters: Tensor<2>) -> DiagonalGaussian {
+    let (mean, log_variance) = halves(parameters, LOG_VARIANCE);
     DiagonalGaussian {
         mean,
         log_std: log_variance.mul_scalar(0.5),
@@ -130,7 +146,7 @@ impl<'a> Pass<'a> {
         let state = cut.step(given.clone(), inputs, self.state.take());
         let hidden = state.hidden.clone();
         self.state = Some(state);
-        (hidden.clone(), belief(&self.nets[set].belief, hidden))
+        (hidden.clone(), self.nets[set].believe(hidden))
     }
 }
 
@@ -182,6 +198,8 @@ pub struct Beliefs {
 /// z_l ~ q_l, or p_l if the targets are not known
 /// ```
 ///
+/// A latent may be of single numbers: beliefs are then means over the maps, and a linear map spreads z_l over them.
+///
 /// Kumar et al. 2018, appendix B, gives sizes only; the equations are those of a conditional convolutional DRAW.
 #[derive(Module, Debug)]
 pub struct ConvDraw {
@@ -189,6 +207,8 @@ pub struct ConvDraw {
     pub prior: Vec<DrawNet>,
     /// The same.
     pub posterior: Vec<DrawNet>,
+    /// From a latent of single numbers to maps, without a bias.
+    pub spread: Option<Linear>,
     latent: usize,
     posterior_sees_prior: bool,
 }
@@ -203,6 +223,9 @@ impl ConvDraw {
         Self {
             prior: nets(false),
             posterior: nets(true),
+            spread: sizes.spread_over.map(|pixels| {
+                init.linear_without_bias(sizes.latent, sizes.latent * pixels)
+            }),
             latent: sizes.latent,
             posterior_sees_prior: sizes.posterior_sees_prior,
         }
@@ -233,7 +256,8 @@ impl ConvDraw {
     ///
     /// # Shapes
     /// - `context`, `targets`: `[rows, channels, height, width]`
-    /// - `noise`: of each step, standard normal, `[rows, latent * height / stride * width / stride]`
+    /// - `noise`: of each step, standard normal, `[rows, latent * height / stride * width / stride]`, or `[rows, latent]` for
+    ///   latents of single numbers
     pub fn draw(
         &self,
         context: Tensor<4>,
@@ -244,7 +268,6 @@ impl ConvDraw {
         let [_, _, height, width] = drawing.prior.cuts[0].1.dims();
         let (mut latents, mut kl) = (Vec::<Tensor<4>>::new(), Vec::new());
         for (step, noise) in noise.into_iter().enumerate() {
-            let rows = noise.dims()[0];
             let (expected, found) = drawing.step(step, latents.last().cloned());
             let z = match found {
                 None => expected.sample(noise),
@@ -254,6 +277,11 @@ impl ConvDraw {
                     z
                 }
             };
+            let z = match &self.spread {
+                None => z,
+                Some(spread) => spread.forward(z),
+            };
+            let rows = z.dims()[0];
             latents.push(z.reshape([rows, self.latent, height, width]));
         }
         Beliefs { latents, kl }

@@ -101,6 +101,10 @@ impl Choices {
                 };
                 return vec![(name, shape, values)];
             }
+            "spread" => {
+                let name = format!("{prefix}draw.spread.{rest}");
+                return vec![(name, shape, values)];
+            }
             "latents" => {
                 let name = format!("{prefix}latents_look.{rest}");
                 return vec![(name, shape, values)];
@@ -207,13 +211,15 @@ fn check_steps(
     (targets, seen): (&Views, usize),
     noise: &Tensor<2>,
 ) {
-    let [steps, scenes, channels, height, width] = golden.shape("latents").try_into().unwrap();
+    let [steps, scenes, ..] = golden.shape("latents")[..] else {
+        panic!("latents of steps and scenes");
+    };
     let seen = match seen {
         0 => targets.clone(),
         count => targets.first(count),
     };
     let seen = model.represent(Some(&seen), scenes).sum;
-    let size = channels * height * width;
+    let size: usize = golden.shape("noise")[2..].iter().product();
     let noise = (0..steps).map(|step| noise.clone().narrow(1, step * size, size));
     let draw = model.draw.as_ref().unwrap();
     let beliefs = draw.draw(model.seen_by_latents(known), Some(seen), noise.collect());
@@ -520,6 +526,15 @@ fn consistent_gqn_whose_latents_look_at_views() {
         ..CgqnConfig::default()
     };
     check_bound("cgqn_latents_look", Latents::Consistent, config);
+}
+
+#[test]
+fn consistent_gqn_with_latents_of_single_numbers() {
+    let config = CgqnConfig {
+        single_latents: true,
+        ..CgqnConfig::default()
+    };
+    check_bound("cgqn_single_latents", Latents::Consistent, config);
 }
 
 #[test]
