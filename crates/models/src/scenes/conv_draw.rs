@@ -223,9 +223,9 @@ impl ConvDraw {
         Self {
             prior: nets(false),
             posterior: nets(true),
-            spread: sizes.spread_over.map(|pixels| {
-                init.linear_without_bias(sizes.latent, sizes.latent * pixels)
-            }),
+            spread: sizes
+                .spread_over
+                .map(|pixels| init.linear_without_bias(sizes.latent, sizes.latent * pixels)),
             latent: sizes.latent,
             posterior_sees_prior: sizes.posterior_sees_prior,
         }

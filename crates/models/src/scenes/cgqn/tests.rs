@@ -116,6 +116,31 @@ fn with_one_target_factored_is_consistent() {
     assert!(kl[0].iter().all(|kl| *kl > 0.0));
 }
 
+/// Latents of targets ask with their queries, the latent of a scene with its bias alone.
+#[test]
+fn latents_of_targets_ask_with_their_queries() {
+    let config = CgqnConfig {
+        renderer_sees_context: true,
+        attention: 2,
+        latents_look: true,
+        ..config()
+    };
+    let (context, targets) = (views(2, 3, 0.0), views(2, 1, 0.5));
+    for deaf in [true, false] {
+        let [consistent, factored] = [Latents::Consistent, Latents::Factored].map(|latents| {
+            let mut model = build(&config, latents);
+            let ask = &mut model.latents_look.as_mut().unwrap().ask;
+            if deaf {
+                ask.weight = ask.weight.clone().map(|weight| weight.zeros_like());
+            }
+            let noise = numbers([2, model.noise_size(1)], 0.2);
+            let found = model.bound(&model.represent(Some(&context), 2), &targets, noise);
+            found.frames
+        });
+        assert_eq!(apart(consistent, factored) < 1e-6, deaf);
+    }
+}
+
 /// Targets that are alike cost the factored model as often as they are asked for.
 #[test]
 fn factored_latents_are_paid_for_each_target() {
