@@ -304,7 +304,8 @@ fn check_cgqn(checker: &mut Checker) {
         (Latents::Consistent, false, Pool),
     ] {
         let top = if network == Plain { 13 } else { 24 };
-        let attention = if latents == Latents::None { 2 } else { 0 };
+        let attention = if latents == Latents::Consistent { 0 } else { 2 };
+        let latents_look = latents == Latents::Factored;
         let config = CgqnConfig {
             steps: 2,
             latent: 3,
@@ -320,6 +321,8 @@ fn check_cgqn(checker: &mut Checker) {
             posterior_sees_prior: all,
             renderer_sees_context: all,
             attention,
+            latents_look,
+            single_latents: network == Pool,
             all_latents: all,
             query_waves: if all { 1 } else { 0 },
             query_units: if all { 31 } else { 0 },
@@ -336,7 +339,9 @@ fn check_cgqn(checker: &mut Checker) {
             ("r_2", 11),
             ("r_3", top),
             ("pixels", 16),
+            ("cells", 4),
             ("attention", attention),
+            ("known", if latents_look { 3 * top } else { top }),
             ("found", top * attention.max(1)),
             ("wide", top),
             ("eighth", 3),
