@@ -77,8 +77,8 @@ pub struct CgqnConfig {
     /// Heads with which each target looks at the views of the context, if the renderer sees it: it is then shown what they
     /// find, not the sum of all views; 0 for none. They look at the maps of the network `pool` before it averages them.
     pub attention: usize,
-    /// Whether prior and posterior see what as many heads of their own find in the context, too, not its sum alone. What these
-    /// ask for is learned; where each target has a latent of its own, they ask with the target's query.
+    /// Whether prior and posterior look at the views of the context, too, with as many heads of their own, and are given what
+    /// these find beside the sum. The heads learn what to ask for; if each target has its own latent, they ask with its query.
     pub latents_look: bool,
     /// Whether the renderer sees all parts of the latent at each step.
     pub all_latents: bool,
@@ -168,6 +168,7 @@ impl Default for CgqnConfig {
 /// z ~ q(z | r_C, r_T), or p(z | r_C) if the targets are not known      (ConvDraw)
 /// frame of a query v: the renderer of z and v                           (Renderer),
 ///     if it sees the context also of r_C, or of what v finds in the context (ViewAttention)
+/// with latents_look, q and p are given what heads of their own find in the context beside r_C
 /// bound = sum_i log N(f_i; frame_i, variance) - KL(q || p)
 /// ```
 ///
@@ -331,7 +332,7 @@ impl CgqnConfig {
             ),
             attention: (self.attention > 0)
                 .then(|| ViewAttention::new(query, self.attention, init)),
-            latents_look: (self.latents_look && self.attention > 0 && latents != Latents::None)
+            latents_look: (self.latents_look && latents != Latents::None)
                 .then(|| ViewAttention::new(query, self.attention, init)),
             context: self.renderer_sees_context.then(|| {
                 Filter::new(

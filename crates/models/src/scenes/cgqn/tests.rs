@@ -285,7 +285,7 @@ fn a_representation_of_one_pixel_is_the_same_everywhere() {
     }
 }
 
-/// Each pixel of the maps has weights of its own for the sum over views.
+/// The sum over views is spread over the maps with other weights for each pixel.
 #[test]
 fn a_representation_of_one_pixel_is_spread_over_the_maps() {
     let config = CgqnConfig {
