@@ -416,11 +416,15 @@ pub struct Forecast {
     one scene, however often and from wherever it is asked for.\n\n\
     Examples: mnemora query runs/reaction --context 1-6 --at all --samples 5\n\
     mnemora query runs/reaction --context 1,12 --at 2-11\n\
-    mnemora query runs/prism --context 1,5,9 --at around --out prism.gif"
+    mnemora query runs/prism --context 1,5,9 --at around --out prism.gif\n\
+    mnemora query runs/prism --beside runs/prism-gqn --context 1,5,9 --at around"
 )]
 pub struct Query {
     /// Directory of the run
     pub run: PathBuf,
+    /// Another run of the same task that answers, too, in the same pictures (repeatable)
+    #[arg(long, value_name = "RUN")]
+    pub beside: Vec<PathBuf>,
     /// Frames or views that the model sees: a list, or none
     #[arg(long, value_name = "FRAMES")]
     pub context: String,

@@ -2,10 +2,13 @@
 
 use crate::{arguments::Query, output::say};
 use mnemora_lab::{
-    LabError, Question, find_device, gif, note, open,
+    Answered, LabError, Question, find_device, gif, note, open,
     pictures::{write_gif, write_picture},
 };
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 /// Hundredths of a second for which a view is shown in a GIF.
 const SHOWN: u16 = 25;
@@ -25,30 +28,61 @@ fn files(arguments: &Query) -> Result<(PathBuf, Option<&Path>), LabError> {
     }
 }
 
-/// Runs the command.
-pub fn run(arguments: &Query) -> Result<u8, LabError> {
-    let (picture, film) = files(arguments)?;
+/// The answers of the run and of those beside it.
+fn answers(arguments: &Query) -> Result<Vec<Answered>, LabError> {
     let device = find_device(arguments.on.device)?;
     let data = arguments.data.data.as_deref();
-    let trained = open(&arguments.run, arguments.checkpoint, &[], data, &device)?;
-    let answered = trained.answers(&Question {
+    let question = Question {
         context: arguments.context.clone(),
         at: arguments.at.clone(),
         scene: arguments.scene,
         seed: arguments.seed,
         samples: arguments.samples as usize,
-        film: film.is_some(),
-    })?;
-    for line in &answered.notes {
-        note(format_args!("mnemora: {line}"));
+    };
+    let runs = std::iter::once(&arguments.run).chain(&arguments.beside);
+    let mut all: Vec<Answered> = Vec::new();
+    let mut names = Vec::new();
+    for run in runs {
+        let trained = open(run, arguments.checkpoint, &[], data, &device)?;
+        names.push([trained.experiment.label(), run.display().to_string()]);
+        let answered = trained.answers(&question)?;
+        if all
+            .first()
+            .is_some_and(|first| !first.asks_the_same(&answered))
+        {
+            return Err(LabError::Configuration(format!(
+                "--beside {}: its scene is not that of {}; both must have learned the same task, with frames of the same \
+                 size",
+                run.display(),
+                arguments.run.display()
+            )));
+        }
+        all.push(answered);
     }
-    if let Some(line) = &answered.words {
-        note(format_args!("mnemora: {line}"));
+    if all.len() > 1 {
+        let labels: BTreeSet<&String> = names.iter().map(|[label, _]| label).collect();
+        let which = usize::from(labels.len() < all.len());
+        for (answered, names) in all.iter_mut().zip(&names) {
+            answered.by.clone_from(&names[which]);
+        }
     }
-    write_picture(&answered.sheet, &picture)?;
+    Ok(all)
+}
+
+/// Runs the command.
+pub fn run(arguments: &Query) -> Result<u8, LabError> {
+    let (picture, film) = files(arguments)?;
+    let all = answers(arguments)?;
+    for answered in &all {
+        for line in answered.notes.iter().cloned().chain(answered.words()) {
+            note(format_args!("mnemora: {line}"));
+        }
+    }
+    let (first, others) = all.split_first().expect("the run answered");
+    write_picture(&first.sheet(others)?, &picture)?;
     say(picture.display())?;
     if let Some(film) = film {
-        write_gif(film, &gif(&answered.film, SHOWN)?)?;
+        write_gif(film, &gif(&first.film(others)?, SHOWN)?)?;
         say(film.display())?;
     }
     Ok(0)

@@ -93,6 +93,26 @@ fn a_sample_is_one_scene() {
     let [there, back] = ["1,50,90", "90,1"].map(|at| drawn(&other, at));
     assert!(there[0] != back[1] && there[2] != back[0]);
 
+    // Side by side, by the names of the models, or of the runs if they are the same model.
+    let beside = |other: &Path, context| {
+        let mut command = query(&one, &["--context", context, "--at", "1,50", "--beside"]);
+        command.arg(other).arg("--out");
+        command.arg(folder.path().join("both.gif"));
+        command
+    };
+    let said = succeed(beside(&other, "1,40"));
+    assert_says(&said.stderr, &["cgqn: 1 view", "gqn: 1 view"]);
+    assert_eq!(film(&folder.path().join("both.gif")).len(), 2);
+    let said = succeed(beside(&one, "1,40"));
+    assert_says(&said.stderr, &[&format!("{}: 1 view", one.display())]);
+    let fewer = folder.path().join("fewer");
+    fs::create_dir(&fewer).unwrap();
+    let fewer = trained(&fewer, "prism", &["scenes.views=100"]);
+    assert_says(
+        &refuse(beside(&fewer, "1,40")),
+        &["--beside", "is not that of"],
+    );
+
     // A report walks around.
     assert_png(&one.join("samples/query.png"));
     assert_eq!(film(&one.join("samples/query.gif")).len(), 24);

@@ -9,10 +9,12 @@
 //! | `open.rs`, `memory_use.rs` | opening an experiment or a run; the check of free memory |
 //! | `kept.rs` | the copy of its data that a run keeps |
 //! | `train.rs`, `replicas.rs` | training a run from its start or a checkpoint; the same under several seeds |
+//! | `answered.rs` | what models answer to a question about a scene |
 //! | `present.rs`, `pictures.rs`, `curves.rs` | pictures, charts and reports |
 //! | `compare.rs`, `claims.rs`, `export.rs` | comparing runs; numbers as evidence; sharing a run |
 //! | `contract.rs` | the contract that all families are tested against |
 
+mod answered;
 mod claims;
 pub mod compare;
 mod contract;
@@ -29,13 +31,13 @@ pub mod present;
 mod replicas;
 mod train;
 
+pub use answered::{Answered, Place};
 pub use burn::tensor::Device;
 pub use claims::claim;
 pub use contract::{Broken, check_family};
 pub use error::LabError;
 pub use experiment::family::{
-    Answered, Family, FilteredSequence, Found, Gallery, Question, TaskEntry, Walker, add_families,
-    families,
+    Family, FilteredSequence, Found, Gallery, Question, TaskEntry, Walker, add_families, families,
 };
 pub use experiment::{
     CurriculumName, DataSettings, DecoderInputName, Experiment, Kind, LanguageSettings,

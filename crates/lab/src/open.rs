@@ -1,8 +1,8 @@
 //! Opening an experiment or a run: data, model, threads.
 
 use crate::{
-    Experiment, LabError,
-    experiment::family::{Answered, FilteredSequence, Gallery, Question, Walker},
+    Answered, Experiment, LabError,
+    experiment::family::{FilteredSequence, Gallery, Question, Walker},
     families::tables::{
         Adapted, Ask, Fields, FilteredRow, Forecast, RefusedRow, RowAsk, RowFilter,
     },

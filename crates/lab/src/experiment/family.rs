@@ -6,7 +6,7 @@
 
 use super::{Experiment, shipped::Shipped};
 use crate::{
-    FAMILIES, LabError, MemoryName, ModelName,
+    Answered, FAMILIES, LabError, MemoryName, ModelName,
     curves::Curves,
     families::tables::{Ask, Forecast, RowAsk, RowFilter},
     pictures::Figures,
@@ -403,20 +403,6 @@ pub struct Question {
     pub seed: u64,
     /// Samples, at least 1. A consistent model draws one scene for each, whatever is asked for.
     pub samples: usize,
-    /// Whether the pictures of a film are drawn.
-    pub film: bool,
-}
-
-/// The answer to a [`Question`].
-pub struct Answered {
-    /// What was seen, what is true, and all samples.
-    pub sheet: Image,
-    /// The same for each view that was asked for, in its own picture; empty if it was not wanted.
-    pub film: Vec<Image>,
-    /// How far the samples are from the truth, one line; `None` if the truth is not known.
-    pub words: Option<String>,
-    /// What a reader of the answer should know, one line each.
-    pub notes: Vec<String>,
 }
 
 /// A sequence after filtering.

@@ -2,18 +2,18 @@
 
 use super::{
     learner::normal,
-    query::{AROUND, Asked, Place},
+    query::{AROUND, Asked},
     settings::SceneSettings,
     world::World,
 };
 use crate::{
     LabError,
-    experiment::family::{Answered, Question},
+    answered::{Answered, Place},
+    experiment::family::Question,
 };
 use burn::tensor::{Tensor, TensorData};
-use mnemora_figures::picture::{Group, Image, Row, Sequence, Sheet, sheet};
 use mnemora_models::{AnyScenes, Views};
-use mnemora_training::{arrays::host, measures::mean_squared_error};
+use mnemora_training::arrays::host;
 use mnemora_worlds::{FrameShape, Split, Stream, scenes::Scene};
 
 /// Frames that are drawn in one call.
@@ -21,26 +21,6 @@ const TOGETHER: usize = 256;
 /// The most frames of all samples together, and the most numbers in them (512 MiB).
 const MOST_FRAMES: usize = 20_000;
 const MOST_NUMBERS: usize = 1 << 27;
-/// Frames in a line.
-const WRAP: usize = 12;
-/// The height of a frame in a picture, about.
-const HEIGHT: usize = 96;
-
-/// A scene with what was asked of it, and the answers.
-pub struct Answers {
-    title: String,
-    /// What a view is called.
-    word: &'static str,
-    frame: FrameShape,
-    context: Vec<Place>,
-    context_frames: Vec<f32>,
-    places: Vec<Place>,
-    /// Of each place; none where the world does not know the truth.
-    truth: Vec<Option<Vec<f32>>>,
-    /// Each has all places of one scene.
-    samples: Vec<Vec<f32>>,
-    sampled: bool,
-}
 
 /// Answers a question about a held-out scene.
 ///
@@ -75,16 +55,8 @@ pub fn answers(
             context.len()
         ));
     }
-    let found = Answers::new(world, model, &asked, (context, places), question)?;
-    Ok(Answered {
-        sheet: found.sheet()?,
-        film: match question.film {
-            true => found.film()?,
-            false => Vec::new(),
-        },
-        words: found.words(),
-        notes,
-    })
+    let answered = given(world, model, &asked, (context, places), question)?;
+    Ok(Answered { notes, ..answered })
 }
 
 /// Whether a predictor of stories can answer: its context are the first frames, and it is asked for frames.
@@ -150,7 +122,6 @@ pub fn reported(
         scene: 1,
         seed: 1,
         samples,
-        film: world.scenes.around(),
     }
 }
 
@@ -160,233 +131,53 @@ fn rendered(scene: &dyn Scene, view: usize, size: usize) -> Vec<f32> {
     frame
 }
 
-impl Answers {
-    fn new(
-        world: &World,
-        model: &AnyScenes,
-        asked: &Asked,
-        (context, places): (Vec<usize>, Vec<Place>),
-        question: &Question,
-    ) -> Result<Self, LabError> {
-        let frame = world.scenes.frame();
-        let sampled = model.noise_size(1) > 0;
-        let samples = if sampled { question.samples } else { 1 };
-        let frames = samples.saturating_mul(places.len());
-        if frames > MOST_FRAMES || frames.saturating_mul(frame.size()) > MOST_NUMBERS {
-            return Err(LabError::Configuration(format!(
-                "{samples} samples of {} {}s are too many to draw at once; ask for fewer",
-                places.len(),
-                asked.word()
-            )));
-        }
-        let scene = asked.scene();
-        let of_view = |view| rendered(scene, view, frame.size());
-        let context_frames: Vec<f32> = context.iter().copied().flat_map(of_view).collect();
-        let context: Vec<Place> = context.into_iter().map(|view| asked.place(view)).collect();
-        let truth = places.iter().map(|place| place.view.map(of_view)).collect();
-        let seen = views(&context, &context_frames, frame, model);
-        let samples = drawn(model, seen.as_ref(), &places, (question.seed, samples));
-        Ok(Self {
-            title: format!(
-                "{}, held-out scene {} of seed {}: {} {word}s seen, {} asked for",
-                world.scenes.name(),
-                question.scene,
-                question.seed,
-                context.len(),
-                places.len(),
-                word = asked.word()
-            ),
-            word: asked.word(),
-            frame,
-            context,
-            context_frames,
-            places,
-            truth,
-            samples,
-            sampled,
-        })
+/// The answers, without notes.
+fn given(
+    world: &World,
+    model: &AnyScenes,
+    asked: &Asked,
+    (context, places): (Vec<usize>, Vec<Place>),
+    question: &Question,
+) -> Result<Answered, LabError> {
+    let frame = world.scenes.frame();
+    let sampled = model.noise_size(1) > 0;
+    let samples = if sampled { question.samples } else { 1 };
+    let frames = samples.saturating_mul(places.len());
+    if frames > MOST_FRAMES || frames.saturating_mul(frame.size()) > MOST_NUMBERS {
+        return Err(LabError::Configuration(format!(
+            "{samples} samples of {} {}s are too many to draw at once; ask for fewer",
+            places.len(),
+            asked.word()
+        )));
     }
-
-    fn is_seen(&self, place: &Place) -> bool {
-        place.view.is_some() && self.context.iter().any(|seen| seen.view == place.view)
-    }
-
-    /// The frame of a sample at a place.
-    fn of_sample(&self, sample: usize, place: usize) -> &[f32] {
-        let size = self.frame.size();
-        &self.samples[sample][place * size..][..size]
-    }
-
-    fn label(&self, sample: usize) -> String {
-        match self.sampled {
-            true => format!("sample {}", sample + 1),
-            false => "answer".into(),
-        }
-    }
-
-    /// The true frame, white if it is not known.
-    fn shown_truth(&self, place: usize) -> Vec<f32> {
-        let white = || vec![1.0; self.frame.size()];
-        self.truth[place].clone().unwrap_or_else(white)
-    }
-
-    fn truth_is_known(&self) -> bool {
-        self.truth.iter().any(Option::is_some)
-    }
-
-    fn row<'a>(&self, label: &str, frames: &'a [f32]) -> Row<'a> {
-        Row {
-            label: label.into(),
-            frames: Sequence {
-                frames,
-                steps: frames.len() / self.frame.size(),
-                channels: self.frame.channels,
-                height: self.frame.height,
-                width: self.frame.width,
-            },
-            first_step: 0,
-        }
-    }
-
-    /// The context, with the numbers of its views; none without views.
-    fn context_group(&self) -> Option<Group<'_>> {
-        (!self.context.is_empty()).then(|| Group {
-            rows: vec![self.row("context", &self.context_frames)],
-            marked: Vec::new(),
-            names: self
-                .context
-                .iter()
-                .map(|place| place.name.clone())
-                .collect(),
-        })
-    }
-
-    fn drawn(&self, title: String, groups: Vec<Group>, caption: &str) -> Result<Image, LabError> {
-        Ok(sheet(&Sheet {
-            title,
-            groups,
-            mark_caption: caption.into(),
-            scale: (HEIGHT / self.frame.height.max(1)).clamp(1, 8),
-            wrap: Some(WRAP),
-            first_number: 1,
-        })?)
-    }
-
-    /// Context, truth and samples.
-    fn sheet(&self) -> Result<Image, LabError> {
-        let truth: Vec<f32> = (0..self.places.len())
-            .flat_map(|place| self.shown_truth(place))
-            .collect();
-        let mut rows = Vec::new();
-        if self.truth_is_known() {
-            rows.push(self.row("truth", &truth));
-        }
-        for (sample, frames) in self.samples.iter().enumerate() {
-            rows.push(self.row(&self.label(sample), frames));
-        }
-        let places = self.places.iter().enumerate();
-        let marked: Vec<usize> = places
-            .filter(|(_, place)| self.is_seen(place))
-            .map(|(index, _)| index)
-            .collect();
-        let caption = if marked.is_empty() {
-            ""
-        } else {
-            "in the context"
-        };
-        let group = Group {
-            rows,
-            marked,
-            names: self.places.iter().map(|place| place.name.clone()).collect(),
-        };
-        let groups = self.context_group().into_iter().chain([group]);
-        self.drawn(self.title.clone(), groups.collect(), caption)
-    }
-
-    /// For each place the context, the truth, and all samples side by side.
-    fn film(&self) -> Result<Vec<Image>, LabError> {
-        let pictures = (0..self.places.len()).map(|place| {
-            let (mut frames, mut names) = (Vec::new(), Vec::new());
-            if self.truth_is_known() {
-                frames.extend(self.shown_truth(place));
-                names.push("truth".to_owned());
-            }
-            for sample in 0..self.samples.len() {
-                frames.extend(self.of_sample(sample, place));
-                names.push(self.label(sample));
-            }
-            let group = Group {
-                rows: vec![self.row("", &frames)],
-                marked: Vec::new(),
-                names,
-            };
-            let groups = self.context_group().into_iter().chain([group]);
-            let title = format!("{} {}", self.word, self.places[place].name);
-            self.drawn(title, groups.collect(), "")
-        });
-        let pictures: Vec<Image> = pictures.collect::<Result<_, _>>()?;
-        // A longer title may have made one wider than the others.
-        let width = pictures.iter().map(Image::width).max().unwrap_or(0);
-        let height = pictures.iter().map(Image::height).max().unwrap_or(0);
-        let padded = pictures.into_iter().map(|picture| {
-            let mut canvas = Image::new(width, height, [255; 3])?;
-            canvas.blit(&picture, 0, 0);
-            Ok(canvas)
-        });
-        padded.collect()
-    }
-
-    /// How far the samples are from the truth at the places that were not seen.
-    fn words(&self) -> Option<String> {
-        let unseen: Vec<(usize, &[f32])> = (0..self.places.len())
-            .filter(|place| !self.is_seen(&self.places[*place]))
-            .filter_map(|place| Some((place, self.truth[place].as_deref()?)))
-            .collect();
-        if unseen.is_empty() {
-            return None;
-        }
-        let mean = |error: &dyn Fn(usize, &[f32]) -> f64| {
-            let errors = unseen.iter().map(|(place, truth)| error(*place, truth));
-            errors.sum::<f64>() / unseen.len() as f64
-        };
-        let of_samples: Vec<f64> = (0..self.samples.len())
-            .map(|sample| {
-                mean(&|place, truth| mean_squared_error(self.of_sample(sample, place), truth))
-            })
-            .collect();
-        let best = of_samples.iter().copied().fold(f64::INFINITY, f64::min);
-        let average = of_samples.iter().sum::<f64>() / of_samples.len() as f64;
-        let mut words = format!(
-            "{} {}s that were not seen: mean squared error {average:.5}",
-            unseen.len(),
-            self.word
-        );
-        if self.samples.len() > 1 {
-            let count = self.samples.len();
-            words += &format!(" (mean of {count} samples), {best:.5} (best sample)");
-        }
-        if !self.context.is_empty() {
-            let nearest = mean(&|place, truth| mean_squared_error(self.nearest(place), truth));
-            words += &format!(", {nearest:.5} (nearest {} of the context)", self.word);
-        }
-        Some(words)
-    }
-
-    /// The frame of the context whose query is nearest to that of a place.
-    fn nearest(&self, place: usize) -> &[f32] {
-        let query = &self.places[place].query;
-        let apart = |seen: &Place| -> f32 {
-            let pairs = seen.query.iter().zip(query);
-            pairs.map(|(a, b)| (a - b) * (a - b)).sum()
-        };
-        let frames = self.context_frames.chunks(self.frame.size());
-        let nearest = self
-            .context
-            .iter()
-            .zip(frames)
-            .min_by(|(a, _), (b, _)| apart(a).total_cmp(&apart(b)));
-        nearest.expect("there is a context").1
-    }
+    let scene = asked.scene();
+    let of_view = |view| rendered(scene, view, frame.size());
+    let context_frames: Vec<f32> = context.iter().copied().flat_map(of_view).collect();
+    let context: Vec<Place> = context.into_iter().map(|view| asked.place(view)).collect();
+    let truth = places.iter().map(|place| place.view.map(of_view)).collect();
+    let seen = views(&context, &context_frames, frame, model);
+    let samples = drawn(model, seen.as_ref(), &places, (question.seed, samples));
+    Ok(Answered {
+        by: String::new(),
+        title: format!(
+            "{}, held-out scene {} of seed {}: {} {word}s seen, {} asked for",
+            world.scenes.name(),
+            question.scene,
+            question.seed,
+            context.len(),
+            places.len(),
+            word = asked.word()
+        ),
+        word: asked.word(),
+        frame,
+        context,
+        context_frames,
+        places,
+        truth,
+        samples,
+        sampled,
+        notes: Vec::new(),
+    })
 }
 
 /// Views of one scene on the model's device; none if there are none.

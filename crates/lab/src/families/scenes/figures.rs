@@ -204,16 +204,16 @@ pub fn figures(
     let question = reported(world, settings, (model.tells_stories(), SAMPLES));
     let asked = answers(world, settings, model, &question)?;
     pictures.push(save_figure(
-        &asked.sheet,
+        &asked.sheet(&[])?,
         &shown.samples.join("query.png"),
         format!(
             "One scene from all sides or at all times: what is seen, what is true, and samples. {}",
-            asked.words.unwrap_or_default()
+            asked.words().unwrap_or_default()
         ),
     )?);
-    if !asked.film.is_empty() {
+    if world.scenes.around() {
         pictures.push(save_animation(
-            gif(&asked.film, SHOWN)?,
+            gif(&asked.film(&[])?, SHOWN)?,
             &shown.samples.join("query.gif"),
             "The same, around the scene. A consistent model draws one scene for each sample."
                 .into(),

@@ -2,8 +2,8 @@
 
 use super::{answers, evaluate::evaluate, figures, settings::SceneSettings, world::World};
 use crate::{
-    Experiment, LabError,
-    experiment::family::{Answered, Drawn, Gallery, Question, Shown},
+    Answered, Experiment, LabError,
+    experiment::family::{Drawn, Gallery, Question, Shown},
     pictures::Figures,
 };
 use burn::{

@@ -1,22 +1,12 @@
 //! What is asked of a scene: which views are seen, and which are asked for.
 
+use crate::answered::Place;
 use mnemora_worlds::scenes::{Scene, Scenes};
 
 /// The most queries of one question.
 const MOST: usize = 1000;
 /// Steps of a walk around a scene, if a question does not say.
 pub const AROUND: usize = 24;
-
-/// A view of a scene, or a moment between two views of a story.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Place {
-    /// As it is written: the number of the view, counted from 1.
-    pub name: String,
-    /// The view, counted from 0; none between two views, where the world does not know the truth.
-    pub view: Option<usize>,
-    /// The query.
-    pub query: Vec<f32>,
-}
 
 /// The views of a scene as questions name them.
 pub struct Asked<'a> {
