@@ -24,9 +24,9 @@ use std::{borrow::Cow, ops::Range};
 /// The fewest weights per coarse channel, and the fewest coarse channels, for which a matrix product pays.
 const WEIGHTS: usize = 1024;
 const CHANNELS: usize = 128;
-/// Coarse images of at most this width leave vectors along a row mostly empty; a matrix of many images fills them, if
+/// Coarse images of at most this width leave vectors along a row in part empty; a matrix of many images fills them, if
 /// there are weights per coarse channel, and coarse channels, of at least this number.
-const NARROW: usize = 4;
+const NARROW: usize = 8;
 const FEW: usize = 32;
 /// For a kernel as large as its stride, whose matrix has each pixel once: the fewest weights in all, and the fewest weights
 /// per coarse channel, and coarse channels.
