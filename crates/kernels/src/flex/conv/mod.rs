@@ -21,6 +21,7 @@ mod geometry;
 mod lowered;
 mod spectral;
 pub(crate) mod steps;
+mod threes;
 mod winograd;
 
 pub(crate) use geometry::Kernel;
@@ -30,10 +31,14 @@ use geometry::Geometry;
 use lowered::Lowered;
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
+use threes::Threes;
 use winograd::Winograd;
 
 /// Computes coarse images from fine ones: `[images, fine]` to `[images, coarse]`.
 fn gather(shape: &Geometry, fine: &[f32], weights: &[f32], bias: Option<&[f32]>) -> Vec<f32> {
+    if let Some(threes) = Threes::new(shape) {
+        return threes.gather(fine, &threes.points_of_weights(weights), bias);
+    }
     if let Some(spectral) = shape.spectral(false) {
         return spectral.outputs(&shape.table(&spectral, weights, false), fine, bias);
     }
@@ -48,6 +53,9 @@ fn gather(shape: &Geometry, fine: &[f32], weights: &[f32], bias: Option<&[f32]>)
 
 /// Computes fine images from coarse ones: `[images, coarse]` to `[images, fine]`.
 fn spread(shape: &Geometry, coarse: &[f32], weights: &[f32], bias: Option<&[f32]>) -> Vec<f32> {
+    if let Some(threes) = Threes::new(shape) {
+        return threes.spread(coarse, &threes.points_of_weights(weights), bias);
+    }
     if let Some(spectral) = shape.spectral(true) {
         return spectral.outputs(&shape.table(&spectral, weights, true), coarse, bias);
     }
@@ -62,6 +70,9 @@ fn spread(shape: &Geometry, coarse: &[f32], weights: &[f32], bias: Option<&[f32]
 
 /// Gradients of the weights and, where it comes with them, of a convolution's bias.
 fn weight_gradient(shape: &Geometry, fine: &[f32], coarse: &[f32]) -> (Vec<f32>, Option<Vec<f32>>) {
+    if let Some(threes) = Threes::new(shape) {
+        return (threes.weight_gradient(fine, coarse), None);
+    }
     if let Some(spectral) = shape.spectral(false) {
         let table = spectral.gradient(fine, coarse);
         return (shape.weights_of(&spectral, &table), None);

@@ -9,6 +9,7 @@ use super::{
     Options,
     geometry::Geometry,
     spectral::{Spectral, Table},
+    threes::Threes,
 };
 use crate::flex::{
     Raw, contiguous,
@@ -26,6 +27,8 @@ struct Shared {
     weight: OnceLock<Raw>,
     /// For convolutions by Fourier transforms of the size that was first used: of the outputs, and of their gradient.
     tables: [OnceLock<(Spectral, Table)>; 2],
+    /// For convolutions of 3x3 weights with fewer multiplications.
+    points: OnceLock<Vec<f32>>,
     left: Left,
 }
 
@@ -38,6 +41,14 @@ impl ConvUses {
     /// Coarse images from fine ones or, `back`, fine ones from coarse ones.
     fn images(&self, shape: &Geometry, images: &[f32], back: bool) -> Vec<f32> {
         let weights = slice(self.weight());
+        if let Some(threes) = Threes::new(shape) {
+            let points = || threes.points_of_weights(weights);
+            let points = self.0.points.get_or_init(points);
+            return match back {
+                false => threes.gather(images, points, None),
+                true => threes.spread(images, points, None),
+            };
+        }
         if let Some(spectral) = shape.spectral(back) {
             let (of, table) = self.0.tables[usize::from(back)].get_or_init(|| {
                 let table = shape.table(&spectral, weights, back);
