@@ -1,6 +1,7 @@
-//! Splits a sequence into its steps, and a map's output into a Gaussian's parameters.
+//! Splits a sequence into its steps, channels into parts, and a map's output into a Gaussian's parameters.
 
 use burn::tensor::Tensor;
+use std::ops::Range;
 
 /// Splits the rows into `parts` equal parts, in order.
 ///
@@ -33,6 +34,45 @@ fn plain_split<const D: usize>(whole: Tensor<D>, parts: usize) -> Vec<Tensor<D>>
     let mut split = Vec::with_capacity(parts);
     halve(whole, parts, &mut split);
     split
+}
+
+/// Splits the second index into parts: each has the channels of some ranges, in their order. As with [`split_rows`] the
+/// gradients of all parts are written once.
+///
+/// # Shapes
+/// `[rows, channels, ..]` to `[rows, channels of the part, ..]`
+///
+/// # Panics
+/// If a part is empty, or a range is outside the channels.
+pub fn split_channels<const D: usize>(
+    whole: Tensor<D>,
+    parts: &[Vec<Range<usize>>],
+) -> Vec<Tensor<D>> {
+    let channels = whole.dims()[1];
+    for ranges in parts {
+        let inside = |range: &Range<usize>| range.start < range.end && range.end <= channels;
+        assert!(
+            !ranges.is_empty() && ranges.iter().all(inside),
+            "{ranges:?} are not channels of {channels}"
+        );
+    }
+    #[cfg(feature = "flex")]
+    if crate::flex::fused(&whole.device()) {
+        return crate::flex::split_channels(whole, parts.to_vec());
+    }
+    plain_split_channels(whole, parts)
+}
+
+fn plain_split_channels<const D: usize>(
+    whole: Tensor<D>,
+    parts: &[Vec<Range<usize>>],
+) -> Vec<Tensor<D>> {
+    let range = |range: &Range<usize>| whole.clone().narrow(1, range.start, range.len());
+    let part = |ranges: &Vec<Range<usize>>| match &ranges[..] {
+        [only] => range(only),
+        _ => Tensor::cat(ranges.iter().map(range).collect(), 1),
+    };
+    parts.iter().map(part).collect()
 }
 
 /// Mean and log standard deviation from a map's output: its first half, and its second half clamped to `bounds`.
@@ -150,6 +190,41 @@ mod kernel {
             let name = format!("{parts} parts of {rows}");
             let (kernel, plain) = (of(crate::flex::split), of(plain_split));
             assert_same(&inputs, 1e-6, &name, kernel, plain);
+        }
+    }
+
+    /// Parts of several ranges, parts that share channels, channels and parts that are not used.
+    #[test]
+    fn channels_agree_with_the_plain_composition() {
+        for (shape, parts, used) in [
+            ([2, 3, 4], vec![vec![0..1, 2..3], vec![1..2]], 0b11),
+            ([5, 7, 9], vec![vec![3..5], vec![0..2, 1..6]], 0b11),
+            (
+                [4, 6, 1],
+                vec![vec![5..6, 0..1], vec![1..4], vec![4..5]],
+                0b101,
+            ),
+            ([1, 17, 3], vec![vec![0..17]], 0b1),
+        ] {
+            let inputs = [numbers(shape.iter().product(), 1)];
+            let of = |f: fn(Tensor<3>, &[Vec<Range<usize>>]) -> Vec<Tensor<3>>| {
+                let parts = parts.clone();
+                move |inputs: Vec<Tensor<1>>, way| {
+                    let split = f(arranged(inputs[0].clone(), shape, way), &parts);
+                    let split = split.into_iter().enumerate();
+                    let used = split.filter(|(part, _)| used >> part & 1 == 1);
+                    let used = used.map(|(part, channels)| channels * (part as f32 + 1.0));
+                    Tensor::cat(used.collect(), 1)
+                }
+            };
+            let name = format!("{shape:?}, {parts:?}");
+            assert_same(
+                &inputs,
+                1e-6,
+                &name,
+                of(split_channels),
+                of(plain_split_channels),
+            );
         }
     }
 

@@ -16,7 +16,7 @@ use super::{
     },
     graph::{
         fused::{Undifferentiated, apply},
-        split::Split,
+        split::{Split, SplitChannels},
     },
     memory::{
         content::{ContentWeights, Cosine},
@@ -46,6 +46,7 @@ use crate::{
     relation::Relation,
 };
 use burn::tensor::Tensor;
+use std::ops::Range;
 
 /// Turns each row into a function on tensors.
 macro_rules! fused {
@@ -146,6 +147,15 @@ fused! {
     /// moments.
     batch_norm(x: 4, gamma: 1, beta: 1; numbers: [f32; 2], found: Found) -> 4
         by BatchNorm { numbers, found };
+}
+
+/// [`crate::split::split_channels`], with one output per part.
+pub(crate) fn split_channels<const D: usize>(
+    whole: Tensor<D>,
+    parts: Vec<Vec<Range<usize>>>,
+) -> Vec<Tensor<D>> {
+    let parts = apply(SplitChannels { parts }, [whole.into_dispatch()]);
+    parts.into_iter().map(Tensor::from_dispatch).collect()
 }
 
 /// [`crate::split::split_rows`], with one output per part.

@@ -5,7 +5,7 @@ use burn::{
     module::{Module, Param},
     tensor::Tensor,
 };
-use mnemora_kernels::{conv::conv2d, lstm::lstm_gates, step_conv::StepConv};
+use mnemora_kernels::{conv::conv2d, lstm::lstm_gates, split::split_channels, step_conv::StepConv};
 use mnemora_memory::{Count, Initializer};
 
 /// Channels of the state and of the input of a [`MapLstm`].
@@ -88,16 +88,18 @@ impl MapLstm {
         let weight = self.weight.val();
         let [_, channels, _, _] = weight.dims();
         let (hidden, given) = (self.hidden(), self.given);
-        let inputs = channels - hidden - given;
-        let part = |start, count| weight.clone().narrow(1, start, count);
-        let moving = match inputs {
-            0 => part(0, hidden),
-            _ => Tensor::cat(vec![part(0, hidden), part(hidden + given, inputs)], 1),
-        };
+        let of_moving = [0..hidden, hidden + given..channels];
+        let of_moving = of_moving.into_iter().filter(|range| !range.is_empty());
+        let mut parts = vec![of_moving.collect()];
+        if given > 0 {
+            parts.push(vec![hidden..hidden + given]);
+        }
+        let mut parts = split_channels(weight.clone(), &parts).into_iter();
+        let moving = parts.next().expect("a state moves");
         Cut {
             steps: StepConv::new(moving.clone(), moving.dims()[2] / 2),
             moving,
-            given: (given > 0).then(|| part(hidden, given)),
+            given: parts.next(),
             bias: self.bias.val(),
             no_bias: Tensor::zeros([4 * hidden], &weight.device()),
             hidden,
@@ -149,7 +151,8 @@ impl Cut {
                 let convolved = match count == all {
                     true => self.steps.forward(moving),
                     false => {
-                        let weight = self.moving.clone().narrow(1, all - count, count);
+                        let last = std::iter::once(all - count..all).collect();
+                        let weight = split_channels(self.moving.clone(), &[last]).remove(0);
                         Self::convolve(moving, &weight, &self.no_bias)
                     }
                 };

@@ -12,6 +12,7 @@ use burn::{
 use mnemora_kernels::{
     conv::{conv2d, transposed_conv2d},
     lstm::lstm_gates,
+    split::split_channels,
     step_conv::StepConv,
 };
 use mnemora_memory::{Count, Initializer};
@@ -177,15 +178,29 @@ impl RenderStep {
         let hidden = gates / 4;
         let decoded = self.decode.weight.dims()[0];
         let query = self.query;
-        let part = |start, count| weight.clone().narrow(1, start, count);
         let own = if apart { self.context } else { 0 };
         let scene = hidden + query + own;
+        // In their order, the context at the end.
+        let parts = [
+            0..hidden,
+            hidden..hidden + query,
+            scene..channels - decoded,
+            channels - decoded..channels,
+            hidden + query..scene,
+        ];
+        let count = parts.len() - usize::from(!apart);
+        let parts: Vec<_> = parts[..count]
+            .iter()
+            .map(|range| vec![range.clone()])
+            .collect();
+        let mut parts = split_channels(weight, &parts).into_iter();
+        let mut part = || parts.next().expect("as many as were asked for");
         Kernels {
-            hidden: part(0, hidden),
-            query: part(hidden, query),
-            context: apart.then(|| part(hidden + query, own)),
-            scene: part(scene, channels - scene - decoded),
-            decoded: part(channels - decoded, decoded),
+            hidden: part(),
+            query: part(),
+            scene: part(),
+            decoded: part(),
+            context: apart.then(part),
             bias: self.lstm.bias.val(),
         }
     }

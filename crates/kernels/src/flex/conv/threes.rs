@@ -22,7 +22,7 @@
 
 use crate::flex::{
     conv::geometry::Geometry,
-    dense::product::{Matrix, numbers, numbers_on_top},
+    dense::product::{Matrix, numbers},
     simd::{Loop, chunks::by_chunks, run, transpose::transpose},
 };
 use rayon::prelude::*;
@@ -41,6 +41,8 @@ const CHANNELS: usize = 32;
 const IMAGES: usize = 12;
 /// Columns of the matrices that are made at a time.
 const COLUMNS: usize = 256;
+/// Coarse channels whose gradient is made at a time.
+const ROWS: usize = 64;
 
 /// As many lanes as are worked on together.
 type Lanes = [f32; VECTOR];
@@ -221,23 +223,6 @@ impl Threes {
         )
     }
 
-    /// The transpose of [`points_of_weights`](Self::points_of_weights), from `[coarse channels, fine channels]` per point.
-    fn weights_of_points(&self, points: &[Vec<f32>]) -> Vec<f32> {
-        let channels = self.fine[0];
-        by_chunks(
-            self.coarse[0] * channels * TAPS,
-            channels * TAPS,
-            || (),
-            |(), coarse, weights| {
-                run(PointWeights {
-                    points,
-                    first: coarse * channels,
-                    weights,
-                });
-            },
-        )
-    }
-
     /// `[channels, points, tiles, lanes]` of interleaved fine or coarse images.
     fn points_of_images(&self, images: &[f32], lanes: usize, coarse: bool) -> Vec<f32> {
         let [rows, columns] = self.tiles();
@@ -336,11 +321,12 @@ impl Threes {
     }
 
     /// The gradient of the weights. It is summed over blocks of images, which do not depend on the number of threads, one
-    /// after the other.
+    /// after the other. The products of a few coarse channels stay in a cache until they are weights.
     pub(crate) fn weight_gradient(&self, fine: &[f32], coarse: &[f32]) -> Vec<f32> {
         let together = self.together();
         let [rows, columns] = self.tiles();
-        let mut sums: Vec<Option<Vec<f32>>> = vec![None; POINTS];
+        let [channels, of_channel] = [self.fine[0], self.fine[0] * TAPS];
+        let mut gradient = vec![0.0; self.coarse[0] * of_channel];
         let blocks = fine.chunks(together * self.fine_size());
         let blocks = blocks.zip(coarse.chunks(together * self.coarse_size()));
         for (fine, coarse) in blocks {
@@ -350,18 +336,20 @@ impl Threes {
             let right = self.points_of_images(&fine, lanes, false);
             let left = self.points_of_images(&coarse, lanes, true);
             let columns = rows * columns * lanes;
-            let left = Self::matrices(&left, [self.coarse[0], columns]);
-            let right = Self::matrices(&right, [self.fine[0], columns]);
-            sums.par_iter_mut().enumerate().for_each(|(point, sum)| {
-                let right = right(point).turned();
-                *sum = Some(numbers_on_top(sum.take(), left(point), right));
+            let right = Self::matrices(&right, [channels, columns]);
+            let parts = gradient.par_chunks_mut(ROWS * of_channel);
+            parts.enumerate().for_each(|(part, weights)| {
+                let count = weights.len() / of_channel;
+                let left = &left[part * ROWS * POINTS * columns..];
+                let left = Self::matrices(left, [count, columns]);
+                let product = |point| numbers(left(point), right(point).turned());
+                run(PointWeights {
+                    points: &(0..POINTS).map(product).collect::<Vec<_>>(),
+                    weights,
+                });
             });
         }
-        let sums: Option<Vec<Vec<f32>>> = sums.into_iter().collect();
-        match sums {
-            Some(sums) => self.weights_of_points(&sums),
-            None => vec![0.0; self.coarse[0] * self.fine[0] * TAPS],
-        }
+        gradient
     }
 }
 
@@ -371,6 +359,15 @@ fn interleaved(images: &[f32], [count, size]: [usize; 2]) -> (Vec<f32>, usize) {
     let mut turned = vec![0.0; size * lanes];
     transpose((images, size), (&mut turned, lanes), [count, size]);
     (turned, lanes)
+}
+
+/// Copies as many numbers as there is room for; a whole vector without a call.
+#[inline(always)]
+fn copied(from: &[f32], to: &mut [f32]) {
+    match <&mut Lanes>::try_from(&mut *to) {
+        Ok(to) => to.copy_from_slice(&from[..VECTOR]),
+        Err(_) => to.copy_from_slice(&from[..to.len()]),
+    }
 }
 
 /// Computes the left matrices' rows of a coarse channel.
@@ -398,19 +395,18 @@ impl Loop for WeightPoints<'_> {
             for (y, row) in both(taps, of_weights).iter().enumerate() {
                 for (x, values) in row.iter().enumerate() {
                     let place = (y * READ + x) * channels + index * VECTOR;
-                    self.points[place..][..count].copy_from_slice(&values[..count]);
+                    copied(&values[..], &mut self.points[place..][..count]);
                 }
             }
         }
     }
 }
 
-/// Computes the weights' gradient of a coarse channel.
+/// Adds to the gradient of the weights of some coarse channels.
 struct PointWeights<'a> {
     /// Each `[coarse channels, fine channels]`.
     points: &'a [Vec<f32>],
-    first: usize,
-    /// `[fine channels, taps]`
+    /// `[coarse channels, fine channels, taps]`
     weights: &'a mut [f32],
 }
 
@@ -423,13 +419,13 @@ impl Loop for PointWeights<'_> {
             let count = weights.len() / TAPS;
             let mut points = [[[0.0; VECTOR]; READ]; READ];
             for (point, values) in self.points.iter().enumerate() {
-                let values = &values[self.first + index * VECTOR..][..count];
-                points[point / READ][point % READ][..count].copy_from_slice(values);
+                let values = &values[index * VECTOR..][..count];
+                copied(values, &mut points[point / READ][point % READ][..count]);
             }
             let taps = both(points, to_weights);
             for (lane, weights) in weights.chunks_exact_mut(TAPS).enumerate() {
                 for (tap, weight) in weights.iter_mut().enumerate() {
-                    *weight = taps[tap / 3][tap % 3][lane];
+                    *weight += taps[tap / 3][tap % 3][lane];
                 }
             }
         }
