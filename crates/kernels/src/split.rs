@@ -193,6 +193,8 @@ mod kernel {
         }
     }
 
+    type Channels = fn(Tensor<3>, &[Vec<Range<usize>>]) -> Vec<Tensor<3>>;
+
     /// Parts of several ranges, parts that share channels, channels and parts that are not used.
     #[test]
     fn channels_agree_with_the_plain_composition() {
@@ -207,7 +209,7 @@ mod kernel {
             ([1, 17, 3], vec![vec![0..17]], 0b1),
         ] {
             let inputs = [numbers(shape.iter().product(), 1)];
-            let of = |f: fn(Tensor<3>, &[Vec<Range<usize>>]) -> Vec<Tensor<3>>| {
+            let of = |f: Channels| {
                 let parts = parts.clone();
                 move |inputs: Vec<Tensor<1>>, way| {
                     let split = f(arranged(inputs[0].clone(), shape, way), &parts);

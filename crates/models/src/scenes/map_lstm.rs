@@ -7,6 +7,7 @@ use burn::{
 };
 use mnemora_kernels::{conv::conv2d, lstm::lstm_gates, split::split_channels, step_conv::StepConv};
 use mnemora_memory::{Count, Initializer};
+use std::ops::Range;
 
 /// Channels of the state and of the input of a [`MapLstm`].
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +93,10 @@ impl MapLstm {
         let of_moving = of_moving.into_iter().filter(|range| !range.is_empty());
         let mut parts = vec![of_moving.collect()];
         if given > 0 {
-            parts.push(vec![hidden..hidden + given]);
+            parts.push(vec![Range {
+                start: hidden,
+                end: hidden + given,
+            }]);
         }
         let mut parts = split_channels(weight.clone(), &parts).into_iter();
         let moving = parts.next().expect("a state moves");
