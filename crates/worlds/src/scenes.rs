@@ -148,7 +148,7 @@ pub(crate) mod testing {
     use super::*;
 
     /// The context of a batch reveals nothing of what is hidden, and no view is shown or asked for twice. If `revealing`, as
-    /// many views as can be reveal some of it.
+    /// many targets as can be reveal some of it, but for the last of several.
     fn hides(scenes: &dyn Scenes, stream: &Stream, batch: &SceneBatch, revealing: bool) {
         let width = scenes.query_width();
         for row in 0..batch.scenes {
@@ -175,8 +175,8 @@ pub(crate) mod testing {
                 let reveal = |views: &mut dyn Iterator<Item = usize>| {
                     views.filter(|view| scene.reveals(*view)).count()
                 };
-                let most = reveal(&mut (0..scene.views())).min(batch.targets);
-                assert_eq!(reveal(&mut asked.iter().copied()), most, "{asked:?}");
+                let most = reveal(&mut (0..scene.views())).min(batch.targets.max(2) - 1);
+                assert!(reveal(&mut asked.iter().copied()) >= most, "{asked:?}");
             }
         }
     }

@@ -20,8 +20,8 @@ pub struct Showing {
     pub targets: usize,
     /// The share of the batches in training whose context reveals nothing of what is hidden.
     pub hiding: f64,
-    /// Whether the targets of those batches are views that reveal some of it, as far as there are such; otherwise they are
-    /// any views.
+    /// Whether the targets of those batches, but for the last of several, are views that reveal some of it, as far as there
+    /// are such; otherwise they are any views.
     pub revealing: bool,
 }
 
@@ -131,13 +131,17 @@ fn silent(scene: &dyn Scene) -> Vec<usize> {
     views.filter(|view| !scene.reveals(*view)).collect()
 }
 
-/// `count` views that reveal some of what is hidden, and others if these are fewer.
+/// `count` views that reveal some of what is hidden, but for the last of several: it is any other view, so that what has
+/// been seen is asked for, too. If fewer views reveal something, the rest are any others as well.
 fn revealing(scene: &dyn Scene, count: usize, generator: &mut ChaCha8Rng) -> Vec<usize> {
-    let (reveal, others): (Vec<_>, Vec<_>) =
-        (0..scene.views()).partition(|view| scene.reveals(*view));
-    let most = count.min(reveal.len());
+    let reveal: Vec<usize> = (0..scene.views())
+        .filter(|view| scene.reveals(*view))
+        .collect();
+    let most = reveal.len().min(count.saturating_sub(1).max(1));
     let mut all = drawn_from(reveal, most, generator);
-    all.extend(drawn_from(others, count - most, generator));
+    let others = (0..scene.views()).filter(|view| !all.contains(view));
+    let others = drawn_from(others.collect(), count - most, generator);
+    all.extend(others);
     all
 }
 

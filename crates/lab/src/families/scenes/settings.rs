@@ -28,8 +28,8 @@ pub struct SceneSettings {
     /// The share of the batches in training whose context reveals nothing of what is hidden in a scene; the contexts of the
     /// others are drawn from all views.
     pub hiding: f64,
-    /// Whether the queries of such a batch are those of views that reveal some of it, as far as there are such; otherwise of
-    /// any views.
+    /// Whether the queries of such a batch, but for the last of several, are those of views that reveal some of it, as far as
+    /// there are such; otherwise of any views.
     pub revealing: bool,
     /// The variance of a pixel during training: pairs of an update and a variance, with straight lines between.
     pub variance: Vec<[f64; 2]>,
