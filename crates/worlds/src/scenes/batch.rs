@@ -137,7 +137,7 @@ fn revealing(scene: &dyn Scene, count: usize, generator: &mut ChaCha8Rng) -> Vec
     let reveal: Vec<usize> = (0..scene.views())
         .filter(|view| scene.reveals(*view))
         .collect();
-    let most = reveal.len().min(count.saturating_sub(1).max(1));
+    let most = reveal.len().min(if count > 1 { count - 1 } else { count });
     let mut all = drawn_from(reveal, most, generator);
     let others = (0..scene.views()).filter(|view| !all.contains(view));
     let others = drawn_from(others.collect(), count - most, generator);
@@ -366,6 +366,25 @@ mod tests {
             assert_eq!(batch.target_frames.len(), 3 * targets * 256);
         }
         assert!(least < 7);
+    }
+
+    /// Of several targets that are to reveal something all but the last do; the last is any other view, so that it reveals
+    /// something in some draws, and nothing in others.
+    #[test]
+    fn the_last_of_several_targets_is_any_view() {
+        let prisms = Prism::new(&Mnist::bundled().unwrap(), 16, 20).unwrap();
+        let stream = Stream::new(1, "prisms");
+        let scene = prisms.scene(Split::Train, &stream, 0);
+        let mut last = [0, 0];
+        for draw in 0..50 {
+            let asked = revealing(&*scene, 3, &mut stream.at(draw));
+            assert!(asked[..2].iter().all(|view| scene.reveals(*view)));
+            assert!(asked[2] != asked[0] && asked[2] != asked[1]);
+            last[usize::from(scene.reveals(asked[2]))] += 1;
+            let one = revealing(&*scene, 1, &mut stream.at(draw));
+            assert!(one.len() == 1 && scene.reveals(one[0]));
+        }
+        assert!(last.iter().all(|count| *count > 0), "{last:?}");
     }
 
     #[test]
