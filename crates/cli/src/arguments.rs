@@ -82,7 +82,8 @@ pub enum Command {
     Eval {
         /// Directory of the run
         run: PathBuf,
-        /// Change a key of evaluation: --set evaluation.batches=100
+        /// Change a key of evaluation, or another that only decides what is measured: --set evaluation.batches=100, --set
+        /// scenes.test_variance=[0.1]
         #[arg(long = "set", value_name = "KEY=VALUE")]
         overrides: Vec<String>,
         /// Seed of the held-out sequences and of the noise in the latents [default: the run's seed]

@@ -519,11 +519,17 @@ fn say_evaluation(experiment: &Experiment, evaluation: &Row, json: bool) -> Resu
         return say(to_json(evaluation));
     }
     let quantities = experiment.family().quantities();
-    let numbers = pictures::numbers(quantities, evaluation);
-    numbers.iter().try_for_each(|number| {
-        say(format_args!(
-            "{:26} {:>16} {:18} {}",
-            number.name, number.value, number.unit, number.meaning
-        ))
+    let numbers = pictures::numbers(quantities, evaluation).into_iter();
+    let rows: Vec<[String; 4]> = numbers
+        .map(|number| [number.name, number.value, number.unit, number.meaning])
+        .collect();
+    let width = |column: usize| {
+        let widths = rows.iter().map(|row| row[column].chars().count());
+        widths.max().unwrap_or(0)
+    };
+    let (names, values, units) = (width(0), width(1), width(2));
+    rows.iter().try_for_each(|[name, value, unit, meaning]| {
+        let line = format!("{name:names$}  {value:>values$} {unit:units$}  {meaning}");
+        say(line.trim_end())
     })
 }

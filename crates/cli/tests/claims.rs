@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{assert_says, mnemora, refuse, succeed};
+use common::{assert_says, mnemora, refuse, succeed, with_settings};
 use serde_json::Value;
 use std::{
     fs,
@@ -190,6 +190,39 @@ fn models_and_settings_have_names_of_their_own() {
             of(setting, model, claim),
             "{setting} {model} {claim} is not in {all:#?}"
         );
+    }
+}
+
+/// A bound at several variances has a row and a column for each; the first is the bound.
+#[test]
+fn numbers_of_a_small_table_have_rows_of_their_own() {
+    let folder = tempdir().expect("a temporary folder is made");
+    let run = folder.path().join("patterns");
+    let mut training = mnemora(["train", "patterns", "--out"]);
+    training.arg(&run);
+    let tiny = [
+        "training.steps=1",
+        "training.batch=2",
+        "evaluation.batches=1",
+        "evaluation.batch=2",
+        "scenes.samples=2",
+        "scenes.test_variance=[0.8, 0.25]",
+    ];
+    succeed(with_settings(training, &tiny));
+    let target = folder.path().join("scenes.jsonl");
+    let said = succeed(claim(&target, &[&run]));
+    let rows = rows(&target);
+    let value = |claim: &str| row(&rows, "cgqn", claim)["value"].as_f64().expect(claim);
+    for (all, at) in [
+        ("bound", "bound at a variance of"),
+        (
+            "bound of what is hidden",
+            "bound of what is hidden at a variance of",
+        ),
+    ] {
+        assert_eq!(value(&format!("{at} 0.8")), value(all));
+        assert!(value(&format!("{at} 0.25")) < value(all));
+        assert_says(&said.stdout, &[&format!("{at} 0.8 | {at} 0.25")]);
     }
 }
 

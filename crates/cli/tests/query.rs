@@ -256,3 +256,26 @@ fn too_many_answers_are_refused() {
         &["1000 samples of 144 views are too many to draw at once"],
     );
 }
+
+/// What decides only what is measured can change after training, sizes cannot.
+#[test]
+fn a_run_is_evaluated_at_other_variances() {
+    let folder = tempdir().expect("a temporary folder is made");
+    let run = trained(folder.path(), "patterns", &[]);
+    let evaluated = |setting: &str| {
+        let mut command = mnemora(["eval"]);
+        command.arg(&run).args(["--set", setting]);
+        command
+    };
+    let said = succeed(evaluated("scenes.test_variance=[0.5, 0.125]"));
+    let both = [
+        "bound at a variance of 0.5 ",
+        "bound at a variance of 0.125 ",
+    ];
+    assert_says(&said.stdout, &both);
+    let said = refuse(evaluated("scenes.size=16"));
+    assert_says(
+        &said,
+        &["scenes.size cannot change", "scenes.test_variance"],
+    );
+}

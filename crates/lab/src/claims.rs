@@ -8,7 +8,7 @@ use mnemora_training::{
     Error, Quantity, Row,
     checkpoint::state_file,
     disk,
-    measures::{Claim, Place, Value, mean_and_stderr},
+    measures::{Claim, Measures, Place, Value, filled, mean_and_stderr},
     run::{EVALUATION_FILE, EXPERIMENT_FILE, Origin, read_json, read_origin, write_atomically},
     say::note,
     settings::StrategyName,
@@ -58,7 +58,7 @@ struct Budget {
 /// A measured number with its conditions.
 #[derive(Clone, Debug, Serialize)]
 struct Claimed {
-    claim: &'static str,
+    claim: String,
     #[serde(flatten)]
     conditions: Conditions,
     value: f64,
@@ -155,24 +155,31 @@ fn claimed(replicas: &[Evidence]) -> Result<Vec<Line>, LabError> {
     let conditions = conditions(replicas);
     let mut rows = Vec::new();
     for (quantity, claim) in claims(first.experiment.family().quantities()) {
-        let values = replicas
+        let found: Vec<Vec<(String, f64)>> = replicas
             .iter()
-            .map(|run| value(quantity, claim, &run.evaluation));
-        let Some(values) = values.collect::<Option<Vec<f64>>>() else {
-            continue;
-        };
-        let (mean, stderr) = mean_and_stderr(&values);
-        let row = Claimed {
-            claim: claim.name,
-            conditions: conditions.clone(),
-            value: mean,
-            stderr: (values.len() > 1).then_some(stderr),
-            unit: claim.unit,
-            replicas: values,
-        };
-        let line = line(&row)?;
-        let said = serde_json::from_str(&line).map_err(|error| unreadable(&line, &error))?;
-        rows.push((line, said));
+            .map(|run| values(quantity, claim, &run.evaluation))
+            .collect();
+        for (name, _) in &found[0] {
+            let of_name = |run: &Vec<(String, f64)>| {
+                let own = run.iter().find(|(own, _)| own == name);
+                own.map(|(_, value)| *value)
+            };
+            let Some(values) = found.iter().map(of_name).collect::<Option<Vec<f64>>>() else {
+                continue;
+            };
+            let (mean, stderr) = mean_and_stderr(&values);
+            let row = Claimed {
+                claim: name.clone(),
+                conditions: conditions.clone(),
+                value: mean,
+                stderr: (values.len() > 1).then_some(stderr),
+                unit: claim.unit,
+                replicas: values,
+            };
+            let line = line(&row)?;
+            let said = serde_json::from_str(&line).map_err(|error| unreadable(&line, &error))?;
+            rows.push((line, said));
+        }
     }
     Ok(rows)
 }
@@ -184,13 +191,27 @@ fn claims(quantities: &[Quantity]) -> impl Iterator<Item = (&Quantity, &'static 
         .flat_map(move |quantity| of(quantity).map(move |claim| (quantity, claim)))
 }
 
-fn value(quantity: &Quantity, claim: &Claim, evaluation: &Row) -> Option<f64> {
-    match evaluation.measures.get(quantity.path)? {
-        Value::Series(values) => match claim.place {
-            Place::First => *values.first()?,
-            Place::Last => *values.last()?,
-        },
-        value => value.number(),
+/// The names and values under which an evaluation shows a quantity: none if it was not measured, one for each row of a
+/// small table.
+fn values(quantity: &Quantity, claim: &Claim, evaluation: &Row) -> Vec<(String, f64)> {
+    let named = |value: f64| (claim.name.to_owned(), value);
+    match evaluation.measures.get(quantity.path) {
+        None => Vec::new(),
+        Some(Value::Series(values)) => {
+            let value = match claim.place {
+                Place::First => values.first(),
+                Place::Last => values.last(),
+            };
+            value.copied().flatten().map(named).into_iter().collect()
+        }
+        Some(Value::Records(records)) => {
+            let of_record = |record: &Measures| {
+                let value = record.number(quantity.key)?;
+                Some((filled(claim.name, record), value))
+            };
+            records.iter().filter_map(of_record).collect()
+        }
+        Some(value) => value.number().map(named).into_iter().collect(),
     }
 }
 
@@ -327,7 +348,7 @@ fn line(row: &Claimed) -> Result<String, LabError> {
     let mut bytes = Vec::new();
     let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, Spaced);
     row.serialize(&mut serializer)
-        .map_err(|error| unreadable(row.claim, &error))?;
+        .map_err(|error| unreadable(&row.claim, &error))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -403,12 +424,22 @@ fn tables(rows: &[Map<String, Json>]) -> String {
             settings.push(setting);
         }
     }
-    // Every family's claims, in the order of its quantities.
-    let mut columns: Vec<&Claim> = Vec::new();
+    // Every family's claims with their decimals, in the order of its quantities. A claim that fills values into its name
+    // has a column for each name.
+    let mut columns: Vec<(String, usize)> = Vec::new();
     for family in crate::families() {
         for (_, claim) in claims(family.quantities()) {
-            if !columns.iter().any(|column| column.name == claim.name) {
-                columns.push(claim);
+            let names = match claim.name.split_once('{') {
+                None => vec![claim.name.to_owned()],
+                Some((start, _)) => {
+                    let names = rows.iter().map(|row| text(row, "claim"));
+                    names.filter(|name| name.starts_with(start)).collect()
+                }
+            };
+            for name in names {
+                if !columns.iter().any(|(column, _)| *column == name) {
+                    columns.push((name, claim.decimals));
+                }
             }
         }
     }
@@ -418,14 +449,14 @@ fn tables(rows: &[Map<String, Json>]) -> String {
             .iter()
             .filter(|row| text(row, "setting") == setting)
             .collect();
-        let present: Vec<&&Claim> = columns
+        let present: Vec<&(String, usize)> = columns
             .iter()
-            .filter(|claim| here.iter().any(|row| text(row, "claim") == claim.name))
+            .filter(|(name, _)| here.iter().any(|row| text(row, "claim") == *name))
             .collect();
         let mut models: Vec<String> = here.iter().map(|row| text(row, "model")).collect();
         models.sort_by_key(|label| (place(label), label.clone()));
         models.dedup();
-        let names: Vec<&str> = present.iter().map(|claim| claim.name).collect();
+        let names: Vec<&str> = present.iter().map(|(name, _)| name.as_str()).collect();
         out.push_str(&format!(
             "\n### {setting}\n\n| model | parameters | seeds | updates | {} |\n{}|\n",
             names.join(" | "),
@@ -452,10 +483,9 @@ fn tables(rows: &[Map<String, Json>]) -> String {
                     .map(|budget| count(&budget["steps"]))
                     .unwrap_or_default(),
             ];
-            cells.extend(present.iter().map(|claim| {
-                let row = of_model(Some(claim.name));
+            cells.extend(present.iter().map(|(name, decimals)| {
+                let row = of_model(Some(name));
                 let number = |key| row?.get(key)?.as_f64();
-                let decimals = claim.decimals;
                 match (number("value"), number("stderr")) {
                     (None, _) => "-".to_owned(),
                     (Some(value), None) => format!("{value:.decimals$}"),

@@ -429,9 +429,12 @@ pub fn open(
 ) -> Result<Trained, LabError> {
     let before = read_experiment(directory, &[])?;
     let mut experiment = read_experiment(directory, overrides)?;
-    if let Some(key) = before.first_change(&experiment, |key| key.starts_with("evaluation."))? {
+    let measured_by = experiment.family().measured_by();
+    let may_change = |key: &str| key.starts_with("evaluation.") || measured_by.contains(&key);
+    if let Some(key) = before.first_change(&experiment, may_change)? {
+        let own: String = measured_by.iter().map(|key| format!(", {key}")).collect();
         return Err(LabError::Configuration(format!(
-            "{key} cannot change after training; --set may only change keys of evaluation"
+            "{key} cannot change after training; --set may only change keys of evaluation{own}"
         )));
     }
     experiment.refuse_unread(overrides)?;

@@ -127,6 +127,11 @@ pub trait Family: Sync {
         &[]
     }
 
+    /// Keys of its own table that only decide what an evaluation measures: `eval` may change them.
+    fn measured_by(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Its model in a word, if it has only one, for names of runs and in comparisons.
     fn label(&self) -> &'static str {
         self.name()

@@ -144,7 +144,13 @@ fn values_in(text: &str, measures: &Measures) -> (String, bool) {
             // A flag that is `true` adds no text: it only selects the words around it.
             (Some(Value::Flag(true)), false) => {}
             (Some(value), false) => match value.number() {
-                Some(value) => said.push_str(&digits(value)),
+                Some(value) => {
+                    let (whole, rounded) = (value.to_string(), digits(value));
+                    said.push_str(match whole.len() <= rounded.len() {
+                        true => &whole,
+                        false => &rounded,
+                    });
+                }
                 None => complete = false,
             },
             (None, _) => complete = false,

@@ -401,19 +401,17 @@ impl Scores {
             .with("bound_stderr", bound_stderr)
             .with_some("kl", self.kl.get())
             .with_some("reconstruction_error", self.reconstruction.get());
-        let by_variance = |bounds: &[Vec<f64>]| -> Vec<Measures> {
+        let by_variance = |key: &'static str, bounds: &[Vec<f64>]| -> Vec<Measures> {
             let pairs = self.variances.iter().zip(bounds);
             pairs
                 .map(|(variance, bounds)| {
-                    let (bound, stderr) = mean_and_stderr(bounds);
                     Measures::new()
                         .with("variance", *variance)
-                        .with("bound", bound)
-                        .with("bound_stderr", stderr)
+                        .with(key, mean_and_stderr(bounds).0)
                 })
                 .collect()
         };
-        measures.add("by_variance", by_variance(&self.bounds));
+        measures.add("by_variance", by_variance("bound_at", &self.bounds));
         for (part, answers) in &self.parts {
             let [sample, nearest] = of_part(*part);
             if let Some((mean, copied)) = answers.mean.get().zip(answers.nearest.get()) {
@@ -436,7 +434,10 @@ impl Scores {
             true => measures,
             false => measures
                 .with("hidden_bound", mean_and_stderr(&self.hidden_bounds[0]).0)
-                .with("hidden_by_variance", by_variance(&self.hidden_bounds)),
+                .with(
+                    "hidden_by_variance",
+                    by_variance("hidden_bound_at", &self.hidden_bounds),
+                ),
         };
         let read = &self.read.completions;
         let total: u64 = read.iter().sum();

@@ -87,17 +87,8 @@ impl Family for AskedScenes {
         &QUANTITIES
     }
 
-    fn extras(&self) -> &'static [(&'static str, &'static str)] {
-        &[
-            (
-                "by_variance",
-                "the bound at each test variance, without the Gaussian's constant",
-            ),
-            (
-                "hidden_by_variance",
-                "the bound of targets that tell what is hidden, at each test variance",
-            ),
-        ]
+    fn measured_by(&self) -> &'static [&'static str] {
+        &["scenes.test_variance", "scenes.samples"]
     }
 
     fn models(&self) -> &'static [ModelName] {

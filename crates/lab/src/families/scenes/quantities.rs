@@ -9,7 +9,7 @@ use mnemora_worlds::scenes::Part;
 const MSE: &str = "mean squared error of a pixel";
 
 /// The measurements of models of scenes.
-pub static QUANTITIES: [Quantity; 32] = [
+pub static QUANTITIES: [Quantity; 34] = [
     Quantity::new("bound", "bound", "nats per scene")
         .meaning("of {targets} targets at the first test variance, without the Gaussian's constant, mean over {sequences} held-out scenes, higher is better")
         .spread("bound_stderr", "scenes")
@@ -57,6 +57,16 @@ pub static QUANTITIES: [Quantity; 32] = [
         .meaning("of targets that tell what the context hides, at the first test variance, without the constant")
         .better(Better::Higher)
         .claims(&[Claim::new("bound of what is hidden", "nats per scene", 3)]),
+    Quantity::new("bound_at", "bound at a variance of {variance}", "nats per scene")
+        .at("by_variance")
+        .meaning("of any targets, without the constant")
+        .better(Better::Higher)
+        .claims(&[Claim::new("bound at a variance of {variance}", "nats per scene", 3)]),
+    Quantity::new("hidden_bound_at", "bound of what is hidden at a variance of {variance}", "nats per scene")
+        .at("hidden_by_variance")
+        .meaning("of targets that tell what the context hides, without the constant")
+        .better(Better::Higher)
+        .claims(&[Claim::new("bound of what is hidden at a variance of {variance}", "nats per scene", 3)]),
     Quantity::new("read_right", "reconstructions read right", "% of targets")
         .meaning("of all ways to complete the scene, the true one is nearest to the reconstructed target")
         .format(Format::Percent(1))
@@ -114,14 +124,14 @@ pub static QUANTITIES: [Quantity; 32] = [
         .format(Format::Decimals(5))
         .better(Better::Lower)
         .claims(&[Claim::new("error at views of the context", "mean squared error", 5)]),
-    sample_of("beginning_mse", "sample, the beginning is seen"),
-    copied_of("beginning_nearest_mse", "nearest view, the beginning is seen"),
-    sample_of("middle_mse", "sample, the middle is seen"),
-    copied_of("middle_nearest_mse", "nearest view, the middle is seen"),
-    sample_of("end_mse", "sample, the end is seen"),
-    copied_of("end_nearest_mse", "nearest view, the end is seen"),
-    sample_of("ends_mse", "sample, both ends are seen"),
-    copied_of("ends_nearest_mse", "nearest view, both ends are seen"),
+    sample_of("beginning_mse", "sample, the beginning is seen").claims(&[Claim::new("error of a sample, the beginning is seen", "mean squared error", 5)]),
+    copied_of("beginning_nearest_mse", "nearest view, the beginning is seen").claims(&[Claim::new("error of the nearest view, the beginning is seen", "mean squared error", 5)]),
+    sample_of("middle_mse", "sample, the middle is seen").claims(&[Claim::new("error of a sample, the middle is seen", "mean squared error", 5)]),
+    copied_of("middle_nearest_mse", "nearest view, the middle is seen").claims(&[Claim::new("error of the nearest view, the middle is seen", "mean squared error", 5)]),
+    sample_of("end_mse", "sample, the end is seen").claims(&[Claim::new("error of a sample, the end is seen", "mean squared error", 5)]),
+    copied_of("end_nearest_mse", "nearest view, the end is seen").claims(&[Claim::new("error of the nearest view, the end is seen", "mean squared error", 5)]),
+    sample_of("ends_mse", "sample, both ends are seen").claims(&[Claim::new("error of a sample, both ends are seen", "mean squared error", 5)]),
+    copied_of("ends_nearest_mse", "nearest view, both ends are seen").claims(&[Claim::new("error of the nearest view, both ends are seen", "mean squared error", 5)]),
     Quantity::new("story_min_mse", "best continuation", MSE)
         .meaning("the first frames of a story are seen: the smallest error of {samples} samples of all that follow, mean over stories")
         .format(Format::Decimals(5))
