@@ -194,7 +194,7 @@ impl Family for AskedScenes {
     }
 
     /// Names the folder of pictures that were read, and what is seen and asked for otherwise than in the experiment that comes
-    /// under this name.
+    /// under this name, as far as the model reads it.
     fn setting(&self, experiment: &Experiment) -> String {
         let folder = Path::new(&experiment.data.directory).file_name();
         let folder = folder.filter(|_| is_read(experiment));
@@ -211,7 +211,9 @@ impl Family for AskedScenes {
                 "scenes.revealing",
                 "scenes.views",
             ];
-            SEEN.contains(&key)
+            let models = self.models_of(key);
+            let reads = models.is_empty() || models.contains(&experiment.model.name);
+            SEEN.contains(&key) && reads
         };
         let changes = experiment.changes(of_scenes);
         format!("{}{}{changes}", experiment.name, folder.unwrap_or_default())
