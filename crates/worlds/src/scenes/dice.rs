@@ -6,7 +6,7 @@
 mod caster;
 
 use super::{Ask, Scene, Scenes, check_side, of_split};
-use crate::{DataSet, Error, FrameShape, Images, Split, Stream};
+use crate::{DataSet, Error, FrameShape, Images, Split, Stream, settings::check};
 use caster::{CORNER, Camera, Cube, FACES, Paint, Pattern, Room};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -17,7 +17,7 @@ const DIGITS: usize = 10;
 const EACH: usize = 10;
 /// Images in the pool.
 const POOL: usize = DIGITS * EACH;
-/// Cameras around a die, at equal angles.
+/// Cameras around a die, at equal angles, unless it is still.
 const VIEWS: usize = 144;
 /// Distance of the cameras from the vertical axis through the room's middle, and from the floor.
 const RADIUS: f32 = 3.5;
@@ -26,6 +26,10 @@ const HEIGHT: f32 = 1.2;
 const SIDES: [f32; 2] = [1.6, 2.0];
 /// The most that a cube's middle is beside the room's.
 const BESIDE: f32 = 0.6;
+/// Of still dice: half of the side, the wall's and the cube's colour, the lamp's place. The lamp lights two faces.
+const STILL_HALF: f32 = 0.9;
+const STILL_COLOURS: [usize; 2] = [5, 7];
+const STILL_LIGHT: [f32; 3] = [3.0, 2.0, 3.4];
 /// Where lights are: at most this far from the middle along each wall, and at these heights.
 const LIGHT_BESIDE: f32 = 4.0;
 const LIGHT_HEIGHTS: [f32; 2] = [2.8, 3.8];
@@ -56,6 +60,10 @@ pub struct Dice {
     /// `[100, 28, 28]`, ink in [0, 1].
     pool: Vec<f32>,
     side: usize,
+    /// Cameras around a die.
+    views: usize,
+    /// Whether scenes differ in nothing but the images.
+    still: bool,
 }
 
 impl Dice {
@@ -86,7 +94,28 @@ impl Dice {
                 .filter_map(|index| images.image(*index));
             pool.extend(pixels.flatten().map(|ink| f32::from(*ink) / 255.0));
         }
-        Ok(Self { pool, side })
+        Ok(Self {
+            pool,
+            side,
+            views: VIEWS,
+            still: false,
+        })
+    }
+
+    /// The same images on dice that differ in nothing else: of one size and colour, unturned in the middle of one room with one
+    /// lamp, seen from `views` angles.
+    ///
+    /// # Errors
+    /// If there are fewer views than faces, or more than 10,000.
+    pub fn still(self, views: usize) -> Result<Self, Error> {
+        check("scenes.views", views, FACES..=10_000, || {
+            format!("it must be from {FACES} to 10000")
+        })?;
+        Ok(Self {
+            views,
+            still: true,
+            ..self
+        })
     }
 
     /// Ink of an image of the pool, `[28, 28]`.
@@ -117,17 +146,21 @@ impl Scenes for Dice {
     /// Of all scenes. Whatever the place of the cube, the views that a statement is true of are those of an arc of the
     /// circle, and `floor` of its length in views lie on it at least.
     fn most(&self, ask: Ask) -> [usize; 2] {
-        let views = |angle: f32| (angle / TAU * VIEWS as f32).floor() as usize;
+        let views = |angle: f32| (angle / TAU * self.views as f32).floor() as usize;
+        let (half, beside) = match self.still {
+            true => (STILL_HALF, 0.0),
+            false => (SIDES[0] / 2.0, BESIDE),
+        };
         // A face can be seen from where the camera is beyond its plane, which is nearest to the room's middle for the
         // smallest cube that is moved away from the camera.
-        let plane = SIDES[0] / 2.0 - BESIDE;
+        let plane = half - beside;
         let hidden = TAU - 2.0 * (plane / RADIUS).acos();
         // The arc within an angle from the normal is shortest for a cube that is moved towards the camera.
-        let telling = 2.0 * (TELLS - (BESIDE * TELLS.sin() / RADIUS).asin());
+        let telling = 2.0 * (TELLS - (beside * TELLS.sin() / RADIUS).asin());
         match ask {
             Ask::Hidden => [views(hidden), views(telling)],
             Ask::Told => [views(telling); 2],
-            _ => [VIEWS; 2],
+            _ => [self.views; 2],
         }
     }
 
@@ -136,7 +169,11 @@ impl Scenes for Dice {
     }
 
     fn scene(&self, split: Split, stream: &Stream, index: u64) -> Box<dyn Scene + '_> {
-        Box::new(Die::drawn(self, &mut stream.at(of_split(split, index))))
+        let mut generator = stream.at(of_split(split, index));
+        Box::new(match self.still {
+            true => Die::still(self, &mut generator),
+            false => Die::drawn(self, &mut generator),
+        })
     }
 }
 
@@ -182,9 +219,28 @@ impl<'a> Die<'a> {
         }
     }
 
+    /// Only the images and the hidden face are drawn.
+    fn still(of: &'a Dice, generator: &mut ChaCha8Rng) -> Self {
+        let [wall, cube] = STILL_COLOURS.map(|colour| COLOURS[colour]);
+        Self {
+            of,
+            room: Room {
+                cube: Cube::new([0.0; 2], STILL_HALF, 0.0, cube),
+                walls: Paint {
+                    colour: wall,
+                    pattern: Pattern::Plain,
+                },
+                light: STILL_LIGHT,
+            },
+            images: [(); FACES].map(|()| generator.random_range(0..POOL)),
+            hidden: generator.random_range(0..FACES),
+            first: 0.0,
+        }
+    }
+
     /// The angle of a camera on its circle.
     fn angle(&self, view: usize) -> f32 {
-        self.first + TAU * view as f32 / VIEWS as f32
+        self.first + TAU * view as f32 / self.of.views as f32
     }
 
     fn camera(&self, view: usize) -> Camera {
@@ -209,7 +265,7 @@ impl<'a> Die<'a> {
 
 impl Scene for Die<'_> {
     fn views(&self) -> usize {
-        VIEWS
+        self.of.views
     }
 
     fn query(&self, view: usize, query: &mut [f32]) {
@@ -280,7 +336,37 @@ mod tests {
                 revealing: false,
             };
             holds(&dice(side), showing);
+            holds(&dice(side).still(20).unwrap(), showing);
         }
+    }
+
+    /// Still dice are scenes with the promised views, and two of them with the same images are the same.
+    #[test]
+    fn still_dice_differ_in_their_images_only() {
+        for views in [4, 15, 16, 144] {
+            let dice = dice(16).still(views).unwrap();
+            let [hiding, telling] = dice.most(Ask::Hidden);
+            let stream = Stream::new(1, "dice");
+            let drawn = |index| Die::still(&dice, &mut stream.at(index));
+            let first = drawn(0);
+            let mut frames = [(); 2].map(|()| vec![0.0; dice.frame().size()]);
+            for index in 0..40 {
+                let die = drawn(index);
+                let count = |holds: &dyn Fn(usize) -> bool| (0..views).filter(|v| holds(*v)).count();
+                assert!(hiding <= count(&|view| !die.reveals(view)));
+                assert!(telling <= count(&|view| die.tells(view)));
+                let same = Die {
+                    images: first.images,
+                    ..die
+                };
+                for view in 0..views {
+                    first.render(view, first.truth(), &mut frames[0]);
+                    same.render(view, same.truth(), &mut frames[1]);
+                    assert!(frames[0] == frames[1], "scene {index}, view {view}");
+                }
+            }
+        }
+        assert!(dice(16).still(3).is_err());
     }
 
     /// What `most` promises of all scenes, and that it is near to what some have.

@@ -12,8 +12,11 @@ pub struct SceneSettings {
     pub size: usize,
     /// Patterns to choose from, for the task `patterns`.
     pub patterns: usize,
-    /// Angles from which a prism is seen, for the task `prism`.
+    /// Angles from which a prism or a still die is seen, for the tasks `prism` and `mnist-dice`.
     pub views: usize,
+    /// Whether dice differ in nothing but their digits: of one size and colour, unturned in the middle of one room, for the
+    /// task `mnist-dice`.
+    pub still: bool,
     /// Whether contexts of stories are drawn from all frames, not only from the first ones.
     pub anywhere: bool,
     /// Views in a context, at least.
@@ -56,6 +59,7 @@ impl Default for SceneSettings {
             size: 64,
             patterns: 16,
             views: 144,
+            still: false,
             anywhere: false,
             context_least: 1,
             context_most: 6,

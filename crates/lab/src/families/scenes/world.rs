@@ -66,7 +66,13 @@ pub static WORLDS: [Entry; 8] = [
         name: "mnist-dice",
         about: "a die with MNIST digits in a room, seen from around (cgqn, section 4.2)",
         needs_data: false,
-        open: Open::Made(|settings| Ok(Arc::new(Dice::new(&Mnist::bundled()?, settings.size)?))),
+        open: Open::Made(|settings| {
+            let dice = Dice::new(&Mnist::bundled()?, settings.size)?;
+            Ok(Arc::new(match settings.still {
+                true => dice.still(settings.views)?,
+                false => dice,
+            }))
+        }),
     },
     Entry {
         name: "colour-reaction",
