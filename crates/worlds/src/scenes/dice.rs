@@ -352,7 +352,8 @@ mod tests {
             let mut frames = [(); 2].map(|()| vec![0.0; dice.frame().size()]);
             for index in 0..40 {
                 let die = drawn(index);
-                let count = |holds: &dyn Fn(usize) -> bool| (0..views).filter(|v| holds(*v)).count();
+                let count =
+                    |holds: &dyn Fn(usize) -> bool| (0..views).filter(|v| holds(*v)).count();
                 assert!(hiding <= count(&|view| !die.reveals(view)));
                 assert!(telling <= count(&|view| die.tells(view)));
                 let same = Die {

@@ -1,6 +1,8 @@
 //! Tests of [`Cgqn`].
 
 use super::*;
+use crate::{ImageShape, scenes::SceneNetName};
+use mnemora_memory::Initializer;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
 const FRAME: ImageShape = ImageShape {
