@@ -127,7 +127,7 @@ pub trait Family: Sync {
         &[]
     }
 
-    /// Keys of its own table that decide nothing but what is measured, so that `eval` may change them.
+    /// Keys of its own table that only decide what is measured. `eval` may change them.
     fn measured_by(&self) -> &'static [&'static str] {
         &[]
     }

@@ -17,7 +17,7 @@ const DIGITS: usize = 10;
 const EACH: usize = 10;
 /// Images in the pool.
 const POOL: usize = DIGITS * EACH;
-/// Cameras around a die, at equal angles, unless it is still.
+/// Cameras around a die, at equal angles, unless another number is named.
 const VIEWS: usize = 144;
 /// Distance of the cameras from the vertical axis through the room's middle, and from the floor.
 const RADIUS: f32 = 3.5;
@@ -102,20 +102,21 @@ impl Dice {
         })
     }
 
-    /// The same images on dice that differ in nothing else: of one size and colour, unturned in the middle of one room with one
-    /// lamp, seen from `views` angles.
+    /// The same dice, seen from another number of angles.
     ///
     /// # Errors
-    /// If there are fewer views than faces, or more than 10,000.
-    pub fn still(self, views: usize) -> Result<Self, Error> {
+    /// If there are fewer than faces, or more than 10,000.
+    pub fn seen_from(self, views: usize) -> Result<Self, Error> {
         check("scenes.views", views, FACES..=10_000, || {
             format!("it must be from {FACES} to 10000")
         })?;
-        Ok(Self {
-            views,
-            still: true,
-            ..self
-        })
+        Ok(Self { views, ..self })
+    }
+
+    /// The same images on dice that differ in nothing else, if `still`: of one size and colour, unturned in the middle of one
+    /// room with one lamp.
+    pub fn still(self, still: bool) -> Self {
+        Self { still, ..self }
     }
 
     /// Ink of an image of the pool, `[28, 28]`.
@@ -169,11 +170,7 @@ impl Scenes for Dice {
     }
 
     fn scene(&self, split: Split, stream: &Stream, index: u64) -> Box<dyn Scene + '_> {
-        let mut generator = stream.at(of_split(split, index));
-        Box::new(match self.still {
-            true => Die::still(self, &mut generator),
-            false => Die::drawn(self, &mut generator),
-        })
+        Box::new(Die::drawn(self, &mut stream.at(of_split(split, index))))
     }
 }
 
@@ -188,53 +185,58 @@ struct Die<'a> {
     first: f32,
 }
 
+/// A room in which a die stands anywhere.
+fn drawn_room(generator: &mut ChaCha8Rng) -> Room {
+    let middle = loop {
+        let at = [(); 2].map(|()| generator.random_range(-BESIDE..BESIDE));
+        if at[0].hypot(at[1]) < BESIDE {
+            break at;
+        }
+    };
+    let half = generator.random_range(SIDES[0]..SIDES[1]) / 2.0;
+    let turn = generator.random_range(0.0..TAU);
+    let wall = generator.random_range(0..COLOURS.len());
+    let other = generator.random_range(1..COLOURS.len());
+    let pattern = Pattern::ALL[generator.random_range(0..Pattern::ALL.len())];
+    let beside = [(); 2].map(|()| generator.random_range(-LIGHT_BESIDE..LIGHT_BESIDE));
+    let [low, high] = LIGHT_HEIGHTS;
+    Room {
+        cube: Cube::new(middle, half, turn, COLOURS[(wall + other) % COLOURS.len()]),
+        walls: Paint {
+            colour: COLOURS[wall],
+            pattern,
+        },
+        light: [beside[0], beside[1], generator.random_range(low..high)],
+    }
+}
+
+/// The room of all still dice.
+fn still_room() -> Room {
+    let [wall, cube] = STILL_COLOURS.map(|colour| COLOURS[colour]);
+    Room {
+        cube: Cube::new([0.0; 2], STILL_HALF, 0.0, cube),
+        walls: Paint {
+            colour: wall,
+            pattern: Pattern::Plain,
+        },
+        light: STILL_LIGHT,
+    }
+}
+
 impl<'a> Die<'a> {
     fn drawn(of: &'a Dice, generator: &mut ChaCha8Rng) -> Self {
-        let middle = loop {
-            let at = [(); 2].map(|()| generator.random_range(-BESIDE..BESIDE));
-            if at[0].hypot(at[1]) < BESIDE {
-                break at;
-            }
-        };
-        let half = generator.random_range(SIDES[0]..SIDES[1]) / 2.0;
-        let turn = generator.random_range(0.0..TAU);
-        let wall = generator.random_range(0..COLOURS.len());
-        let other = generator.random_range(1..COLOURS.len());
-        let pattern = Pattern::ALL[generator.random_range(0..Pattern::ALL.len())];
-        let beside = [(); 2].map(|()| generator.random_range(-LIGHT_BESIDE..LIGHT_BESIDE));
-        let [low, high] = LIGHT_HEIGHTS;
         Self {
             of,
-            room: Room {
-                cube: Cube::new(middle, half, turn, COLOURS[(wall + other) % COLOURS.len()]),
-                walls: Paint {
-                    colour: COLOURS[wall],
-                    pattern,
-                },
-                light: [beside[0], beside[1], generator.random_range(low..high)],
+            room: match of.still {
+                true => still_room(),
+                false => drawn_room(generator),
             },
             images: [(); FACES].map(|()| generator.random_range(0..POOL)),
             hidden: generator.random_range(0..FACES),
-            first: generator.random_range(0.0..TAU / VIEWS as f32),
-        }
-    }
-
-    /// Only the images and the hidden face are drawn.
-    fn still(of: &'a Dice, generator: &mut ChaCha8Rng) -> Self {
-        let [wall, cube] = STILL_COLOURS.map(|colour| COLOURS[colour]);
-        Self {
-            of,
-            room: Room {
-                cube: Cube::new([0.0; 2], STILL_HALF, 0.0, cube),
-                walls: Paint {
-                    colour: wall,
-                    pattern: Pattern::Plain,
-                },
-                light: STILL_LIGHT,
+            first: match of.still {
+                true => 0.0,
+                false => generator.random_range(0.0..TAU / of.views as f32),
             },
-            images: [(); FACES].map(|()| generator.random_range(0..POOL)),
-            hidden: generator.random_range(0..FACES),
-            first: 0.0,
         }
     }
 
@@ -336,7 +338,8 @@ mod tests {
                 revealing: false,
             };
             holds(&dice(side), showing);
-            holds(&dice(side).still(20).unwrap(), showing);
+            holds(&dice(side).seen_from(20).unwrap(), showing);
+            holds(&dice(side).seen_from(20).unwrap().still(true), showing);
         }
     }
 
@@ -344,10 +347,10 @@ mod tests {
     #[test]
     fn still_dice_differ_in_their_images_only() {
         for views in [4, 15, 16, 144] {
-            let dice = dice(16).still(views).unwrap();
+            let dice = dice(16).seen_from(views).unwrap().still(true);
             let [hiding, telling] = dice.most(Ask::Hidden);
             let stream = Stream::new(1, "dice");
-            let drawn = |index| Die::still(&dice, &mut stream.at(index));
+            let drawn = |index| Die::drawn(&dice, &mut stream.at(index));
             let first = drawn(0);
             let mut frames = [(); 2].map(|()| vec![0.0; dice.frame().size()]);
             for index in 0..40 {
@@ -367,7 +370,7 @@ mod tests {
                 }
             }
         }
-        assert!(dice(16).still(3).is_err());
+        assert!(dice(16).seen_from(3).is_err());
     }
 
     /// What `most` promises of all scenes, and that it is near to what some have.

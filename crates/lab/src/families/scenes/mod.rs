@@ -200,7 +200,7 @@ impl Family for AskedScenes {
         let folder = folder.filter(|_| is_read(experiment));
         let folder = folder.map(|folder| format!(", {}", folder.to_string_lossy()));
         let of_scenes = |key: &str| {
-            const SEEN: [&str; 9] = [
+            const SEEN: [&str; 10] = [
                 "scenes.size",
                 "scenes.anywhere",
                 "scenes.context_least",
@@ -210,6 +210,7 @@ impl Family for AskedScenes {
                 "scenes.hiding",
                 "scenes.revealing",
                 "scenes.views",
+                "scenes.still",
             ];
             let models = self.models_of(key);
             let reads = models.is_empty() || models.contains(&experiment.model.name);

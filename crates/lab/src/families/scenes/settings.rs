@@ -12,7 +12,7 @@ pub struct SceneSettings {
     pub size: usize,
     /// Patterns to choose from, for the task `patterns`.
     pub patterns: usize,
-    /// Angles from which a prism or a still die is seen, for the tasks `prism` and `mnist-dice`.
+    /// Angles from which a prism or a die is seen, for the tasks `prism` and `mnist-dice`.
     pub views: usize,
     /// Whether dice differ in nothing but their digits: of one size and colour, unturned in the middle of one room, for the
     /// task `mnist-dice`.

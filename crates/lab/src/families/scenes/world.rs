@@ -68,10 +68,8 @@ pub static WORLDS: [Entry; 8] = [
         needs_data: false,
         open: Open::Made(|settings| {
             let dice = Dice::new(&Mnist::bundled()?, settings.size)?;
-            Ok(Arc::new(match settings.still {
-                true => dice.still(settings.views)?,
-                false => dice,
-            }))
+            let dice = dice.seen_from(settings.views)?;
+            Ok(Arc::new(dice.still(settings.still)))
         }),
     },
     Entry {

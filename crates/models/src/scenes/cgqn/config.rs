@@ -60,7 +60,7 @@ pub struct CgqnConfig {
     /// Heads with which each target looks at the views of the context, if the renderer sees it: it is then shown what they
     /// find, not the sum of all views; 0 for none. They look at the maps of the network `pool` before it averages them.
     pub attention: usize,
-    /// Whether prior and posterior look at the views of the context, too, with as many heads of their own, and are given what
+    /// Whether prior and posterior look at the views of the context, too, with as many heads of their own. They are given what
     /// these find beside the sum. The heads learn what to ask for; if each target has its own latent, they ask with its query.
     pub latents_look: bool,
     /// Whether the renderer sees all parts of the latent at each step.
