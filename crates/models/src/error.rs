@@ -69,6 +69,14 @@ pub enum ModelError {
     /// Prior and posterior look at a context with no heads.
     #[error("model.latents_look needs heads: model.attention must be at least 1")]
     NoHeads,
+    /// A posterior that sees more targets at least than at most.
+    #[error("model.posterior_least is {least}, it must be at most model.posterior_targets, {most}")]
+    PosteriorTargets {
+        /// The setting's value.
+        least: usize,
+        /// The most targets that it sees.
+        most: usize,
+    },
     /// Waves of a query finer than a number can tell.
     #[error("model.query_waves is {waves}, it must be at most {most}")]
     QueryWaves {

@@ -162,7 +162,8 @@ impl AnyScenes {
     /// Uniform numbers that an update of `scenes` scenes with `targets` targets needs.
     pub fn choices(&self, scenes: usize, targets: usize) -> usize {
         match self {
-            Self::Cgqn(_) | Self::Gqn(_) | Self::Sssm(_) => 0,
+            Self::Cgqn(model) => usize::from(model.draws_posterior_targets()),
+            Self::Gqn(_) | Self::Sssm(_) => 0,
             Self::Video(model) => model.choices(scenes, targets),
         }
     }
@@ -190,7 +191,10 @@ impl AnyScenes {
     pub fn learn(&self, known: &Known, targets: &Views, learning: Learning) -> Learned {
         match (self, known) {
             (Self::Cgqn(model), Known::Scene(known)) => {
-                let bound = model.bound(known, targets, learning.noise);
+                let bound = match learning.choices.as_slice() {
+                    [choice] => model.bound_drawn(known, targets, learning.noise, *choice),
+                    _ => model.bound(known, targets, learning.noise),
+                };
                 let loss = bound.without_constant(learning.variance).mean().neg();
                 Learned { loss, bound }
             }

@@ -103,6 +103,7 @@ pub struct Cgqn {
     latent: usize,
     consistent: bool,
     posterior_targets: usize,
+    posterior_least: usize,
     query_waves: usize,
     /// Numbers of a query with its waves.
     asked: usize,
@@ -326,21 +327,55 @@ impl Cgqn {
         self.renderer.render(&beliefs.latents, seen, queries)
     }
 
+    /// Whether the number of targets that the posterior sees is drawn in training.
+    pub fn draws_posterior_targets(&self) -> bool {
+        self.consistent && self.posterior_least > 0
+    }
+
+    /// Of `each` targets, those that the posterior sees at most.
+    fn posterior_most(&self, each: usize) -> usize {
+        match self.posterior_targets {
+            0 => each,
+            most => most.min(each),
+        }
+    }
+
     /// The parts of the bound, with one sample of the posterior.
     ///
     /// # Shapes
     /// - `known`: what is [known](Self::represent) of each scene
     /// - `noise`: standard normal, `[scenes, noise_size(targets)]`
     pub fn bound(&self, known: &KnownScene, targets: &Views, noise: Tensor<2>) -> SceneBound {
+        self.bound_seeing(self.posterior_most(targets.each), known, targets, noise)
+    }
+
+    /// The same with as many targets seen by the posterior as `choice` draws, uniform in [0, 1).
+    pub fn bound_drawn(
+        &self,
+        known: &KnownScene,
+        targets: &Views,
+        noise: Tensor<2>,
+        choice: f64,
+    ) -> SceneBound {
+        let most = self.posterior_most(targets.each);
+        let least = self.posterior_least.clamp(1, most);
+        let more = (choice * (most - least + 1) as f64) as usize;
+        self.bound_seeing(least + more.min(most - least), known, targets, noise)
+    }
+
+    /// The posterior of a whole scene sees the first `count` targets.
+    fn bound_seeing(
+        &self,
+        count: usize,
+        known: &KnownScene,
+        targets: &Views,
+        noise: Tensor<2>,
+    ) -> SceneBound {
         let (scenes, each) = (targets.scenes(), targets.each);
         let asked = self.read_views(targets);
         let given = self.given(known, &asked.queries, noise);
         let seen = match self.latents() {
             Latents::Consistent => {
-                let count = match self.posterior_targets {
-                    0 => each,
-                    most => most.min(each),
-                };
                 Some(self.sum(self.representation.maps(&asked.first(count)), count))
             }
             Latents::Factored => Some(self.sum(self.representation.maps(&asked.apart()), 1)),

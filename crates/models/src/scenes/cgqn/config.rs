@@ -69,6 +69,8 @@ pub struct CgqnConfig {
     pub squashed: bool,
     /// Targets that the posterior sees; 0 for all.
     pub posterior_targets: usize,
+    /// In training the number that it sees is drawn for each batch, from this to `posterior_targets`; 0 for none drawn.
+    pub posterior_least: usize,
     /// Sines and cosines that are joined to each number x of a query, for all networks: of pi 2^j x for j below this, as in
     /// NeRF (Mildenhall et al. 2020); 0 for none.
     pub query_waves: usize,
@@ -103,6 +105,7 @@ impl Default for CgqnConfig {
             all_latents: false,
             squashed: false,
             posterior_targets: 0,
+            posterior_least: 0,
             query_waves: 0,
             query_units: 0,
             spread: false,
@@ -115,8 +118,8 @@ impl CgqnConfig {
     /// Builds the model for frames of a shape and queries of `query` numbers.
     ///
     /// # Errors
-    /// If a size is 0, the kernel is even, queries have more than 16 waves, a frame's sides are not multiples of 8, or the
-    /// representation network does not fit.
+    /// If a size is 0, the kernel is even, queries have more than 16 waves, the posterior sees more targets at least than at
+    /// most, a frame's sides are not multiples of 8, or the representation network does not fit.
     pub fn init(
         &self,
         latents: Latents,
@@ -169,6 +172,12 @@ impl CgqnConfig {
         }
         if self.latents_look && self.attention == 0 {
             return Err(ModelError::NoHeads);
+        }
+        if self.posterior_targets > 0 && self.posterior_least > self.posterior_targets {
+            return Err(ModelError::PosteriorTargets {
+                least: self.posterior_least,
+                most: self.posterior_targets,
+            });
         }
         let sets = if self.shared { 1 } else { self.steps };
         let [.., representation] = self.representation;
@@ -253,6 +262,7 @@ impl CgqnConfig {
             latent: self.latent,
             consistent: latents == Latents::Consistent,
             posterior_targets: self.posterior_targets,
+            posterior_least: self.posterior_least,
             query_waves: self.query_waves,
             asked,
             channels,

@@ -102,6 +102,37 @@ fn more_queries_do_not_change_the_scene() {
     }
 }
 
+/// The number of targets that the posterior sees is drawn evenly from the least to the most, which is what it sees without
+/// a draw, and that of all targets if they are fewer.
+#[test]
+fn the_posterior_sees_as_many_targets_as_are_drawn() {
+    let kl = |[least, most]: [usize; 2], each: usize, choice: Option<f64>| -> Vec<f32> {
+        let config = CgqnConfig {
+            posterior_least: least,
+            posterior_targets: most,
+            ..config()
+        };
+        let model = build(&config, Latents::Consistent);
+        assert_eq!(model.draws_posterior_targets(), least > 0);
+        let known = model.represent(Some(&views(2, 3, 0.0)), 2);
+        let (targets, noise) = (views(2, 5, 0.5), numbers([2, model.noise_size(5)], 0.2));
+        let targets = targets.first(each);
+        let found = match choice {
+            Some(choice) => model.bound_drawn(&known, &targets, noise, choice),
+            None => model.bound(&known, &targets, noise),
+        };
+        found.kl.into_data().try_to_vec().unwrap()
+    };
+    for (choice, count) in [(0.0, 2), (0.32, 2), (0.34, 3), (0.67, 4), (0.999, 4)] {
+        let expected = kl([0, count], 5, None);
+        assert_eq!(kl([2, 4], 5, Some(choice)), expected, "{choice}");
+    }
+    assert_ne!(kl([0, 2], 5, None), kl([0, 3], 5, None));
+    assert_eq!(kl([2, 4], 5, None), kl([0, 4], 5, None));
+    assert_eq!(kl([2, 4], 3, Some(0.9)), kl([0, 0], 3, None));
+    assert_eq!(kl([2, 4], 1, Some(0.9)), kl([0, 0], 1, None));
+}
+
 /// With a single target both kinds of latents are the same model.
 #[test]
 fn with_one_target_factored_is_consistent() {
