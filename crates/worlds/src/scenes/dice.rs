@@ -12,11 +12,9 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use std::f32::consts::{PI, TAU};
 
-/// Digits in the pool, and images of each.
+/// Digits in the pool, and images of each unless another number is named.
 const DIGITS: usize = 10;
 const EACH: usize = 10;
-/// Images in the pool.
-const POOL: usize = DIGITS * EACH;
 /// Cameras around a die, at equal angles, unless another number is named.
 const VIEWS: usize = 144;
 /// Distance of the cameras from the vertical axis through the room's middle, and from the floor.
@@ -53,12 +51,14 @@ const COLOURS: [[f32; 3]; 8] = [
 /// three faces leave nothing open but the image on the fourth: it is hidden, and its completions are the images of the
 /// pool.
 ///
-/// The pool has the first ten images of each digit: image `i` shows the digit `i / 10`. It is the same for training and
-/// test scenes.
+/// The pool has the first images of each digit, ten unless another number is named: image `i` then shows the digit
+/// `i / 10`. It is the same for training and test scenes.
 #[derive(Clone, Debug)]
 pub struct Dice {
-    /// `[100, 28, 28]`, ink in [0, 1].
+    /// `[10, each, 28, 28]`, ink in [0, 1].
     pool: Vec<f32>,
+    /// Images of each digit.
+    each: usize,
     side: usize,
     /// Cameras around a die.
     views: usize,
@@ -70,32 +70,45 @@ impl Dice {
     /// The angle between the left and the right rim of a frame, and between the upper and the lower one.
     pub const FIELD_OF_VIEW: f32 = PI / 3.0;
 
-    /// Dice with images from the training split of a data set, in frames of `side` rows and columns.
+    /// Dice with the first ten images of each digit from the training split of a data set, in frames of `side` rows and
+    /// columns.
     ///
     /// # Errors
-    /// If the data set has fewer than ten images of some digit, or the side is out of range.
+    /// If the data set has fewer images of some digit, or the side is out of range.
     pub fn new(digits: &DataSet, side: usize) -> Result<Self, Error> {
+        Self::of(digits, EACH, side)
+    }
+
+    /// The same with another number of images of each digit.
+    ///
+    /// # Errors
+    /// As above, and if there are no images or more than a thousand of each digit.
+    pub fn of(digits: &DataSet, each: usize, side: usize) -> Result<Self, Error> {
         check_side(side)?;
+        check("scenes.images", each, 1..=1000, || {
+            "it must be from 1 to 1000".into()
+        })?;
         let images = digits.split(Split::Train);
-        let mut pool = Vec::with_capacity(POOL * Images::SIZE);
+        let mut pool = Vec::with_capacity(DIGITS * each * Images::SIZE);
         for class in 0..DIGITS as u16 {
             let found = images.instances(class);
-            if found.len() < EACH {
+            if found.len() < each {
                 return Err(Error::FewImages {
                     task: "mnist-dice",
                     data: digits.name(),
                     class,
                     found: found.len(),
-                    needed: EACH,
+                    needed: each,
                 });
             }
-            let pixels = found[..EACH]
+            let pixels = found[..each]
                 .iter()
                 .filter_map(|index| images.image(*index));
             pool.extend(pixels.flatten().map(|ink| f32::from(*ink) / 255.0));
         }
         Ok(Self {
             pool,
+            each,
             side,
             views: VIEWS,
             still: false,
@@ -117,6 +130,11 @@ impl Dice {
     /// room with one lamp.
     pub fn still(self, still: bool) -> Self {
         Self { still, ..self }
+    }
+
+    /// Images in the pool.
+    fn images(&self) -> usize {
+        DIGITS * self.each
     }
 
     /// Ink of an image of the pool, `[28, 28]`.
@@ -231,7 +249,7 @@ impl<'a> Die<'a> {
                 true => still_room(),
                 false => drawn_room(generator),
             },
-            images: [(); FACES].map(|()| generator.random_range(0..POOL)),
+            images: [(); FACES].map(|()| generator.random_range(0..of.images())),
             hidden: generator.random_range(0..FACES),
             first: match of.still {
                 true => 0.0,
@@ -277,7 +295,7 @@ impl Scene for Die<'_> {
     }
 
     fn completions(&self) -> usize {
-        POOL
+        self.of.images()
     }
 
     fn truth(&self) -> usize {
@@ -391,11 +409,28 @@ mod tests {
         assert!(telling <= least[1] && least[1] <= telling + 1, "{least:?}");
     }
 
+    /// A pool with three images of each digit has the first three of each, and they are what is drawn.
+    #[test]
+    fn a_small_pool_has_the_first_images() {
+        let [all, few] = [10, 3].map(|each| Dice::of(&MNIST, each, 16).unwrap());
+        for digit in 0..DIGITS {
+            for image in 0..3 {
+                let place = [10 * digit + image, 3 * digit + image];
+                assert_eq!(all.image(place[0]), few.image(place[1]));
+            }
+        }
+        let found = (0..500).map(|index| die(&few, index).truth());
+        assert_eq!(found.max(), Some(29));
+        for each in [0, 1001] {
+            assert!(Dice::of(&MNIST, each, 16).is_err());
+        }
+    }
+
     /// The pool is balanced, and a context that hides one face shows the other three.
     #[test]
     fn contexts_show_three_faces() {
         let dice = dice(32);
-        for image in 0..POOL {
+        for image in 0..dice.images() {
             let place = MNIST.split(Split::Train).instances((image / EACH) as u16)[image % EACH];
             let pixels = MNIST.split(Split::Train).image(place).unwrap();
             let ink: Vec<u8> = dice

@@ -200,7 +200,7 @@ impl Family for AskedScenes {
         let folder = folder.filter(|_| is_read(experiment));
         let folder = folder.map(|folder| format!(", {}", folder.to_string_lossy()));
         let of_scenes = |key: &str| {
-            const SEEN: [&str; 10] = [
+            const SEEN: [&str; 11] = [
                 "scenes.size",
                 "scenes.anywhere",
                 "scenes.context_least",
@@ -211,6 +211,7 @@ impl Family for AskedScenes {
                 "scenes.revealing",
                 "scenes.views",
                 "scenes.still",
+                "scenes.images",
             ];
             let models = self.models_of(key);
             let reads = models.is_empty() || models.contains(&experiment.model.name);

@@ -17,6 +17,8 @@ pub struct SceneSettings {
     /// Whether dice differ in nothing but their digits: of one size and colour, unturned in the middle of one room, for the
     /// task `mnist-dice`.
     pub still: bool,
+    /// Images of each digit that are on dice, for the task `mnist-dice`.
+    pub images: usize,
     /// Whether contexts of stories are drawn from all frames, not only from the first ones.
     pub anywhere: bool,
     /// Views in a context, at least.
@@ -60,6 +62,7 @@ impl Default for SceneSettings {
             patterns: 16,
             views: 144,
             still: false,
+            images: 10,
             anywhere: false,
             context_least: 1,
             context_most: 6,

@@ -67,7 +67,7 @@ pub static WORLDS: [Entry; 8] = [
         about: "a die with MNIST digits in a room, seen from around (cgqn, section 4.2)",
         needs_data: false,
         open: Open::Made(|settings| {
-            let dice = Dice::new(&Mnist::bundled()?, settings.size)?;
+            let dice = Dice::of(&Mnist::bundled()?, settings.images, settings.size)?;
             let dice = dice.seen_from(settings.views)?;
             Ok(Arc::new(dice.still(settings.still)))
         }),
