@@ -7,7 +7,7 @@ mod caster;
 
 use super::{Ask, Scene, Scenes, check_side, of_split};
 use crate::{DataSet, Error, FrameShape, Images, Split, Stream, settings::check};
-use caster::{CORNER, Camera, Cube, FACES, Paint, Pattern, Room};
+use caster::{CORNER, Camera, Cube, FACES, Light, Paint, Pattern, Room};
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use std::f32::consts::{PI, TAU};
@@ -24,10 +24,9 @@ const HEIGHT: f32 = 1.2;
 const SIDES: [f32; 2] = [1.6, 2.0];
 /// The most that a cube's middle is beside the room's.
 const BESIDE: f32 = 0.6;
-/// Of still dice: half of the side, the wall's and the cube's colour, the lamp's place. The lamp lights two faces.
-const STILL_HALF: f32 = 0.9;
+/// Of still dice: half of the side, the wall's and the cube's colour.
+const STILL_HALF: f32 = 1.1;
 const STILL_COLOURS: [usize; 2] = [5, 7];
-const STILL_LIGHT: [f32; 3] = [3.0, 2.0, 3.4];
 /// Where lights are: at most this far from the middle along each wall, and at these heights.
 const LIGHT_BESIDE: f32 = 4.0;
 const LIGHT_HEIGHTS: [f32; 2] = [2.8, 3.8];
@@ -127,7 +126,7 @@ impl Dice {
     }
 
     /// The same images on dice that differ in nothing else, if `still`: of one size and colour, unturned in the middle of one
-    /// room with one lamp.
+    /// room that is as bright everywhere, so that all faces are read as easily.
     pub fn still(self, still: bool) -> Self {
         Self { still, ..self }
     }
@@ -224,7 +223,7 @@ fn drawn_room(generator: &mut ChaCha8Rng) -> Room {
             colour: COLOURS[wall],
             pattern,
         },
-        light: [beside[0], beside[1], generator.random_range(low..high)],
+        light: Light::lamp([beside[0], beside[1], generator.random_range(low..high)]),
     }
 }
 
@@ -237,7 +236,7 @@ fn still_room() -> Room {
             colour: wall,
             pattern: Pattern::Plain,
         },
-        light: STILL_LIGHT,
+        light: Light::EVEN,
     }
 }
 

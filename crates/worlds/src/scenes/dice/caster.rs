@@ -119,7 +119,35 @@ pub(super) struct Camera {
 pub(super) struct Room {
     pub(super) cube: Cube,
     pub(super) walls: Paint,
-    pub(super) light: [f32; 3],
+    pub(super) light: Light,
+}
+
+/// The light in a room.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Light {
+    /// Where the lamp is, above the cube.
+    at: [f32; 3],
+    /// Light that is everywhere, and that of the lamp where it falls straight on a surface.
+    everywhere: f32,
+    lamp: f32,
+}
+
+impl Light {
+    /// As bright everywhere, without shadows.
+    pub(super) const EVEN: Self = Self {
+        at: [0.0, 0.0, CORNER[2]],
+        everywhere: 1.0,
+        lamp: 0.0,
+    };
+
+    /// That of a lamp.
+    pub(super) fn lamp(at: [f32; 3]) -> Self {
+        Self {
+            at,
+            everywhere: AMBIENT,
+            lamp: LAMP,
+        }
+    }
 }
 
 /// Where the rays of a column leave `from` and what they can meet. Rays are
@@ -208,7 +236,7 @@ impl Room {
             face: self.face(images, within, turned),
             within,
             turned,
-            light_within: self.cube.within([self.light[0], self.light[1]]),
+            light_within: self.cube.within([self.light.at[0], self.light.at[1]]),
         }
     }
 
@@ -273,7 +301,7 @@ impl Room {
         let met = at(way);
         let within = [0, 1].map(|axis| column.within[axis] + way * column.turned[axis]);
         let light = match self.shaded([within[0], within[1], met[2]], column.light_within) {
-            true => AMBIENT,
+            true => self.light.everywhere,
             false => self.light_on(met, normal),
         };
         colour.map(|value| value * light)
@@ -281,10 +309,10 @@ impl Room {
 
     /// Light on a surface that nothing shades (Lambert).
     fn light_on(&self, at: [f32; 3], normal: [f32; 3]) -> f32 {
-        let to_light = [0, 1, 2].map(|axis| self.light[axis] - at[axis]);
+        let to_light = [0, 1, 2].map(|axis| self.light.at[axis] - at[axis]);
         let dot = |a: [f32; 3], b: [f32; 3]| a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
         let cosine = dot(to_light, normal) / dot(to_light, to_light).sqrt();
-        AMBIENT + LAMP * cosine.max(0.0)
+        self.light.everywhere + self.light.lamp * cosine.max(0.0)
     }
 
     /// Whether the cube is between a place and the light, both in the cube's axes.
@@ -296,7 +324,7 @@ impl Room {
         if z >= top {
             return false;
         }
-        let leave_z = (top - z) / (self.light[2] - z);
+        let leave_z = (top - z) / (self.light.at[2] - z);
         let beside = |from: f32, to: f32| {
             let end = from + leave_z * (to - from);
             from.min(end) > half || from.max(end) < -half
@@ -338,7 +366,7 @@ mod tests {
                 colour: [0.5; 3],
                 pattern: Pattern::Plain,
             },
-            light,
+            light: Light::lamp(light),
         }
     }
 
@@ -439,6 +467,20 @@ mod tests {
         assert!((seen[0] - 0.6 * AMBIENT).abs() < 1e-6, "{seen:?}");
     }
 
+    /// Even light shows all things in their own colours, behind a cube, too.
+    #[test]
+    fn even_light_has_no_shadows() {
+        let room = Room {
+            light: Light::EVEN,
+            ..room(0.0, [0.0; 3])
+        };
+        let column = room.column(&camera(), [&BLANK; FACES], 0.0);
+        assert_eq!(room.seen(&column, 0.0), GREEN);
+        assert_eq!(room.seen(&column, -1.2 / 1.5), FLOOR);
+        assert_eq!(room.seen(&column, -1.2 / 0.5), FLOOR);
+        assert_eq!(room.seen(&column, 2.8 / 1.0), CEILING);
+    }
+
     /// What a ray meets, found another way: planes one by one in three dimensions, and steps along the way to the
     /// light.
     fn slowly(
@@ -525,7 +567,7 @@ mod tests {
         }
         let (way, normal, colour) = nearest;
         let at = add(from, ray, way);
-        let light = room.light.map(f64::from);
+        let light = room.light.at.map(f64::from);
         let to_light = add(light, at, -1.0);
         let steps = 4000;
         // Not at its start, which may be on the cube.
@@ -564,7 +606,7 @@ mod tests {
                     colour: [0.9, 0.5, 0.3],
                     pattern: Pattern::ALL[index as usize % 3],
                 },
-                light: [number(-4.0, 4.0), number(-4.0, 4.0), number(2.8, 3.8)],
+                light: Light::lamp([number(-4.0, 4.0), number(-4.0, 4.0), number(2.8, 3.8)]),
             };
             let tangents = [number(-0.577, 0.577), number(-0.577, 0.577)];
             let column = room.column(&camera, images, tangents[0]);
