@@ -28,7 +28,7 @@ pub use dice::Dice;
 pub use narratives::Narratives;
 pub use patterns::Patterns;
 pub use prism::Prism;
-pub use readings::{Readings, read, readings};
+pub use readings::{Readings, nearest, read, readings};
 pub use views::{GivenScenes, GqnData, OwnViews, Views};
 
 use crate::{Error, FrameShape, Split, Stream, settings::check};
@@ -56,6 +56,11 @@ pub trait Scene {
     /// Number of renderings that a frame is compared with: the completions, then what a model may wrongly draw.
     fn renderings(&self) -> usize {
         self.completions()
+    }
+
+    /// The kind of a rendering, such as the digit that an image shows, if renderings are of kinds.
+    fn kind(&self, _rendering: usize) -> Option<usize> {
+        None
     }
 
     /// Draws a view, `[channels, height, width]` in [0, 1], as it is under a completion.

@@ -301,6 +301,11 @@ impl Scene for Die<'_> {
         self.images[self.hidden]
     }
 
+    /// The digit, if there are several images of it.
+    fn kind(&self, rendering: usize) -> Option<usize> {
+        (self.of.each > 1).then_some(rendering / self.of.each)
+    }
+
     fn render(&self, view: usize, completion: usize, frame: &mut [f32]) {
         let mut images = self.images;
         images[self.hidden] = completion;
@@ -420,6 +425,10 @@ mod tests {
         }
         let found = (0..500).map(|index| die(&few, index).truth());
         assert_eq!(found.max(), Some(29));
+        let kinds = [0, 2, 3, 29].map(|image| die(&few, 0).kind(image));
+        assert_eq!(kinds, [0, 0, 1, 9].map(Some));
+        let one = Dice::of(&MNIST, 1, 16).unwrap();
+        assert_eq!(die(&one, 0).kind(3), None);
         for each in [0, 1001] {
             assert!(Dice::of(&MNIST, each, 16).is_err());
         }

@@ -8,6 +8,8 @@ use crate::{Split, Stream};
 pub struct Readings {
     /// Completions that can be.
     pub completions: usize,
+    /// The kind of each rendering, if they are of kinds.
+    pub kinds: Option<Vec<usize>>,
     /// For each target, `[renderings, numbers of a frame]`.
     targets: Vec<Vec<f32>>,
     size: usize,
@@ -24,14 +26,20 @@ impl Readings {
     }
 }
 
+/// The rendering with the least error.
+pub fn nearest(errors: &[f32]) -> usize {
+    let both = errors.iter().enumerate();
+    let least = both.min_by(|(_, a), (_, b)| a.total_cmp(b));
+    least.map_or(0, |(rendering, _)| rendering)
+}
+
 /// What is read off frames of one scene, by their errors from each rendering: the nearest to all of them together, a
 /// completion, or from [`Readings::completions`] on what cannot be; and whether it is among the nearest to each. Several are
 /// equally near where a view does not tell them apart.
 pub fn read(errors: &[Vec<f32>]) -> (usize, bool) {
     let count = errors.first().map_or(0, Vec::len);
     let sum = |rendering: usize| -> f32 { errors.iter().map(|errors| errors[rendering]).sum() };
-    let nearest = (0..count).min_by(|a, b| sum(*a).total_cmp(&sum(*b)));
-    let nearest = nearest.unwrap_or(0);
+    let nearest = nearest(&(0..count).map(sum).collect::<Vec<_>>());
     let alike = errors.iter().all(|errors| {
         let least = errors.iter().copied().fold(f32::INFINITY, f32::min);
         errors[nearest] <= least
@@ -59,6 +67,9 @@ pub fn readings(
             });
             Readings {
                 completions: scene.completions(),
+                kinds: (0..scene.renderings())
+                    .map(|rendering| scene.kind(rendering))
+                    .collect(),
                 targets: targets.collect(),
                 size,
             }

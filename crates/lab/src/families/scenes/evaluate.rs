@@ -20,7 +20,7 @@ use mnemora_training::{
 };
 use mnemora_worlds::{
     Split, Stream,
-    scenes::{Ask, Part, Readings, SceneBatch, read},
+    scenes::{Ask, Part, Readings, SceneBatch, nearest, read},
 };
 
 /// The mean of what was added.
@@ -223,6 +223,7 @@ impl Answers {
 #[derive(Default)]
 struct Read {
     alike: Mean,
+    same_kind: Mean,
     valid: Mean,
     /// How often each completion was read.
     completions: Vec<u64>,
@@ -236,15 +237,20 @@ impl Read {
             .enumerate()
             .map(|(target, frame)| readings.errors(target, frame))
             .collect();
-        let (nearest, alike) = read(&errors);
+        let (found, alike) = read(&errors);
         self.alike.add(f64::from(u8::from(alike)));
-        let valid = nearest < readings.completions;
+        if let Some(kinds) = &readings.kinds {
+            let mut of_targets = errors.iter().map(|errors| kinds[nearest(errors)]);
+            let same = of_targets.all(|kind| kind == kinds[found]);
+            self.same_kind.add(f64::from(u8::from(same)));
+        }
+        let valid = found < readings.completions;
         self.valid.add(f64::from(u8::from(valid)));
         if self.completions.len() < readings.completions {
             self.completions.resize(readings.completions, 0);
         }
         if valid {
-            self.completions[nearest] += 1;
+            self.completions[found] += 1;
         }
     }
 }
@@ -263,6 +269,7 @@ struct Scores {
     kl_all: Mean,
     kl_told: Mean,
     right: Mean,
+    right_kind: Mean,
     read: Read,
     answers: Answers,
     /// The error of a completion drawn at random, as a frame.
@@ -370,9 +377,13 @@ impl Scores {
         for (row, frame) in frames.chunks(size).enumerate() {
             let (scene, target) = (row / each, row % each);
             let errors = readings[scene].errors(target, frame);
-            let least = errors.iter().copied().fold(f32::INFINITY, f32::min);
-            let right = errors[batch.truth[scene] as usize] <= least;
+            let (found, truth) = (nearest(&errors), batch.truth[scene] as usize);
+            let right = errors[truth] <= errors[found];
             self.right.add(f64::from(u8::from(right)));
+            if let Some(kinds) = &readings[scene].kinds {
+                let right = kinds[truth] == kinds[found];
+                self.right_kind.add(f64::from(u8::from(right)));
+            }
         }
         let first = asked.first(1);
         let one = model.bound(known, &first, noise.next(model, batch, 1));
@@ -458,7 +469,55 @@ impl Scores {
             .with_some("kl_ratio", ratio.filter(|ratio| ratio.is_finite()))
             .with_some("read_right", self.right.get())
             .with_some("alike", self.read.alike.get())
+            .with_some("right_kind", self.right_kind.get())
+            .with_some("same_kind", self.read.same_kind.get())
             .with_some("valid", self.read.valid.get())
             .with_some("context_mse", self.context.get())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mnemora_worlds::{
+        Mnist,
+        scenes::{Dice, Scenes, Showing, readings, scene_batch},
+    };
+
+    /// A sample that shows another image of the same digit in each view is of one kind but not coherent; one that shows two
+    /// digits is neither.
+    #[test]
+    fn images_of_one_digit_are_of_one_kind() {
+        let dice = Dice::new(&Mnist::bundled().unwrap(), 16).unwrap();
+        let dice = dice.seen_from(16).unwrap().still(true);
+        let showing = Showing {
+            anywhere: false,
+            context_least: 4,
+            context_most: 4,
+            targets_least: 2,
+            targets: 2,
+            hiding: 0.0,
+            revealing: false,
+        };
+        let stream = Stream::new(1, "dice");
+        let of = (Split::Test, &stream);
+        let batch = scene_batch(&dice, showing, Ask::Hidden, of, 0, 1);
+        let readings = &readings(&dice, of, &batch)[0];
+        let size = batch.frame.size();
+        let scene = dice.scene(Split::Test, &stream, batch.number(0));
+        let found = |images: [usize; 2]| {
+            let mut frames = vec![0.0; 2 * size];
+            for ((frame, view), image) in
+                frames.chunks_mut(size).zip(&batch.target_views).zip(images)
+            {
+                scene.render(*view, image, frame);
+            }
+            let mut read = Read::default();
+            read.add(readings, &frames, size);
+            [read.alike.get(), read.same_kind.get()]
+        };
+        assert_eq!(found([31, 31]), [Some(1.0), Some(1.0)]);
+        assert_eq!(found([31, 34]), [Some(0.0), Some(1.0)]);
+        assert_eq!(found([31, 54]), [Some(0.0), Some(0.0)]);
     }
 }

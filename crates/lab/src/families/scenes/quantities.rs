@@ -9,7 +9,7 @@ use mnemora_worlds::scenes::Part;
 const MSE: &str = "mean squared error of a pixel";
 
 /// The measurements of models of scenes.
-pub static QUANTITIES: [Quantity; 34] = [
+pub static QUANTITIES: [Quantity; 36] = [
     Quantity::new("bound", "bound", "nats per scene")
         .meaning("of {targets} targets at the first test variance, without the Gaussian's constant, mean over {sequences} held-out scenes, higher is better")
         .spread("bound_stderr", "scenes")
@@ -82,6 +82,18 @@ pub static QUANTITIES: [Quantity; 34] = [
         .tracked()
         .checkpoint("coherent", Format::Decimals(3))
         .claims(&[Claim::new("samples coherent", "share of samples", 4)]),
+    Quantity::new("right_kind", "reconstructions read as the right kind", "% of targets")
+        .meaning("what is nearest to the reconstructed target is of the true kind, such as another image of the same digit")
+        .format(Format::Percent(1))
+        .better(Better::Higher)
+        .tracked()
+        .claims(&[Claim::new("reconstructions read as the right kind", "share of targets", 4)]),
+    Quantity::new("same_kind", "samples of one kind", "% of samples")
+        .meaning("what is nearest to each target of a sample is of the same kind, such as images of the same digit")
+        .format(Format::Percent(1))
+        .better(Better::Higher)
+        .tracked()
+        .claims(&[Claim::new("samples of one kind", "share of samples", 4)]),
     Quantity::new("entropy", "entropy of what is drawn", "nats")
         .meaning("of the completions read off all samples; {entropy_most} if all are drawn alike")
         .better(Better::Higher)
