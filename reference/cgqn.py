@@ -23,6 +23,9 @@ before, all of z_1..z_L at every step; a sigmoid on the frames. The renderer's L
 With `latents_look` prior and posterior are given [r_C; r_01; ..; r_0A] in place of r_C, with heads of their own that ask with a query of zeros, v_0,
 so that what they ask for is their bias.
 
+With `relative` the posterior tells how it differs from the prior (as in NVAE, Vahdat & Kautz 2020): what `belief_q` gives is added to the means and
+the log-variances of p_l. Where it gives zeros, the divergence is zero.
+
 With `single` a belief is one of Z numbers, the mean over the pixels of its convolution; what is called z_l above are the maps that `spread` makes of
 the numbers that are drawn.
 
@@ -101,6 +104,7 @@ class Sizes(NamedTuple):
     sees_context: bool = False
     heads: int = 0
     latents_look: bool = False
+    relative: bool = False
     single: bool = False
     pixels: int = 0  # of the LSTMs' maps, for `single`
 
@@ -182,6 +186,8 @@ def draw(
         if r_targets is not None:
             seen = prior_state.hidden if sizes.posterior_sees_prior else None
             q, posterior_state = posterior_step(at, r_context, r_targets, latent, seen, posterior_state)
+            if sizes.relative:
+                q = Belief(p.mean + q.mean, p.log_variance + q.log_variance)
             posteriors.append(q)
         latent = (p if r_targets is None else q).sample(noise[l])
         if sizes.single:

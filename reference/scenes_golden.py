@@ -208,6 +208,7 @@ def scenes_golden() -> dict[str, Golden]:
             214, SMALL._replace(sees_context=True, heads=2, latents_look=True, latent=1), views=3, batch=2, targets=2
         ),
         "cgqn_single_latents": cgqn_golden(215, SMALL._replace(single=True, pixels=(PIXELS // 8) ** 2), batch=2, targets=2),
+        "cgqn_relative": cgqn_golden(216, SMALL._replace(relative=True), batch=2, targets=2),
         "gqn": gqn_golden(208, gqn, SMALL, cgqn.parameter_shapes(SMALL), targets=3, side=PIXELS // 8),
         "gqn_original": gqn_golden(
             209, gqn_original, ORIGINAL, gqn_original.parameter_shapes(ORIGINAL), targets=1, side=PIXELS // 4

@@ -30,6 +30,7 @@ pub(super) struct DrawSizes {
     /// By how much the LSTM's maps are smaller than those of the representation.
     pub(super) stride: usize,
     pub(super) posterior_sees_prior: bool,
+    pub(super) posterior_relative: bool,
     /// Pixels of the LSTM's maps if a channel of a latent is a single number that is spread over them.
     pub(super) spread_over: Option<usize>,
 }
@@ -157,6 +158,7 @@ pub struct Drawing<'a> {
     /// The posterior, if the targets are known.
     pub posterior: Option<Pass<'a>>,
     posterior_sees_prior: bool,
+    posterior_relative: bool,
 }
 
 impl Drawing<'_> {
@@ -174,7 +176,14 @@ impl Drawing<'_> {
             if self.posterior_sees_prior {
                 inputs.push(hidden);
             }
-            posterior.step(step, inputs).1
+            let told = posterior.step(step, inputs).1;
+            if !self.posterior_relative {
+                return told;
+            }
+            DiagonalGaussian {
+                mean: expected.mean.clone() + told.mean,
+                log_std: expected.log_std.clone() + told.log_std,
+            }
         });
         (expected, found)
     }
@@ -198,6 +207,9 @@ pub struct Beliefs {
 /// z_l ~ q_l, or p_l if the targets are not known
 /// ```
 ///
+/// A relative posterior tells how it differs from the prior, as in NVAE (Vahdat and Kautz 2020, section 3.2): what `belief_q`
+/// gives is added to the mean and the log variance of p_l, so that nothing has to be told where the context tells all.
+///
 /// A latent may be of single numbers: beliefs are then means over the maps, and a linear map spreads z_l over them.
 ///
 /// Kumar et al. 2018, appendix B, gives sizes only; the equations are those of a conditional convolutional DRAW.
@@ -211,6 +223,7 @@ pub struct ConvDraw {
     pub spread: Option<Linear>,
     latent: usize,
     posterior_sees_prior: bool,
+    posterior_relative: bool,
 }
 
 impl ConvDraw {
@@ -228,6 +241,7 @@ impl ConvDraw {
                 .map(|pixels| init.linear_without_bias(sizes.latent, sizes.latent * pixels)),
             latent: sizes.latent,
             posterior_sees_prior: sizes.posterior_sees_prior,
+            posterior_relative: sizes.posterior_relative,
         }
     }
 
@@ -248,6 +262,7 @@ impl ConvDraw {
                 Pass::new(&self.posterior, &both)
             }),
             posterior_sees_prior: self.posterior_sees_prior,
+            posterior_relative: self.posterior_relative,
         }
     }
 

@@ -538,6 +538,15 @@ fn consistent_gqn_with_latents_of_single_numbers() {
 }
 
 #[test]
+fn consistent_gqn_whose_posterior_tells_how_it_differs() {
+    let config = CgqnConfig {
+        posterior_relative: true,
+        ..CgqnConfig::default()
+    };
+    check_bound("cgqn_relative", Latents::Consistent, config);
+}
+
+#[test]
 fn factored_gqn() {
     check_bound("gqn", Latents::Factored, CgqnConfig::default());
 }

@@ -55,6 +55,9 @@ pub struct CgqnConfig {
     pub shared: bool,
     /// Whether the posterior sees the prior's state.
     pub posterior_sees_prior: bool,
+    /// Whether the posterior tells how it differs from the prior, as in NVAE (Vahdat & Kautz 2020), rather than its own mean and
+    /// variance.
+    pub posterior_relative: bool,
     /// Whether the renderer sees the context's representation, too, not the latents alone.
     pub renderer_sees_context: bool,
     /// Heads with which each target looks at the views of the context, if the renderer sees it: it is then shown what they
@@ -99,6 +102,7 @@ impl Default for CgqnConfig {
             stride: 2,
             shared: true,
             posterior_sees_prior: true,
+            posterior_relative: false,
             renderer_sees_context: false,
             attention: 0,
             latents_look: false,
@@ -224,6 +228,7 @@ impl CgqnConfig {
                     stride: self.stride,
                     sets,
                     posterior_sees_prior: self.posterior_sees_prior,
+                    posterior_relative: self.posterior_relative,
                     spread_over: self.single_latents.then(|| height / side * (width / side)),
                 };
                 ConvDraw::new(&sizes, init)
