@@ -55,40 +55,42 @@ pub(crate) struct Threes {
     padding: usize,
 }
 
-/// What a linear map of the lanes of some pixels makes of them.
-#[inline(always)]
-fn lanewise<const N: usize, const M: usize>(
-    from: [Lanes; N],
-    map: impl Fn([f32; N]) -> [f32; M],
-) -> [Lanes; M] {
-    let mut to = [[0.0; VECTOR]; M];
-    for lane in 0..VECTOR {
-        let values = map(std::array::from_fn(|i| from[i][lane]));
-        for (to, value) in to.iter_mut().zip(values) {
-            to[lane] = value;
-        }
-    }
-    to
+/// Room for a map of squares of pixels, which is used again for each: to fill it with zeros costs as much as the map.
+struct Mapped<const N: usize, const M: usize> {
+    from: [[Lanes; N]; N],
+    half: [[Lanes; N]; M],
+    to: [[Lanes; M]; M],
 }
 
-/// The same map along both axes: first of the columns, then of the rows.
-#[inline(always)]
-fn both<const N: usize, const M: usize>(
-    from: [[Lanes; N]; N],
-    map: impl Fn([f32; N]) -> [f32; M],
-) -> [[Lanes; M]; M] {
-    let mut half = [[[0.0; VECTOR]; N]; M];
-    for x in 0..N {
-        let column = lanewise(std::array::from_fn(|y| from[y][x]), &map);
-        for (half, value) in half.iter_mut().zip(column) {
-            half[x] = value;
+impl<const N: usize, const M: usize> Mapped<N, M> {
+    fn new() -> Self {
+        Self {
+            from: [[[0.0; VECTOR]; N]; N],
+            half: [[[0.0; VECTOR]; N]; M],
+            to: [[[0.0; VECTOR]; M]; M],
         }
     }
-    let mut to = [[[0.0; VECTOR]; M]; M];
-    for (to, half) in to.iter_mut().zip(half) {
-        *to = lanewise(half, &map);
+
+    /// Writes to `to` what a linear map along both axes, first of the columns, then of the rows, makes of `from`.
+    #[inline(always)]
+    fn map(&mut self, map: impl Fn([f32; N]) -> [f32; M]) {
+        for x in 0..N {
+            for lane in 0..VECTOR {
+                let values = map(std::array::from_fn(|y| self.from[y][x][lane]));
+                for (half, value) in self.half.iter_mut().zip(values) {
+                    half[x][lane] = value;
+                }
+            }
+        }
+        for (to, half) in self.to.iter_mut().zip(&self.half) {
+            for lane in 0..VECTOR {
+                let values = map(std::array::from_fn(|x| half[x][lane]));
+                for (to, value) in to.iter_mut().zip(values) {
+                    to[lane] = value;
+                }
+            }
+        }
     }
-    to
 }
 
 /// `G g`
@@ -384,15 +386,16 @@ impl Loop for WeightPoints<'_> {
     #[inline(always)]
     fn run(self) {
         let channels = self.weights.len() / TAPS;
+        let mut square = Mapped::new();
         for (index, weights) in self.weights.chunks(VECTOR * TAPS).enumerate() {
-            let mut taps = [[[0.0; VECTOR]; 3]; 3];
             for (lane, weights) in weights.chunks_exact(TAPS).enumerate() {
                 for (tap, weight) in weights.iter().enumerate() {
-                    taps[tap / 3][tap % 3][lane] = *weight;
+                    square.from[tap / 3][tap % 3][lane] = *weight;
                 }
             }
+            square.map(of_weights);
             let count = weights.len() / TAPS;
-            for (y, row) in both(taps, of_weights).iter().enumerate() {
+            for (y, row) in square.to.iter().enumerate() {
                 for (x, values) in row.iter().enumerate() {
                     let place = (y * READ + x) * channels + index * VECTOR;
                     copied(&values[..], &mut self.points[place..][..count]);
@@ -415,17 +418,18 @@ impl Loop for PointWeights<'_> {
 
     #[inline(always)]
     fn run(self) {
+        let mut square = Mapped::new();
         for (index, weights) in self.weights.chunks_mut(VECTOR * TAPS).enumerate() {
             let count = weights.len() / TAPS;
-            let mut points = [[[0.0; VECTOR]; READ]; READ];
             for (point, values) in self.points.iter().enumerate() {
                 let values = &values[index * VECTOR..][..count];
-                copied(values, &mut points[point / READ][point % READ][..count]);
+                let to = &mut square.from[point / READ][point % READ];
+                copied(values, &mut to[..count]);
             }
-            let taps = both(points, to_weights);
+            square.map(to_weights);
             for (lane, weights) in weights.chunks_exact_mut(TAPS).enumerate() {
                 for (tap, weight) in weights.iter_mut().enumerate() {
-                    *weight += taps[tap / 3][tap % 3][lane];
+                    *weight += square.to[tap / 3][tap % 3][lane];
                 }
             }
         }
@@ -463,21 +467,24 @@ impl ImagePoints<'_> {
     ) {
         let [rows, columns] = self.shape.tiles();
         let size = rows * columns * self.lanes;
+        let mut square = Mapped::new();
         for tile in 0..rows * columns {
             let first = [tile / columns, tile % columns];
             let first = first.map(|place| (TILE * place) as isize - padding as isize);
             for lane in (0..self.lanes).step_by(VECTOR) {
-                let mut pixels = [[[0.0; VECTOR]; N]; N];
-                for (y, row) in pixels.iter_mut().enumerate() {
+                for (y, row) in square.from.iter_mut().enumerate() {
                     for (x, pixel) in row.iter_mut().enumerate() {
-                        if let Some(place) = inside(first, [y, x], [height, width]) {
-                            let from = &self.plane[place * self.lanes + lane..][..VECTOR];
-                            pixel.copy_from_slice(from);
+                        match inside(first, [y, x], [height, width]) {
+                            Some(place) => {
+                                let from = &self.plane[place * self.lanes + lane..][..VECTOR];
+                                pixel.copy_from_slice(from);
+                            }
+                            None => pixel.fill(0.0),
                         }
                     }
                 }
-                let points = both(pixels, &map);
-                for (y, row) in points.iter().enumerate() {
+                square.map(&map);
+                for (y, row) in square.to.iter().enumerate() {
                     for (x, values) in row.iter().enumerate() {
                         let place = (y * READ + x) * size + tile * self.lanes + lane;
                         self.points[place..][..VECTOR].copy_from_slice(values);
@@ -525,17 +532,18 @@ impl PointImages<'_> {
     ) {
         self.plane.fill(self.bias);
         let [rows, columns] = self.shape.tiles();
+        let mut square = Mapped::new();
         for tile in 0..rows * columns {
             let first = [tile / columns, tile % columns];
             let first = first.map(|place| (TILE * place) as isize - padding as isize);
             for lane in (0..self.lanes).step_by(VECTOR) {
-                let mut points = [[[0.0; VECTOR]; READ]; READ];
                 for (point, values) in self.points.iter().enumerate() {
                     let place = self.first + tile * self.lanes + lane;
-                    points[point / READ][point % READ].copy_from_slice(&values[place..][..VECTOR]);
+                    let to = &mut square.from[point / READ][point % READ];
+                    to.copy_from_slice(&values[place..][..VECTOR]);
                 }
-                let pixels = both(points, &map);
-                for (y, row) in pixels.iter().enumerate() {
+                square.map(&map);
+                for (y, row) in square.to.iter().enumerate() {
                     for (x, values) in row.iter().enumerate() {
                         if let Some(place) = inside(first, [y, x], [height, width]) {
                             let to = &mut self.plane[place * self.lanes + lane..][..VECTOR];
