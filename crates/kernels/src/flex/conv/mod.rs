@@ -37,7 +37,7 @@ use winograd::Winograd;
 /// Computes coarse images from fine ones: `[images, fine]` to `[images, coarse]`.
 fn gather(shape: &Geometry, fine: &[f32], weights: &[f32], bias: Option<&[f32]>) -> Vec<f32> {
     if let Some(threes) = Threes::new(shape) {
-        return threes.gather(fine, &threes.points_of_weights(weights), bias);
+        return threes.gather(fine, &threes.points_of_weights(weights, false), bias);
     }
     if let Some(spectral) = shape.spectral(false) {
         return spectral.outputs(&shape.table(&spectral, weights, false), fine, bias);
@@ -54,7 +54,7 @@ fn gather(shape: &Geometry, fine: &[f32], weights: &[f32], bias: Option<&[f32]>)
 /// Computes fine images from coarse ones: `[images, coarse]` to `[images, fine]`.
 fn spread(shape: &Geometry, coarse: &[f32], weights: &[f32], bias: Option<&[f32]>) -> Vec<f32> {
     if let Some(threes) = Threes::new(shape) {
-        return threes.spread(coarse, &threes.points_of_weights(weights), bias);
+        return threes.spread(coarse, &threes.points_of_weights(weights, true), bias);
     }
     if let Some(spectral) = shape.spectral(true) {
         return spectral.outputs(&shape.table(&spectral, weights, true), coarse, bias);

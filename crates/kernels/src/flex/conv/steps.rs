@@ -27,8 +27,8 @@ struct Shared {
     weight: OnceLock<Raw>,
     /// For convolutions by Fourier transforms of the size that was first used: of the outputs, and of their gradient.
     tables: [OnceLock<(Spectral, Table)>; 2],
-    /// For convolutions of 3x3 weights with fewer multiplications.
-    points: OnceLock<Vec<f32>>,
+    /// For convolutions of 3x3 weights with fewer multiplications: of the outputs, and of their gradient.
+    points: [OnceLock<Vec<f32>>; 2],
     left: Left,
 }
 
@@ -42,8 +42,8 @@ impl ConvUses {
     fn images(&self, shape: &Geometry, images: &[f32], back: bool) -> Vec<f32> {
         let weights = slice(self.weight());
         if let Some(threes) = Threes::new(shape) {
-            let points = || threes.points_of_weights(weights);
-            let points = self.0.points.get_or_init(points);
+            let points = || threes.points_of_weights(weights, back);
+            let points = self.0.points[usize::from(back)].get_or_init(points);
             return match back {
                 false => threes.gather(images, points, None),
                 true => threes.spread(images, points, None),

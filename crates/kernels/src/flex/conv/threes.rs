@@ -13,38 +13,37 @@
 //! y = A^T ((G g) * (B^T d))                       * is a product of numbers
 //! ```
 //!
-//! Both axes together need 36 products in place of 144. Each of the 36 is a matrix product: its left matrix has the
-//! weights, a column of the right one is a tile of an image. Coarse to fine and the gradient of the weights use the
-//! transposes of these maps.
+//! Both axes together need 36 products in place of 144. Each of the 36 is a matrix product: a row of its left matrix has
+//! the channels of a tile, the right one has the weights. Coarse to fine is a convolution, too, with the weights turned
+//! around. The gradient of the weights uses the transposes of these maps.
 //!
-//! Images are interleaved: each pixel becomes as many numbers as there are images ("lanes"), filled up with zeros to whole
-//! vectors.
+//! Images are turned so that the channels of a pixel lie side by side, filled up with zeros to whole vectors. The points
+//! of a few tiles stay in a cache from the map of the images to the map back.
 
 use crate::flex::{
     conv::geometry::Geometry,
-    dense::product::{Matrix, numbers},
-    simd::{Loop, chunks::by_chunks, run, transpose::transpose},
+    dense::vectors::{GROUP, Product, VECTOR},
+    simd::{Loop, chunks::by_chunks, room::with_room, run, run_vectors, transpose::transpose},
 };
+use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
+use std::ops::Range;
 
-/// Rows and columns of a tile of coarse pixels, and of the fine pixels that it reads.
+/// Rows and columns of a tile of written pixels, and of the pixels that it reads.
 const TILE: usize = 4;
 const READ: usize = 6;
 /// Products of a tile, and weights of a kernel.
 const POINTS: usize = READ * READ;
 const TAPS: usize = 9;
-/// Numbers that are worked on together.
-const VECTOR: usize = 16;
 /// The fewest channels on either side, and images, for which this method pays: weights and images are transformed at each
 /// call.
 const CHANNELS: usize = 32;
 const IMAGES: usize = 12;
-/// Columns of the matrices that are made at a time.
-const COLUMNS: usize = 256;
-/// Coarse channels whose gradient is made at a time.
-const ROWS: usize = 64;
+/// Tiles of small images that are made at a time, and of all images for a step of the gradient of the weights.
+const TILES: usize = 32;
+const STEP: usize = 128;
 
-/// As many lanes as are worked on together.
+/// Channels that are worked on together.
 type Lanes = [f32; VECTOR];
 
 /// A convolution with one 3x3 kernel and stride 1.
@@ -133,19 +132,6 @@ fn of_fine([a, b, c, d, e, f]: [f32; READ]) -> [f32; READ] {
     ]
 }
 
-/// The transpose of [`of_fine`].
-#[inline(always)]
-fn to_fine([a, b, c, d, e, f]: [f32; READ]) -> [f32; READ] {
-    [
-        a,
-        1.5 * a - b + c - 0.5 * d + 2.0 * e + f,
-        -2.0 * a - 2.5 * b + 0.5 * c - d - e + 1.5 * f,
-        -1.5 * a - 0.5 * b - 2.5 * c + 0.5 * d - 2.0 * (e + f),
-        a + b + c + d + e - 1.5 * f,
-        f,
-    ]
-}
-
 /// `A^T m`
 #[inline(always)]
 fn to_coarse([a, b, c, d, e, f]: [f32; READ]) -> [f32; TILE] {
@@ -181,17 +167,12 @@ impl Threes {
             coarse: shape.coarse,
             padding: kernel.padding,
         };
-        let [rows, columns] = made.tiles();
-        let fits = kernel.size == [3, 3] && shape.stride == 1;
+        let tiles = tiles(shape.coarse);
+        let fits = kernel.size == [3, 3] && kernel.padding < 3 && shape.stride == 1;
         let pays = shape.coarse[0].min(shape.fine[0]) >= CHANNELS
             && shape.images >= IMAGES
-            && 2 * rows * columns * POINTS < TAPS * shape.coarse[1] * shape.coarse[2];
+            && 2 * tiles * POINTS < TAPS * shape.coarse[1] * shape.coarse[2];
         (fits && pays).then_some(made)
-    }
-
-    /// Rows and columns of tiles.
-    fn tiles(&self) -> [usize; 2] {
-        [1, 2].map(|axis| self.coarse[axis].div_ceil(TILE))
     }
 
     fn fine_size(&self) -> usize {
@@ -202,181 +183,261 @@ impl Threes {
         self.coarse.iter().product()
     }
 
-    /// Images that are processed at a time.
-    fn together(&self) -> usize {
-        let [rows, columns] = self.tiles();
-        (COLUMNS / (rows * columns)).next_multiple_of(VECTOR)
-    }
-
-    /// `[coarse channels, points, fine channels]`
-    pub(crate) fn points_of_weights(&self, weights: &[f32]) -> Vec<f32> {
-        let channels = self.fine[0];
-        let size = POINTS * channels;
+    /// `[vectors of written channels, points, read channels, a vector]` of the weights, for [`gather`](Self::gather) or,
+    /// `back`, for [`spread`](Self::spread).
+    pub(crate) fn points_of_weights(&self, weights: &[f32], back: bool) -> Vec<f32> {
+        let (fine, coarse) = (self.fine[0], self.coarse[0]);
+        let [read, written] = if back { [coarse, fine] } else { [fine, coarse] };
+        let size = POINTS * read * VECTOR;
         by_chunks(
-            self.coarse[0] * size,
+            written.div_ceil(VECTOR) * size,
             size,
             || (),
-            |(), coarse, points| {
+            |(), vector, points| {
+                let first = vector * VECTOR;
                 run(WeightPoints {
-                    weights: &weights[coarse * channels * TAPS..][..channels * TAPS],
+                    weights,
+                    fine,
+                    back,
+                    written: first..(first + VECTOR).min(written),
                     points,
                 });
             },
         )
-    }
-
-    /// `[channels, points, tiles, lanes]` of interleaved fine or coarse images.
-    fn points_of_images(&self, images: &[f32], lanes: usize, coarse: bool) -> Vec<f32> {
-        let [rows, columns] = self.tiles();
-        let shape = if coarse { self.coarse } else { self.fine };
-        let (size, plane) = (POINTS * rows * columns * lanes, shape[1] * shape[2] * lanes);
-        by_chunks(
-            shape[0] * size,
-            size,
-            || (),
-            |(), channel, points| {
-                let plane = &images[channel * plane..][..plane];
-                run(ImagePoints {
-                    shape: self,
-                    plane,
-                    lanes,
-                    coarse,
-                    points,
-                });
-            },
-        )
-    }
-
-    /// The matrix of each point, from `[rows, points, columns]`.
-    fn matrices<'a>(
-        values: &'a [f32],
-        [rows, columns]: [usize; 2],
-    ) -> impl Fn(usize) -> Matrix<'a> + Sync {
-        move |point| {
-            Matrix::spaced(
-                &values[point * columns..],
-                [rows, columns],
-                POINTS * columns,
-            )
-        }
     }
 
     /// Fine to coarse, with the [points of the weights](Self::points_of_weights).
     pub(crate) fn gather(&self, fine: &[f32], weights: &[f32], bias: Option<&[f32]>) -> Vec<f32> {
-        self.images(fine, weights, bias, false)
+        let way = Way {
+            read: self.fine,
+            written: self.coarse,
+            padding: self.padding,
+        };
+        way.images(fine, weights, bias)
     }
 
     /// Coarse to fine, with the points of the weights.
     pub(crate) fn spread(&self, coarse: &[f32], weights: &[f32], bias: Option<&[f32]>) -> Vec<f32> {
-        self.images(coarse, weights, bias, true)
+        let way = Way {
+            read: self.coarse,
+            written: self.fine,
+            padding: 2 - self.padding,
+        };
+        way.images(coarse, weights, bias)
     }
 
-    fn images(&self, from: &[f32], weights: &[f32], bias: Option<&[f32]>, back: bool) -> Vec<f32> {
-        let (read, written) = match back {
-            false => (self.fine, self.coarse),
-            true => (self.coarse, self.fine),
-        };
-        let [size, written_size]: [usize; 2] = [read, written].map(|s| s.iter().product());
-        let together = self.together();
-        let [rows, columns] = self.tiles();
+    /// The gradient of the weights. It is summed over steps of images, which do not depend on the number of threads, one
+    /// after the other.
+    pub(crate) fn weight_gradient(&self, fine: &[f32], coarse: &[f32]) -> Vec<f32> {
+        let [fines, coarses] = [self.fine, self.coarse].map(wide);
+        let of_image = tiles(self.coarse);
+        let images = (STEP / of_image).max(1);
+        let mut sums = vec![0.0; POINTS * coarses * fines];
+        let steps = fine.chunks(images * self.fine_size());
+        let steps = steps.zip(coarse.chunks(images * self.coarse_size()));
+        for (fine, coarse) in steps {
+            let tiles = fine.len() / self.fine_size() * of_image;
+            let sizes = [fines, coarses].map(|channels| POINTS * tiles * channels);
+            with_room(sizes, |[fine_points, coarse_points]| {
+                by_vectors(fine, self.fine, self.padding, of_fine, tiles, fine_points);
+                by_vectors(coarse, self.coarse, 0, of_coarse, tiles, coarse_points);
+                let (fine_points, coarse_points) = (&*fine_points, &*coarse_points);
+                let sums = sums.par_chunks_mut(coarses * fines);
+                sums.enumerate().for_each(|(point, sums)| {
+                    let (first, of_vector) = (point * tiles * VECTOR, POINTS * tiles * VECTOR);
+                    run_vectors(Product {
+                        left: &coarse_points[first..],
+                        left_steps: [of_vector, 1, VECTOR],
+                        right: &fine_points[first..],
+                        right_steps: [of_vector, VECTOR],
+                        depth: tiles,
+                        output: sums,
+                        output_step: fines,
+                        size: [coarses, fines],
+                        adds: true,
+                    });
+                });
+            });
+        }
+        let of_channel = self.fine[0] * TAPS;
+        by_chunks(
+            self.coarse[0] * of_channel,
+            of_channel,
+            || (),
+            |(), coarse, weights| {
+                run(PointWeights {
+                    points: &sums[coarse * fines..],
+                    step: coarses * fines,
+                    weights,
+                });
+            },
+        )
+    }
+}
+
+/// Tiles of an image.
+fn tiles([_, height, width]: [usize; 3]) -> usize {
+    height.div_ceil(TILE) * width.div_ceil(TILE)
+}
+
+/// Channels of an image, filled up to whole vectors.
+fn wide([channels, _, _]: [usize; 3]) -> usize {
+    channels.next_multiple_of(VECTOR)
+}
+
+/// A convolution from read to written images.
+struct Way {
+    read: [usize; 3],
+    written: [usize; 3],
+    padding: usize,
+}
+
+impl Way {
+    fn images(&self, from: &[f32], weights: &[f32], bias: Option<&[f32]>) -> Vec<f32> {
+        let [size, written_size]: [usize; 2] =
+            [self.read, self.written].map(|shape| shape.iter().product());
+        let [read, written] = [self.read, self.written].map(wide);
+        let pixels = self.written[1] * self.written[2];
+        let tiles = tiles(self.written);
+        let together = (TILES / tiles).max(1);
         by_chunks(
             from.len() / size * written_size,
             together * written_size,
             || (),
-            |(), block, output| {
+            |(), item, output| {
                 let count = output.len() / written_size;
-                let from = &from[block * together * size..][..count * size];
-                let (images, lanes) = interleaved(from, [count, size]);
-                let points = self.points_of_images(&images, lanes, back);
-                let columns = rows * columns * lanes;
-                let left = Self::matrices(weights, [self.coarse[0], self.fine[0]]);
-                let right = Self::matrices(&points, [read[0], columns]);
-                let products = (0..POINTS).into_par_iter().map(|point| match back {
-                    false => numbers(left(point), right(point)),
-                    true => numbers(left(point).turned(), right(point)),
+                let from = &from[item * together * size..][..count * size];
+                let rows = (count * tiles).next_multiple_of(GROUP);
+                let sizes = [read, written].map(|channels| rows * POINTS * channels);
+                with_room(sizes, |[points, products]| {
+                    let of_images = points.chunks_mut(tiles * POINTS * read);
+                    for (image, points) in from.chunks_exact(size).zip(of_images) {
+                        let steps = [POINTS * read, read];
+                        for (vector, image) in vectors(image, self.read).enumerate() {
+                            let points = &mut points[vector * VECTOR..];
+                            image.points(self.padding, of_fine, points, steps);
+                        }
+                    }
+                    run_vectors(Products {
+                        points,
+                        weights,
+                        rows,
+                        channels: [read, self.read[0], written],
+                        products,
+                    });
+                    let of_images = products.chunks(tiles * POINTS * written);
+                    let images = output.chunks_exact_mut(written_size);
+                    for (image, products) in images.zip(of_images) {
+                        for (vector, image) in image.chunks_mut(VECTOR * pixels).enumerate() {
+                            let first = vector * VECTOR;
+                            let bias = bias.map(|bias| &bias[first..][..image.len() / pixels]);
+                            self.write(&products[first..], bias, image);
+                        }
+                    }
                 });
-                let products: Vec<Vec<f32>> = products.collect();
-                let plane = written[1] * written[2] * lanes;
-                let drawn = by_chunks(
-                    written[0] * plane,
-                    plane,
-                    || (),
-                    |(), channel, plane| {
-                        run(PointImages {
-                            shape: self,
-                            points: &products,
-                            first: channel * columns,
-                            lanes,
-                            fine: back,
-                            bias: bias.map_or(0.0, |bias| bias[channel]),
-                            plane,
-                        });
-                    },
-                );
-                transpose(
-                    (&drawn, lanes),
-                    (output, written_size),
-                    [written_size, count],
-                );
             },
         )
     }
 
-    /// The gradient of the weights. It is summed over blocks of images, which do not depend on the number of threads, one
-    /// after the other. The products of a few coarse channels stay in a cache until they are weights.
-    pub(crate) fn weight_gradient(&self, fine: &[f32], coarse: &[f32]) -> Vec<f32> {
-        let together = self.together();
-        let [rows, columns] = self.tiles();
-        let [channels, of_channel] = [self.fine[0], self.fine[0] * TAPS];
-        let mut gradient = vec![0.0; self.coarse[0] * of_channel];
-        let blocks = fine.chunks(together * self.fine_size());
-        let blocks = blocks.zip(coarse.chunks(together * self.coarse_size()));
-        for (fine, coarse) in blocks {
-            let count = fine.len() / self.fine_size();
-            let (fine, lanes) = interleaved(fine, [count, self.fine_size()]);
-            let (coarse, _) = interleaved(coarse, [count, self.coarse_size()]);
-            let right = self.points_of_images(&fine, lanes, false);
-            let left = self.points_of_images(&coarse, lanes, true);
-            let columns = rows * columns * lanes;
-            let right = Self::matrices(&right, [channels, columns]);
-            let parts = gradient.par_chunks_mut(ROWS * of_channel);
-            parts.enumerate().for_each(|(part, weights)| {
-                let count = weights.len() / of_channel;
-                let left = &left[part * ROWS * POINTS * columns..];
-                let left = Self::matrices(left, [count, columns]);
-                let product = |point| numbers(left(point), right(point).turned());
-                run(PointWeights {
-                    points: &(0..POINTS).map(product).collect::<Vec<_>>(),
-                    weights,
-                });
-            });
+    /// A vector of channels of an image from the products of its tiles.
+    fn write(&self, products: &[f32], bias: Option<&[f32]>, image: &mut [f32]) {
+        let [_, height, width] = self.written;
+        let mut biases = [0.0; VECTOR];
+        if let Some(bias) = bias {
+            biases[..bias.len()].copy_from_slice(bias);
         }
-        gradient
+        let pixels = height * width;
+        with_room([pixels * VECTOR], |[turned]| {
+            run(PointImage {
+                products,
+                channels: wide(self.written),
+                size: [height, width],
+                biases,
+                image: turned.as_chunks_mut().0,
+            });
+            let channels = image.len() / pixels;
+            transpose((turned, VECTOR), (image, pixels), [pixels, channels]);
+        });
     }
 }
 
-/// Numbers `[size, lanes]` from `[images, size]`, and the number of lanes.
-fn interleaved(images: &[f32], [count, size]: [usize; 2]) -> (Vec<f32>, usize) {
-    let lanes = count.next_multiple_of(VECTOR);
-    let mut turned = vec![0.0; size * lanes];
-    transpose((images, size), (&mut turned, lanes), [count, size]);
-    (turned, lanes)
+/// Up to 16 channels of an image.
+struct Vector<'a> {
+    /// `[channels, height, width]`
+    values: &'a [f32],
+    size: [usize; 2],
 }
 
-/// Copies as many numbers as there is room for; a whole vector without a call.
-#[inline(always)]
-fn copied(from: &[f32], to: &mut [f32]) {
-    match <&mut Lanes>::try_from(&mut *to) {
-        Ok(to) => to.copy_from_slice(&from[..VECTOR]),
-        Err(_) => to.copy_from_slice(&from[..to.len()]),
+/// All channels of an image.
+fn vectors(image: &[f32], [_, height, width]: [usize; 3]) -> impl Iterator<Item = Vector<'_>> {
+    image
+        .chunks(VECTOR * height * width)
+        .map(move |values| Vector {
+            values,
+            size: [height, width],
+        })
+}
+
+impl Vector<'_> {
+    /// The points of all tiles, each of which with what surrounds it is `N` rows and columns. `steps` are the distances
+    /// between tiles and between points.
+    fn points<const N: usize>(
+        &self,
+        padding: usize,
+        map: impl Fn([f32; N]) -> [f32; READ],
+        points: &mut [f32],
+        steps: [usize; 2],
+    ) {
+        let pixels = self.size[0] * self.size[1];
+        let channels = self.values.len() / pixels;
+        with_room([pixels * VECTOR], |[image]| {
+            if channels < VECTOR {
+                image.fill(0.0);
+            }
+            transpose((self.values, pixels), (image, VECTOR), [channels, pixels]);
+            run(ImagePoints {
+                image: image.as_chunks().0,
+                size: self.size,
+                padding,
+                map,
+                points,
+                steps,
+            });
+        });
     }
 }
 
-/// Computes the left matrices' rows of a coarse channel.
+/// `[vectors of channels, points, tiles of all images, a vector]`
+fn by_vectors<const N: usize>(
+    images: &[f32],
+    shape: [usize; 3],
+    padding: usize,
+    map: impl Fn([f32; N]) -> [f32; READ] + Copy + Sync,
+    tiles: usize,
+    points: &mut [f32],
+) {
+    let images = images.chunks_exact(shape.iter().product());
+    let of_image = tiles / images.len() * VECTOR;
+    let points = points.par_chunks_mut(POINTS * tiles * VECTOR);
+    points.enumerate().for_each(|(vector, points)| {
+        for (index, image) in images.clone().enumerate() {
+            let points = &mut points[index * of_image..];
+            let mut vectors = vectors(image, shape).skip(vector);
+            let vector = vectors.next().expect("points are of the image's channels");
+            vector.points(padding, map, points, [VECTOR, tiles * VECTOR]);
+        }
+    });
+}
+
+/// Computes the points of the weights to a vector of written channels: `[points, read channels, a vector]`.
 struct WeightPoints<'a> {
-    /// `[fine channels, taps]`
+    /// `[coarse channels, fine channels, taps]`
     weights: &'a [f32],
-    /// `[points, fine channels]`
+    /// Fine channels.
+    fine: usize,
+    /// Whether coarse channels are read, and the weights turned around.
+    back: bool,
+    written: Range<usize>,
     points: &'a mut [f32],
 }
 
@@ -385,31 +446,36 @@ impl Loop for WeightPoints<'_> {
 
     #[inline(always)]
     fn run(self) {
-        let channels = self.weights.len() / TAPS;
+        let size = self.points.len() / POINTS;
         let mut square = Mapped::new();
-        for (index, weights) in self.weights.chunks(VECTOR * TAPS).enumerate() {
-            for (lane, weights) in weights.chunks_exact(TAPS).enumerate() {
+        for read in 0..size / VECTOR {
+            for (lane, written) in self.written.clone().enumerate() {
+                let [fine, coarse] = if self.back {
+                    [written, read]
+                } else {
+                    [read, written]
+                };
+                let weights = &self.weights[(coarse * self.fine + fine) * TAPS..][..TAPS];
                 for (tap, weight) in weights.iter().enumerate() {
+                    let tap = if self.back { TAPS - 1 - tap } else { tap };
                     square.from[tap / 3][tap % 3][lane] = *weight;
                 }
             }
             square.map(of_weights);
-            let count = weights.len() / TAPS;
-            for (y, row) in square.to.iter().enumerate() {
-                for (x, values) in row.iter().enumerate() {
-                    let place = (y * READ + x) * channels + index * VECTOR;
-                    copied(&values[..], &mut self.points[place..][..count]);
-                }
+            for (point, values) in square.to.as_flattened().iter().enumerate() {
+                let to = &mut self.points[point * size + read * VECTOR..][..VECTOR];
+                to.copy_from_slice(values);
             }
         }
     }
 }
 
-/// Adds to the gradient of the weights of some coarse channels.
+/// Computes the gradient of the weights of a coarse channel.
 struct PointWeights<'a> {
-    /// Each `[coarse channels, fine channels]`.
-    points: &'a [Vec<f32>],
-    /// `[coarse channels, fine channels, taps]`
+    /// `[points, fine channels]`, the points `step` apart.
+    points: &'a [f32],
+    step: usize,
+    /// `[fine channels, taps]`
     weights: &'a mut [f32],
 }
 
@@ -420,16 +486,14 @@ impl Loop for PointWeights<'_> {
     fn run(self) {
         let mut square = Mapped::new();
         for (index, weights) in self.weights.chunks_mut(VECTOR * TAPS).enumerate() {
-            let count = weights.len() / TAPS;
-            for (point, values) in self.points.iter().enumerate() {
-                let values = &values[index * VECTOR..][..count];
-                let to = &mut square.from[point / READ][point % READ];
-                copied(values, &mut to[..count]);
+            for (point, to) in square.from.as_flattened_mut().iter_mut().enumerate() {
+                let from = &self.points[point * self.step + index * VECTOR..][..VECTOR];
+                to.copy_from_slice(from);
             }
             square.map(to_weights);
             for (lane, weights) in weights.chunks_exact_mut(TAPS).enumerate() {
                 for (tap, weight) in weights.iter_mut().enumerate() {
-                    *weight += square.to[tap / 3][tap % 3][lane];
+                    *weight = square.to[tap / 3][tap % 3][lane];
                 }
             }
         }
@@ -445,111 +509,74 @@ fn inside(first: [isize; 2], [y, x]: [usize; 2], [height, width]: [usize; 2]) ->
     is.then_some(row as usize * width + column as usize)
 }
 
-/// Computes the right matrices' rows of a channel.
-struct ImagePoints<'a> {
-    shape: &'a Threes,
-    /// `[rows, columns, lanes]`
-    plane: &'a [f32],
-    lanes: usize,
-    /// Whether it is a coarse image: tiles are read in place of what they read.
-    coarse: bool,
-    /// `[points, tiles, lanes]`
+/// Computes the points of a vector of channels of an image.
+struct ImagePoints<'a, const N: usize, F> {
+    /// `[height, width]`
+    image: &'a [Lanes],
+    size: [usize; 2],
+    padding: usize,
+    map: F,
     points: &'a mut [f32],
+    /// Distances between tiles and between points.
+    steps: [usize; 2],
 }
 
-impl ImagePoints<'_> {
+impl<const N: usize, F: Fn([f32; N]) -> [f32; READ]> Loop for ImagePoints<'_, N, F> {
+    type Output = ();
+
     #[inline(always)]
-    fn tiles<const N: usize>(
-        self,
-        [_, height, width]: [usize; 3],
-        padding: usize,
-        map: impl Fn([f32; N]) -> [f32; READ],
-    ) {
-        let [rows, columns] = self.shape.tiles();
-        let size = rows * columns * self.lanes;
-        let mut square = Mapped::new();
+    fn run(self) {
+        let written = self.size.map(|size| size + 2 * self.padding + TILE - N);
+        let [rows, columns] = written.map(|size| size.div_ceil(TILE));
+        let mut square = Mapped::<N, READ>::new();
         for tile in 0..rows * columns {
             let first = [tile / columns, tile % columns];
-            let first = first.map(|place| (TILE * place) as isize - padding as isize);
-            for lane in (0..self.lanes).step_by(VECTOR) {
-                for (y, row) in square.from.iter_mut().enumerate() {
-                    for (x, pixel) in row.iter_mut().enumerate() {
-                        match inside(first, [y, x], [height, width]) {
-                            Some(place) => {
-                                let from = &self.plane[place * self.lanes + lane..][..VECTOR];
-                                pixel.copy_from_slice(from);
-                            }
-                            None => pixel.fill(0.0),
-                        }
-                    }
+            let first = first.map(|place| (TILE * place) as isize - self.padding as isize);
+            for (y, row) in square.from.iter_mut().enumerate() {
+                for (x, pixel) in row.iter_mut().enumerate() {
+                    let place = inside(first, [y, x], self.size);
+                    *pixel = place.map_or([0.0; VECTOR], |place| self.image[place]);
                 }
-                square.map(&map);
-                for (y, row) in square.to.iter().enumerate() {
-                    for (x, values) in row.iter().enumerate() {
-                        let place = (y * READ + x) * size + tile * self.lanes + lane;
-                        self.points[place..][..VECTOR].copy_from_slice(values);
-                    }
-                }
+            }
+            square.map(&self.map);
+            let points = &mut self.points[tile * self.steps[0]..];
+            for (point, values) in square.to.as_flattened().iter().enumerate() {
+                points[point * self.steps[1]..][..VECTOR].copy_from_slice(values);
             }
         }
     }
 }
 
-impl Loop for ImagePoints<'_> {
+/// Computes a vector of channels of an image from products.
+struct PointImage<'a> {
+    /// `[tiles, points, channels]` from the vector on.
+    products: &'a [f32],
+    channels: usize,
+    size: [usize; 2],
+    biases: Lanes,
+    /// `[height, width]`
+    image: &'a mut [Lanes],
+}
+
+impl Loop for PointImage<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
-        let shape = self.shape;
-        match self.coarse {
-            false => self.tiles(shape.fine, shape.padding, of_fine),
-            true => self.tiles(shape.coarse, 0, of_coarse),
-        }
-    }
-}
-
-/// Computes a channel of images from the products.
-struct PointImages<'a> {
-    shape: &'a Threes,
-    /// Each `[channels, tiles, lanes]`.
-    points: &'a [Vec<f32>],
-    first: usize,
-    lanes: usize,
-    /// Whether it is a fine image: what tiles read, which overlaps, in place of tiles.
-    fine: bool,
-    bias: f32,
-    /// `[rows, columns, lanes]`
-    plane: &'a mut [f32],
-}
-
-impl PointImages<'_> {
-    #[inline(always)]
-    fn tiles<const N: usize>(
-        self,
-        [_, height, width]: [usize; 3],
-        padding: usize,
-        map: impl Fn([f32; READ]) -> [f32; N],
-    ) {
-        self.plane.fill(self.bias);
-        let [rows, columns] = self.shape.tiles();
+        let columns = self.size[1].div_ceil(TILE);
         let mut square = Mapped::new();
-        for tile in 0..rows * columns {
-            let first = [tile / columns, tile % columns];
-            let first = first.map(|place| (TILE * place) as isize - padding as isize);
-            for lane in (0..self.lanes).step_by(VECTOR) {
-                for (point, values) in self.points.iter().enumerate() {
-                    let place = self.first + tile * self.lanes + lane;
-                    let to = &mut square.from[point / READ][point % READ];
-                    to.copy_from_slice(&values[place..][..VECTOR]);
-                }
-                square.map(&map);
-                for (y, row) in square.to.iter().enumerate() {
-                    for (x, values) in row.iter().enumerate() {
-                        if let Some(place) = inside(first, [y, x], [height, width]) {
-                            let to = &mut self.plane[place * self.lanes + lane..][..VECTOR];
-                            to.iter_mut()
-                                .zip(values)
-                                .for_each(|(to, value)| *to += value);
+        for (tile, products) in self.products.chunks(POINTS * self.channels).enumerate() {
+            for (point, to) in square.from.as_flattened_mut().iter_mut().enumerate() {
+                to.copy_from_slice(&products[point * self.channels..][..VECTOR]);
+            }
+            square.map(to_coarse);
+            let first = [tile / columns, tile % columns].map(|place| (TILE * place) as isize);
+            for (y, row) in square.to.iter().enumerate() {
+                for (x, values) in row.iter().enumerate() {
+                    if let Some(place) = inside(first, [y, x], self.size) {
+                        let values = values.iter().zip(self.biases);
+                        for (to, (value, bias)) in self.image[place].iter_mut().zip(values) {
+                            *to = value + bias;
                         }
                     }
                 }
@@ -558,15 +585,39 @@ impl PointImages<'_> {
     }
 }
 
-impl Loop for PointImages<'_> {
+/// Multiplies each point of some tiles with the weights' matrix.
+struct Products<'a> {
+    /// `[rows, points, read channels]`
+    points: &'a [f32],
+    /// See [`Threes::points_of_weights`].
+    weights: &'a [f32],
+    rows: usize,
+    /// Read channels, and those among them that are not filled up; written channels.
+    channels: [usize; 3],
+    /// `[rows, points, written channels]`
+    products: &'a mut [f32],
+}
+
+impl WithSimd for Products<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self) {
-        let shape = self.shape;
-        match self.fine {
-            false => self.tiles(shape.coarse, 0, to_coarse),
-            true => self.tiles(shape.fine, shape.padding, to_fine),
+    fn with_simd<S: Simd>(self, simd: S) {
+        let [read, depth, written] = self.channels;
+        let row = POINTS * read;
+        for point in 0..POINTS {
+            Product {
+                left: &self.points[point * read..],
+                left_steps: [VECTOR * row, row, 1],
+                right: &self.weights[point * depth * VECTOR..],
+                right_steps: [POINTS * depth * VECTOR, VECTOR],
+                depth,
+                output: &mut self.products[point * written..],
+                output_step: POINTS * written,
+                size: [self.rows, written],
+                adds: false,
+            }
+            .with_simd(simd);
         }
     }
 }
@@ -645,10 +696,10 @@ mod tests {
             let [fine, coarse] = sizes.map(|size| random(size, 1));
             let weights = random(shape.fine[0] * shape.coarse[0] * TAPS, 2);
             let expected = defined(&shape, [&fine, &coarse, &weights]);
-            let points = threes.points_of_weights(&weights);
+            let [points, back] = [false, true].map(|back| threes.points_of_weights(&weights, back));
             let name = format!("{shape:?}");
             close(&threes.gather(&fine, &points, None), &expected[0], &name);
-            close(&threes.spread(&coarse, &points, None), &expected[1], &name);
+            close(&threes.spread(&coarse, &back, None), &expected[1], &name);
             close(&threes.weight_gradient(&fine, &coarse), &expected[2], &name);
         }
     }

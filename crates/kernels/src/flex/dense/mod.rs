@@ -7,3 +7,4 @@ pub(crate) mod product;
 pub(crate) mod softmax;
 pub(crate) mod tanh;
 pub(crate) mod tensor_product;
+pub(crate) mod vectors;

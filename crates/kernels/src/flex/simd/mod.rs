@@ -4,6 +4,7 @@
 pub(crate) mod chunks;
 pub(crate) mod lanes;
 pub(crate) mod math;
+pub(crate) mod room;
 pub(crate) mod transpose;
 
 use pulp::{Arch, Simd, WithSimd};
