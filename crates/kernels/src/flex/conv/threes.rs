@@ -22,7 +22,7 @@
 
 use crate::flex::{
     conv::geometry::Geometry,
-    dense::vectors::{GROUP, Product, VECTOR},
+    dense::vectors::{Product, VECTOR},
     simd::{Loop, chunks::by_chunks, room::with_room, run, run_vectors, transpose::transpose},
 };
 use pulp::{Simd, WithSimd};
@@ -307,7 +307,7 @@ impl Way {
             |(), item, output| {
                 let count = output.len() / written_size;
                 let from = &from[item * together * size..][..count * size];
-                let rows = (count * tiles).next_multiple_of(GROUP);
+                let rows = count * tiles;
                 let sizes = [read, written].map(|channels| rows * POINTS * channels);
                 with_room(sizes, |[points, products]| {
                     let of_images = points.chunks_mut(tiles * POINTS * read);

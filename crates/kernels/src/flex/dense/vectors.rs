@@ -7,8 +7,6 @@ use pulp::{Simd, WithSimd};
 
 /// Numbers of a vector.
 pub(crate) const VECTOR: usize = 16;
-/// Rows are computed in groups, whose size divides this number.
-pub(crate) const GROUP: usize = 8;
 
 /// A matrix product.
 pub(crate) struct Product<'a> {
@@ -22,7 +20,7 @@ pub(crate) struct Product<'a> {
     pub(crate) depth: usize,
     pub(crate) output: &'a mut [f32],
     pub(crate) output_step: usize,
-    /// Rows, in whole groups, and columns, in whole vectors, of the output.
+    /// Rows, and columns, in whole vectors, of the output.
     pub(crate) size: [usize; 2],
     /// Whether the product is added to the output.
     pub(crate) adds: bool,
@@ -32,13 +30,36 @@ impl WithSimd for Product<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        // A register holds 16, 8 or 4 numbers; a group of rows has as many sums as there are registers for.
-        match S::F32_LANES {
-            16 => self.sums::<S, 8, 1>(simd),
-            8 => self.sums::<S, 4, 2>(simd),
-            4 => self.sums::<S, 4, 4>(simd),
-            _ => self.sums::<S, 1, VECTOR>(simd),
+    fn with_simd<S: Simd>(mut self, simd: S) {
+        let [rows, columns] = self.size;
+        assert!(columns % VECTOR == 0 && rows > 0 && columns > 0 && self.depth > 0);
+        // The reads below are inside by these.
+        let last_row = (0..rows).map(|row| self.left_row(row)).max().unwrap_or(0);
+        assert!(last_row + (self.depth - 1) * self.left_steps[2] < self.left.len());
+        let [right_vector, right_row] = self.right_steps;
+        let last_vector = (columns / VECTOR - 1) * right_vector;
+        assert!(last_vector + (self.depth - 1) * right_row + VECTOR <= self.right.len());
+        for vector in 0..columns / VECTOR {
+            // A register holds 16, 8 or 4 numbers; as many rows are computed together as there are registers for sums.
+            let row = &mut 0;
+            match S::F32_LANES {
+                16 => {
+                    self.rows::<S, 12, 1>(simd, row, vector);
+                    self.rows::<S, 4, 1>(simd, row, vector);
+                    self.rows::<S, 1, 1>(simd, row, vector);
+                }
+                8 => {
+                    self.rows::<S, 6, 2>(simd, row, vector);
+                    self.rows::<S, 4, 2>(simd, row, vector);
+                    self.rows::<S, 1, 2>(simd, row, vector);
+                }
+                4 => {
+                    self.rows::<S, 6, 4>(simd, row, vector);
+                    self.rows::<S, 2, 4>(simd, row, vector);
+                    self.rows::<S, 1, 4>(simd, row, vector);
+                }
+                _ => self.rows::<S, 1, VECTOR>(simd, row, vector),
+            }
         }
     }
 }
@@ -50,49 +71,99 @@ impl Product<'_> {
         row / VECTOR * self.left_steps[0] + row % VECTOR * self.left_steps[1]
     }
 
-    /// Computes `R` rows and `V` registers of columns at a time.
+    /// Computes a vector of columns of the next rows, `R` at a time, each in `V` registers, while there are as many.
     #[inline(always)]
-    fn sums<S: Simd, const R: usize, const V: usize>(self, simd: S) {
-        let [rows, columns] = self.size;
-        let [_, left_row, left_column] = self.left_steps;
-        let [right_vector, right_row] = self.right_steps;
-        assert!(rows % R == 0 && VECTOR % R == 0 && V * S::F32_LANES == VECTOR);
-        assert!(columns % VECTOR == 0 && rows > 0 && columns > 0 && self.depth > 0);
-        // All reads and writes below are inside by these.
-        let last_row = (0..rows).map(|row| self.left_row(row)).max().unwrap_or(0);
-        assert!(last_row + (self.depth - 1) * left_column < self.left.len());
-        let last_vector = (columns / VECTOR - 1) * right_vector;
-        assert!(last_vector + (self.depth - 1) * right_row + VECTOR <= self.right.len());
-        assert!((rows - 1) * self.output_step + columns <= self.output.len());
-        for vector in 0..columns / VECTOR {
-            for row in (0..rows).step_by(R) {
-                let mut sums = [[simd.splat_f32s(0.0); V]; R];
-                let (left, right) = (self.left_row(row), vector * right_vector);
-                for depth in 0..self.depth {
-                    let (left, right) = (left + depth * left_column, right + depth * right_row);
-                    // SAFETY: a row of the right matrix has a vector here, by the assertions.
-                    let vectors: [S::f32s; V] = std::array::from_fn(|v| unsafe {
-                        let from = self.right.as_ptr().add(right);
-                        from.cast::<S::f32s>().add(v).read_unaligned()
-                    });
-                    for (r, sums) in sums.iter_mut().enumerate() {
-                        // SAFETY: the left matrix has this row and column, by the assertions.
-                        let factor = unsafe { *self.left.get_unchecked(left + r * left_row) };
-                        let factor = simd.splat_f32s(factor);
-                        for (sum, vector) in sums.iter_mut().zip(vectors) {
-                            *sum = simd.mul_add_f32s(factor, vector, *sum);
-                        }
+    fn rows<S: Simd, const R: usize, const V: usize>(
+        &mut self,
+        simd: S,
+        row: &mut usize,
+        vector: usize,
+    ) {
+        assert!(V * S::F32_LANES == VECTOR);
+        while *row + R <= self.size[0] {
+            let left: [usize; R] = std::array::from_fn(|r| self.left_row(*row + r));
+            let right = vector * self.right_steps[0];
+            let mut sums = [[simd.splat_f32s(0.0); V]; R];
+            for depth in 0..self.depth {
+                let right = right + depth * self.right_steps[1];
+                let column = depth * self.left_steps[2];
+                // SAFETY: a row of the right matrix has a vector here, as was asserted.
+                let vectors: [S::f32s; V] = std::array::from_fn(|v| unsafe {
+                    let from = self.right.as_ptr().add(right);
+                    from.cast::<S::f32s>().add(v).read_unaligned()
+                });
+                for (sums, left) in sums.iter_mut().zip(left) {
+                    // SAFETY: the left matrix has this row and column, as was asserted.
+                    let factor = unsafe { *self.left.get_unchecked(left + column) };
+                    let factor = simd.splat_f32s(factor);
+                    for (sum, vector) in sums.iter_mut().zip(vectors) {
+                        *sum = simd.mul_add_f32s(factor, vector, *sum);
                     }
                 }
-                for (r, sums) in sums.iter().enumerate() {
-                    let place = (row + r) * self.output_step + vector * VECTOR;
-                    let (to, _) = S::as_mut_simd_f32s(&mut self.output[place..][..VECTOR]);
-                    for (to, sum) in to.iter_mut().zip(sums) {
-                        *to = match self.adds {
-                            true => simd.add_f32s(*sum, *to),
-                            false => *sum,
-                        };
-                    }
+            }
+            for (r, sums) in sums.iter().enumerate() {
+                let place = (*row + r) * self.output_step + vector * VECTOR;
+                let (to, _) = S::as_mut_simd_f32s(&mut self.output[place..][..VECTOR]);
+                for (to, sum) in to.iter_mut().zip(sums) {
+                    *to = match self.adds {
+                        true => simd.add_f32s(*sum, *to),
+                        false => *sum,
+                    };
+                }
+            }
+            *row += R;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{check::numbers, flex::simd::run_vectors};
+
+    #[test]
+    fn products_are_sums_of_products() {
+        for (rows, depth, vectors) in [(1, 1, 1), (5, 3, 1), (6, 7, 2), (11, 4, 3), (23, 9, 1)] {
+            for (adds, turned) in [(false, false), (true, true)] {
+                let columns = vectors * VECTOR;
+                // Row by row with a gap, or in vectors of rows, column by column.
+                let left_steps = match turned {
+                    false => [VECTOR * (depth + 2), depth + 2, 1],
+                    true => [depth * VECTOR, 1, VECTOR],
+                };
+                let at = |row, column| {
+                    let [vector, of_row, of_column] = left_steps;
+                    row / VECTOR * vector + row % VECTOR * of_row + column * of_column
+                };
+                let left = numbers(at(rows - 1, depth - 1) + 1, 1);
+                let right = numbers(vectors * depth * VECTOR, 2);
+                let before = numbers(rows * (columns + 3), 3);
+                let mut output = before.clone();
+                run_vectors(Product {
+                    left: &left,
+                    left_steps,
+                    right: &right,
+                    right_steps: [depth * VECTOR, VECTOR],
+                    depth,
+                    output: &mut output,
+                    output_step: columns + 3,
+                    size: [rows, columns],
+                    adds,
+                });
+                for (place, (found, before)) in output.iter().zip(before).enumerate() {
+                    let [row, column] = [place / (columns + 3), place % (columns + 3)];
+                    let expected = match column < columns {
+                        true => {
+                            let factor =
+                                |k| (column / VECTOR * depth + k) * VECTOR + column % VECTOR;
+                            let product = |k| left[at(row, k)] * right[factor(k)];
+                            let sum: f32 = (0..depth).map(product).sum();
+                            if adds { before + sum } else { sum }
+                        }
+                        // What lies between rows stays.
+                        false => before,
+                    };
+                    assert!((found - expected).abs() < 1e-5, "{found}, not {expected}");
                 }
             }
         }
