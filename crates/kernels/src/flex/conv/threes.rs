@@ -27,7 +27,6 @@ use crate::flex::{
 };
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
-use std::ops::Range;
 
 /// Rows and columns of a tile of written pixels, and of the pixels that it reads.
 const TILE: usize = 4;
@@ -183,24 +182,38 @@ impl Threes {
         self.coarse.iter().product()
     }
 
-    /// `[vectors of written channels, points, read channels, a vector]` of the weights, for [`gather`](Self::gather) or,
-    /// `back`, for [`spread`](Self::spread).
+    /// `[vectors of written channels, points, read channels and one more, a vector]` of the weights, for
+    /// [`gather`](Self::gather) or, `back`, for [`spread`](Self::spread).
     pub(crate) fn points_of_weights(&self, weights: &[f32], back: bool) -> Vec<f32> {
         let (fine, coarse) = (self.fine[0], self.coarse[0]);
         let [read, written] = if back { [coarse, fine] } else { [fine, coarse] };
-        let size = POINTS * read * VECTOR;
+        let size = POINTS * apart(read);
         by_chunks(
             written.div_ceil(VECTOR) * size,
             size,
             || (),
             |(), vector, points| {
                 let first = vector * VECTOR;
-                run(WeightPoints {
-                    weights,
-                    fine,
-                    back,
-                    written: first..(first + VECTOR).min(written),
-                    points,
+                let count = VECTOR.min(written - first);
+                with_room([read * TAPS * VECTOR], |[taps]| {
+                    if count < VECTOR {
+                        taps.fill(0.0);
+                    }
+                    if back {
+                        for (read, taps) in taps.chunks_exact_mut(TAPS * VECTOR).enumerate() {
+                            let weights = &weights[(read * fine + first) * TAPS..];
+                            transpose((weights, TAPS), (taps, VECTOR), [count, TAPS]);
+                        }
+                    } else {
+                        let of_channel = fine * TAPS;
+                        let weights = &weights[first * of_channel..];
+                        transpose((weights, of_channel), (taps, VECTOR), [count, of_channel]);
+                    }
+                    run(WeightPoints {
+                        taps: taps.as_chunks().0,
+                        back,
+                        points,
+                    });
                 });
             },
         )
@@ -229,55 +242,73 @@ impl Threes {
     /// The gradient of the weights. It is summed over steps of images, which do not depend on the number of threads, one
     /// after the other.
     pub(crate) fn weight_gradient(&self, fine: &[f32], coarse: &[f32]) -> Vec<f32> {
+        let of_channel = self.fine[0] * TAPS;
+        if fine.is_empty() {
+            return vec![0.0; self.coarse[0] * of_channel];
+        }
         let [fines, coarses] = [self.fine, self.coarse].map(wide);
-        let of_image = tiles(self.coarse);
-        let images = (STEP / of_image).max(1);
-        let mut sums = vec![0.0; POINTS * coarses * fines];
-        let steps = fine.chunks(images * self.fine_size());
-        let steps = steps.zip(coarse.chunks(images * self.coarse_size()));
-        for (fine, coarse) in steps {
-            let tiles = fine.len() / self.fine_size() * of_image;
-            let sizes = [fines, coarses].map(|channels| POINTS * tiles * channels);
-            with_room(sizes, |[fine_points, coarse_points]| {
-                by_vectors(fine, self.fine, self.padding, of_fine, tiles, fine_points);
-                by_vectors(coarse, self.coarse, 0, of_coarse, tiles, coarse_points);
-                let (fine_points, coarse_points) = (&*fine_points, &*coarse_points);
-                let sums = sums.par_chunks_mut(coarses * fines);
-                sums.enumerate().for_each(|(point, sums)| {
-                    let (first, of_vector) = (point * tiles * VECTOR, POINTS * tiles * VECTOR);
-                    run_vectors(Product {
-                        left: &coarse_points[first..],
-                        left_steps: [of_vector, 1, VECTOR],
-                        right: &fine_points[first..],
-                        right_steps: [of_vector, VECTOR],
-                        depth: tiles,
-                        output: sums,
-                        output_step: fines,
-                        size: [coarses, fines],
-                        adds: true,
+        let step = apart(coarses * fines / VECTOR);
+        with_room([POINTS * step], |[sums]| {
+            let images = (STEP / tiles(self.coarse)).max(1);
+            let steps = fine.chunks(images * self.fine_size());
+            let steps = steps.zip(coarse.chunks(images * self.coarse_size()));
+            for (index, (fine, coarse)) in steps.enumerate() {
+                self.add_products(fine, coarse, index > 0, sums);
+            }
+            let sums = &*sums;
+            by_chunks(
+                self.coarse[0] * of_channel,
+                of_channel,
+                || (),
+                |(), coarse, weights| {
+                    run(PointWeights {
+                        points: &sums[coarse * fines..],
+                        step,
+                        weights,
                     });
+                },
+            )
+        })
+    }
+
+    /// Writes or adds the products of some images: `[points, coarse channels, fine channels]`.
+    fn add_products(&self, fine: &[f32], coarse: &[f32], adds: bool, sums: &mut [f32]) {
+        let [fines, coarses] = [self.fine, self.coarse].map(wide);
+        let tiles = fine.len() / self.fine_size() * tiles(self.coarse);
+        let of_vector = POINTS * apart(tiles);
+        let sizes = [fines, coarses].map(|channels| channels / VECTOR * of_vector);
+        with_room(sizes, |[fine_points, coarse_points]| {
+            by_vectors(fine, self.fine, self.padding, of_fine, tiles, fine_points);
+            by_vectors(coarse, self.coarse, 0, of_coarse, tiles, coarse_points);
+            let (fine_points, coarse_points) = (&*fine_points, &*coarse_points);
+            let step = sums.len() / POINTS;
+            let sums = sums.par_chunks_mut(step);
+            sums.enumerate().for_each(|(point, sums)| {
+                let first = point * apart(tiles);
+                run_vectors(Product {
+                    left: &coarse_points[first..],
+                    left_steps: [of_vector, 1, VECTOR],
+                    right: &fine_points[first..],
+                    right_steps: [of_vector, VECTOR],
+                    depth: tiles,
+                    output: sums,
+                    output_step: fines,
+                    size: [coarses, fines],
+                    adds,
                 });
             });
-        }
-        let of_channel = self.fine[0] * TAPS;
-        by_chunks(
-            self.coarse[0] * of_channel,
-            of_channel,
-            || (),
-            |(), coarse, weights| {
-                run(PointWeights {
-                    points: &sums[coarse * fines..],
-                    step: coarses * fines,
-                    weights,
-                });
-            },
-        )
+        });
     }
 }
 
 /// Tiles of an image.
 fn tiles([_, height, width]: [usize; 3]) -> usize {
     height.div_ceil(TILE) * width.div_ceil(TILE)
+}
+
+/// The distance of points of so many vectors. With a power of two all 36 points would share few places of a cache.
+fn apart(vectors: usize) -> usize {
+    (vectors + 1) * VECTOR
 }
 
 /// Channels of an image, filled up to whole vectors.
@@ -407,7 +438,7 @@ impl Vector<'_> {
     }
 }
 
-/// `[vectors of channels, points, tiles of all images, a vector]`
+/// `[vectors of channels, points, tiles of all images and one more, a vector]`
 fn by_vectors<const N: usize>(
     images: &[f32],
     shape: [usize; 3],
@@ -418,26 +449,23 @@ fn by_vectors<const N: usize>(
 ) {
     let images = images.chunks_exact(shape.iter().product());
     let of_image = tiles / images.len() * VECTOR;
-    let points = points.par_chunks_mut(POINTS * tiles * VECTOR);
+    let points = points.par_chunks_mut(POINTS * apart(tiles));
     points.enumerate().for_each(|(vector, points)| {
         for (index, image) in images.clone().enumerate() {
             let points = &mut points[index * of_image..];
             let mut vectors = vectors(image, shape).skip(vector);
             let vector = vectors.next().expect("points are of the image's channels");
-            vector.points(padding, map, points, [VECTOR, tiles * VECTOR]);
+            vector.points(padding, map, points, [VECTOR, apart(tiles)]);
         }
     });
 }
 
-/// Computes the points of the weights to a vector of written channels: `[points, read channels, a vector]`.
+/// Computes the points of the weights to a vector of written channels: `[points, read channels and one more, a vector]`.
 struct WeightPoints<'a> {
-    /// `[coarse channels, fine channels, taps]`
-    weights: &'a [f32],
-    /// Fine channels.
-    fine: usize,
-    /// Whether coarse channels are read, and the weights turned around.
+    /// `[read channels, taps]`
+    taps: &'a [Lanes],
+    /// Whether the weights are turned around.
     back: bool,
-    written: Range<usize>,
     points: &'a mut [f32],
 }
 
@@ -446,25 +474,15 @@ impl Loop for WeightPoints<'_> {
 
     #[inline(always)]
     fn run(self) {
-        let size = self.points.len() / POINTS;
+        let step = self.points.len() / POINTS;
         let mut square = Mapped::new();
-        for read in 0..size / VECTOR {
-            for (lane, written) in self.written.clone().enumerate() {
-                let [fine, coarse] = if self.back {
-                    [written, read]
-                } else {
-                    [read, written]
-                };
-                let weights = &self.weights[(coarse * self.fine + fine) * TAPS..][..TAPS];
-                for (tap, weight) in weights.iter().enumerate() {
-                    let tap = if self.back { TAPS - 1 - tap } else { tap };
-                    square.from[tap / 3][tap % 3][lane] = *weight;
-                }
+        for (read, taps) in self.taps.chunks_exact(TAPS).enumerate() {
+            for (tap, to) in square.from.as_flattened_mut().iter_mut().enumerate() {
+                *to = taps[if self.back { TAPS - 1 - tap } else { tap }];
             }
             square.map(of_weights);
             for (point, values) in square.to.as_flattened().iter().enumerate() {
-                let to = &mut self.points[point * size + read * VECTOR..][..VECTOR];
-                to.copy_from_slice(values);
+                self.points[point * step + read * VECTOR..][..VECTOR].copy_from_slice(values);
             }
         }
     }
@@ -609,8 +627,8 @@ impl WithSimd for Products<'_> {
             Product {
                 left: &self.points[point * read..],
                 left_steps: [VECTOR * row, row, 1],
-                right: &self.weights[point * depth * VECTOR..],
-                right_steps: [POINTS * depth * VECTOR, VECTOR],
+                right: &self.weights[point * apart(depth)..],
+                right_steps: [POINTS * apart(depth), VECTOR],
                 depth,
                 output: &mut self.products[point * written..],
                 output_step: POINTS * written,
