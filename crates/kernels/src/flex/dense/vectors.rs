@@ -138,19 +138,26 @@ mod tests {
                 let left = numbers(at(rows - 1, depth - 1) + 1, 1);
                 let right = numbers(vectors * depth * VECTOR, 2);
                 let before = numbers(rows * (columns + 3), 3);
-                let mut output = before.clone();
-                run_vectors(Product {
+                let mut outputs = [before.clone(), before.clone()];
+                let products = outputs.each_mut().map(|output| Product {
                     left: &left,
                     left_steps,
                     right: &right,
                     right_steps: [depth * VECTOR, VECTOR],
                     depth,
-                    output: &mut output,
+                    output,
                     output_step: columns + 3,
                     size: [rows, columns],
                     adds,
                 });
-                for (place, (found, before)) in output.iter().zip(before).enumerate() {
+                // With the machine's vectors, and with none.
+                let [vectors, none] = products;
+                run_vectors(vectors);
+                none.with_simd(pulp::Scalar::new());
+                let both = outputs
+                    .iter()
+                    .flat_map(|output| output.iter().zip(&before).enumerate());
+                for (place, (found, before)) in both {
                     let [row, column] = [place / (columns + 3), place % (columns + 3)];
                     let expected = match column < columns {
                         true => {
@@ -158,10 +165,10 @@ mod tests {
                                 |k| (column / VECTOR * depth + k) * VECTOR + column % VECTOR;
                             let product = |k| left[at(row, k)] * right[factor(k)];
                             let sum: f32 = (0..depth).map(product).sum();
-                            if adds { before + sum } else { sum }
+                            if adds { *before + sum } else { sum }
                         }
                         // What lies between rows stays.
-                        false => before,
+                        false => *before,
                     };
                     assert!((found - expected).abs() < 1e-5, "{found}, not {expected}");
                 }
