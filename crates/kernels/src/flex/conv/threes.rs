@@ -306,7 +306,8 @@ fn tiles([_, height, width]: [usize; 3]) -> usize {
     height.div_ceil(TILE) * width.div_ceil(TILE)
 }
 
-/// The distance of points of so many vectors. With a power of two all 36 points would share few places of a cache.
+/// The distance between two points of `vectors` vectors each. One vector of padding keeps the 36 points from falling into the
+/// same cache set.
 fn apart(vectors: usize) -> usize {
     (vectors + 1) * VECTOR
 }
