@@ -56,8 +56,27 @@ pub fn transposed_conv2d(
     plain(input, weight, bias, stride, padding, Some(added))
 }
 
-/// Several convolutions of one input that keep its size, with their outputs concatenated along channels. Stride
-/// 1; kernels are square and odd, and the padding is half their size.
+/// A convolution with bias that keeps the size of its images, of stride 1. The kernel is square. For an even kernel the
+/// padding has one more row at the bottom and one more column at the right.
+///
+/// `y[n, o, i, j] = b[o] + sum_{c, k, l} w[o, c, k, l] x[n, c, i + k - p, j + l - p]`, `p = (size - 1) / 2` rounded down
+///
+/// # Shapes
+/// - `input`: `[images, channels, height, width]`
+/// - `weight`: `[outputs, channels, size, size]`, `bias`: `[outputs]`
+/// - returns `[images, outputs, height, width]`
+///
+/// # Panics
+/// If channels do not agree or the kernel is not square.
+pub fn conv2d_same(input: Tensor<4>, weight: Tensor<4>, bias: Tensor<1>) -> Tensor<4> {
+    #[cfg(feature = "flex")]
+    if crate::flex::fused(&input.device()) {
+        return fused_same(input, weight, bias);
+    }
+    plain_same(input, weight, bias)
+}
+
+/// Several convolutions of one input that keep its size ([`conv2d_same`]), with their outputs concatenated along channels.
 ///
 /// # Shapes
 /// - `input`: `[images, channels, height, width]`
@@ -65,12 +84,8 @@ pub fn transposed_conv2d(
 /// - returns `[images, sum of outputs, height, width]`
 ///
 /// # Panics
-/// If there is no kernel, one is not square and odd, or channels do not agree.
+/// If there is no kernel, one is not square, or channels do not agree.
 pub fn conv2d_bank(input: Tensor<4>, kernels: Vec<(Tensor<4>, Tensor<1>)>) -> Tensor<4> {
-    for (weight, _) in &kernels {
-        let [_, _, rows, columns] = weight.dims();
-        assert!(rows == columns && rows % 2 == 1, "{rows}x{columns} kernel");
-    }
     #[cfg(feature = "flex")]
     if crate::flex::fused(&input.device()) {
         return fused_bank(input, kernels);
@@ -79,16 +94,14 @@ pub fn conv2d_bank(input: Tensor<4>, kernels: Vec<(Tensor<4>, Tensor<1>)>) -> Te
 }
 
 #[cfg(feature = "flex")]
+fn fused_same(input: Tensor<4>, weight: Tensor<4>, bias: Tensor<1>) -> Tensor<4> {
+    let options = keeping_size([&weight]);
+    crate::flex::conv(input, weight.flatten::<1>(0, 3), bias, options)
+}
+
+#[cfg(feature = "flex")]
 fn fused_bank(input: Tensor<4>, kernels: Vec<(Tensor<4>, Tensor<1>)>) -> Tensor<4> {
-    let sizes = kernels.iter().map(|(weight, _)| {
-        let half = weight.dims()[2] / 2;
-        kernel(weight, half)
-    });
-    let options = crate::flex::Options {
-        kernels: sizes.collect(),
-        stride: 1,
-        transposed: None,
-    };
+    let options = keeping_size(kernels.iter().map(|(weight, _)| weight));
     let (weights, biases): (Vec<_>, Vec<_>) = kernels
         .into_iter()
         .map(|(weight, bias)| (weight.flatten::<1>(0, 3), bias))
@@ -102,15 +115,47 @@ fn fused_bank(input: Tensor<4>, kernels: Vec<(Tensor<4>, Tensor<1>)>) -> Tensor<
 }
 
 fn plain_bank(input: Tensor<4>, kernels: Vec<(Tensor<4>, Tensor<1>)>) -> Tensor<4> {
-    let outputs = kernels.into_iter().map(|(weight, bias)| {
-        let half = weight.dims()[2] / 2;
-        plain(input.clone(), weight, bias, 1, half, None)
-    });
+    let outputs = kernels
+        .into_iter()
+        .map(|(weight, bias)| plain_same(input.clone(), weight, bias));
     Tensor::cat(outputs.collect(), 1)
 }
 
+pub(crate) fn plain_same(input: Tensor<4>, weight: Tensor<4>, bias: Tensor<1>) -> Tensor<4> {
+    let ([_, _, height, width], size) = (input.dims(), side(&weight));
+    let padded = plain(input, weight, bias, 1, size / 2, None);
+    // With equal padding on all sides, an even kernel gives one row and one column too many at the start.
+    match size.is_multiple_of(2) {
+        true => padded.narrow(2, 1, height).narrow(3, 1, width),
+        false => padded,
+    }
+}
+
+/// Rows and columns of a square kernel.
+fn side(weight: &Tensor<4>) -> usize {
+    let [_, _, rows, columns] = weight.dims();
+    assert!(rows == columns, "{rows}x{columns} kernel");
+    rows
+}
+
+/// One or several convolutions that keep the size.
 #[cfg(feature = "flex")]
-pub(crate) fn kernel(weight: &Tensor<4>, padding: usize) -> crate::flex::Kernel {
+pub(crate) fn keeping_size<'a>(
+    weights: impl IntoIterator<Item = &'a Tensor<4>>,
+) -> crate::flex::Options {
+    let kernels = weights.into_iter().map(|weight| {
+        let before = (side(weight) - 1) / 2;
+        kernel(weight, before)
+    });
+    crate::flex::Options {
+        kernels: kernels.collect(),
+        stride: 1,
+        kind: crate::flex::Kind::Same,
+    }
+}
+
+#[cfg(feature = "flex")]
+fn kernel(weight: &Tensor<4>, padding: usize) -> crate::flex::Kernel {
     let [channels, _, rows, columns] = weight.dims();
     crate::flex::Kernel {
         channels,
@@ -128,15 +173,16 @@ fn fused(
     padding: usize,
     transposed: Option<usize>,
 ) -> Tensor<4> {
+    use crate::flex::Kind;
     let options = crate::flex::Options {
         kernels: vec![kernel(&weight, padding)],
         stride,
-        transposed,
+        kind: transposed.map_or(Kind::Padded, |added| Kind::Transposed { added }),
     };
     crate::flex::conv(input, weight.flatten::<1>(0, 3), bias, options)
 }
 
-pub(crate) fn plain(
+fn plain(
     input: Tensor<4>,
     weight: Tensor<4>,
     bias: Tensor<1>,
@@ -528,6 +574,39 @@ mod tests {
         }
     }
 
+    /// Kernels of even and odd sizes; few channels, enough for matrix products, and large enough to use Fourier transforms.
+    #[test]
+    fn the_size_is_kept() {
+        for size in 1..=7 {
+            for (images, channels, outputs, [height, width]) in [
+                (1, 2, 3, [1, 1]),
+                (3, 9, 17, [5, 7]),
+                (40, 33, 35, [5, 5]),
+                (9, 32, 40, [16, 17]),
+            ] {
+                let image = [images, channels, height, width];
+                let weight = [outputs, channels, size, size];
+                let inputs = [
+                    numbers(image.iter().product(), 1),
+                    numbers(weight.iter().product(), 2),
+                    numbers(outputs, 3),
+                ];
+                let of = |f: fn(Tensor<4>, Tensor<4>, Tensor<1>) -> Tensor<4>| {
+                    move |inputs: Vec<Tensor<1>>, way: Way| {
+                        let [input, kernel, bias]: [_; 3] = inputs.try_into().unwrap();
+                        f(
+                            arranged(input, image, way),
+                            arranged(kernel, weight, way),
+                            arranged(bias, [outputs], way),
+                        )
+                    }
+                };
+                let name = format!("{image:?} by {weight:?}");
+                assert_same(&inputs, 2e-5, &name, of(fused_same), of(plain_same));
+            }
+        }
+    }
+
     /// The image, then weight and bias of each kernel.
     fn bank_inputs(shape: [usize; 4], kernels: &[[usize; 2]]) -> Vec<Vec<f32>> {
         let mut inputs = vec![numbers(shape.iter().product(), 1)];
@@ -562,6 +641,7 @@ mod tests {
             ([3, 2, 5, 7], vec![[3, 5], [9, 1], [1, 3]]),
             ([1, 9, 13, 16], vec![[17, 3]]),
             ([11, 1, 1, 37], vec![[1, 3], [5, 1]]),
+            ([3, 4, 6, 5], vec![[3, 2], [9, 1], [2, 4]]),
             ([1, 1, 1, 1], vec![[1, 7], [2, 1]]),
             // Large enough to use Fourier transforms.
             ([17, 19, 16, 15], vec![[8, 1], [8, 3], [11, 5], [8, 7]]),

@@ -1,10 +1,10 @@
 //! A convolution that a time loop uses at every step.
 
-use crate::conv::plain;
+use crate::conv::plain_same;
 use burn::tensor::Tensor;
 
-/// A convolution of stride 1 without bias, prepared for the steps of one sequence. The gradient of its weights is computed for
-/// all steps together.
+/// A convolution without bias that keeps the size of its images ([`conv2d_same`](crate::conv::conv2d_same)), prepared for the
+/// steps of one sequence. The gradient of its weights is computed for all steps together.
 ///
 /// A backward pass uses it up. To continue the sequence after that, prepare it again.
 #[derive(Clone, Debug)]
@@ -14,10 +14,7 @@ pub struct StepConv(Prepared);
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, Debug)]
 enum Prepared {
-    Plain {
-        weight: Tensor<4>,
-        padding: usize,
-    },
+    Plain(Tensor<4>),
     #[cfg(feature = "flex")]
     Fused {
         node: Tensor<1>,
@@ -27,15 +24,14 @@ enum Prepared {
 }
 
 impl StepConv {
-    /// Prepares weights `[outputs, channels, rows, columns]`.
-    pub fn new(weight: Tensor<4>, padding: usize) -> Self {
+    /// Prepares weights `[outputs, channels, k, k]`.
+    ///
+    /// # Panics
+    /// If the kernel is not square.
+    pub fn new(weight: Tensor<4>) -> Self {
         #[cfg(feature = "flex")]
         if crate::flex::fused(&weight.device()) {
-            let options = crate::flex::Options {
-                kernels: vec![crate::conv::kernel(&weight, padding)],
-                stride: 1,
-                transposed: None,
-            };
+            let options = crate::conv::keeping_size([&weight]);
             let uses = crate::flex::ConvUses::default();
             let weight = weight.flatten::<1>(0, 3);
             let node = crate::flex::conv_weights(weight, uses.clone(), options.clone());
@@ -45,18 +41,18 @@ impl StepConv {
                 options,
             });
         }
-        Self(Prepared::Plain { weight, padding })
+        Self(Prepared::Plain(weight))
     }
 
-    /// `[images, channels, height, width]` to `[images, outputs, ..]`, see [`conv2d`](crate::conv::conv2d).
+    /// `[images, channels, height, width]` to `[images, outputs, height, width]`.
     ///
     /// # Panics
-    /// If channels do not agree or the kernel is larger than the padded image.
+    /// If channels do not agree.
     pub fn forward(&self, input: Tensor<4>) -> Tensor<4> {
         match &self.0 {
-            Prepared::Plain { weight, padding } => {
+            Prepared::Plain(weight) => {
                 let bias = Tensor::zeros([weight.dims()[0]], &weight.device());
-                plain(input, weight.clone(), bias, 1, *padding, None)
+                plain_same(input, weight.clone(), bias)
             }
             #[cfg(feature = "flex")]
             Prepared::Fused {
@@ -81,6 +77,8 @@ mod tests {
             (20, 5, [[8, 8], [16, 16]]),
             (70, 5, [[8, 8], [6, 9]]),
             (9, 1, [[4, 4], [2, 3]]),
+            (33, 2, [[5, 5], [8, 10]]),
+            (5, 4, [[5, 7], [1, 2]]),
         ] {
             let count = |[height, width]: [usize; 2]| 2 * channels * height * width;
             let weights = channels * channels * kernel * kernel;
@@ -95,12 +93,12 @@ mod tests {
                 move |all: Vec<Tensor<1>>, way: Way| {
                     let [first, second, weight]: [_; 3] = all.try_into().unwrap();
                     let weight = arranged(weight, [channels, channels, kernel, kernel], way);
-                    let steps = StepConv::new(weight.clone(), kernel / 2);
+                    let steps = StepConv::new(weight.clone());
                     let step = |maps: Tensor<4>| match prepared {
                         true => steps.forward(maps),
                         false => {
                             let bias = Tensor::zeros([channels], &maps.device());
-                            plain(maps, weight.clone(), bias, 1, kernel / 2, None)
+                            plain_same(maps, weight.clone(), bias)
                         }
                     };
                     let outputs = [(first, sizes[0]), (second, sizes[1])].map(|(maps, size)| {

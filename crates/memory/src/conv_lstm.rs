@@ -9,7 +9,9 @@ use burn::{
     module::{Module, Param},
     tensor::{Bool, Device, Tensor},
 };
-use mnemora_kernels::{conv::conv2d, lstm::lstm_gates, split::split_rows, step_conv::StepConv};
+use mnemora_kernels::{
+    conv::conv2d_same, lstm::lstm_gates, split::split_rows, step_conv::StepConv,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -125,20 +127,6 @@ impl ConvLstm {
         self.weight_hidden.shape()[1]
     }
 
-    fn kernel(&self) -> usize {
-        self.weight_hidden.shape()[2]
-    }
-
-    /// Of the output of a convolution padded by half of the kernel, the part that has the size of the image.
-    fn same_size(&self, padded: Tensor<4>) -> Tensor<4> {
-        if !self.kernel().is_multiple_of(2) {
-            return padded;
-        }
-        // With equal padding on all sides, an even kernel gives one row and one column too many at the start.
-        let rows = padded.narrow(2, 1, self.height);
-        rows.narrow(3, 1, self.width)
-    }
-
     /// The part of the gates that comes from the input, `[batch, 4 * channels, height, width]`, for every step
     /// of `[time, batch, inputs * height * width]`.
     fn project(&self, inputs: Tensor<3>) -> Vec<Tensor<4>> {
@@ -146,7 +134,7 @@ impl ConvLstm {
         let channels = self.weight_input.shape()[1];
         let images = inputs.reshape([time * batch, channels, self.height, self.width]);
         let (weight, bias) = (self.weight_input.val(), self.bias.val());
-        let gates = self.same_size(conv2d(images, weight, bias, 1, self.kernel() / 2));
+        let gates = conv2d_same(images, weight, bias);
         let shape = [batch, 4 * self.channels(), self.height, self.width];
         let steps = split_rows(gates.flatten::<2>(1, 3), time).into_iter();
         steps.map(|gates| gates.reshape(shape)).collect()
@@ -158,7 +146,7 @@ impl ConvLstm {
         from_input: Tensor<4>,
         state: ConvLstmState,
     ) -> (CoreOutput, ConvLstmState) {
-        let gates = from_input + self.same_size(of_hidden.forward(state.hidden));
+        let gates = from_input + of_hidden.forward(state.hidden);
         let shape = state.cell.dims();
         let (hidden, cell) = lstm_gates(gates.flatten(1, 3), state.cell.flatten(1, 3));
         let (hidden, cell) = (hidden.reshape(shape), cell.reshape(shape));
@@ -191,7 +179,7 @@ impl RecurrentCore for ConvLstm {
     }
 
     fn prepare(&self) -> StepConv {
-        StepConv::new(self.weight_hidden.val(), self.kernel() / 2)
+        StepConv::new(self.weight_hidden.val())
     }
 
     fn step(

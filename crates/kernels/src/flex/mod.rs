@@ -13,7 +13,7 @@ mod probability;
 mod recurrent;
 mod simd;
 
-pub(crate) use conv::{Kernel, Options, batch_norm::Found, steps::ConvUses};
+pub(crate) use conv::{Kernel, Kind, Options, batch_norm::Found, steps::ConvUses};
 pub(crate) use ops::*;
 pub(crate) use recurrent::{step_map::MapUses, steps::Uses};
 

@@ -9,7 +9,7 @@ use burn::{
     nn::Linear,
     tensor::{Device, Tensor, TensorData, activation::relu},
 };
-use mnemora_kernels::conv::conv2d;
+use mnemora_kernels::conv::{conv2d, conv2d_same};
 use mnemora_memory::{Count, Initializer};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -71,16 +71,10 @@ impl TorsoLayer {
     }
 
     fn forward(&self, pictures: Tensor<4>) -> Tensor<4> {
-        let [_, _, height, width] = pictures.dims();
         let (weight, bias) = (self.weight.val(), self.bias.val());
-        let kernel = weight.dims()[2];
-        let maps = match self.stride {
-            1 => conv2d(pictures, weight, bias, 1, kernel / 2),
+        relu(match self.stride {
+            1 => conv2d_same(pictures, weight, bias),
             stride => conv2d(pictures, weight, bias, stride, 0),
-        };
-        relu(match self.stride == 1 && kernel.is_multiple_of(2) {
-            true => maps.narrow(2, 1, height).narrow(3, 1, width),
-            false => maps,
         })
     }
 }

@@ -1,11 +1,13 @@
 //! A convolutional LSTM whose input has a part that is the same at all steps.
 
-use crate::visual::{Kernel, unit_bound};
+use crate::visual::unit_bound;
 use burn::{
     module::{Module, Param},
     tensor::Tensor,
 };
-use mnemora_kernels::{conv::conv2d, lstm::lstm_gates, split::split_channels, step_conv::StepConv};
+use mnemora_kernels::{
+    conv::conv2d_same, lstm::lstm_gates, split::split_channels, step_conv::StepConv,
+};
 use mnemora_memory::{Count, Initializer};
 use std::ops::Range;
 
@@ -101,7 +103,7 @@ impl MapLstm {
         let mut parts = split_channels(weight.clone(), &parts).into_iter();
         let moving = parts.next().expect("a state moves");
         Cut {
-            steps: StepConv::new(moving.clone(), moving.dims()[2] / 2),
+            steps: StepConv::new(moving.clone()),
             moving,
             given: parts.next(),
             bias: self.bias.val(),
@@ -113,8 +115,7 @@ impl MapLstm {
 
 impl Cut {
     fn convolve(maps: Tensor<4>, weight: &Tensor<4>, bias: &Tensor<1>) -> Tensor<4> {
-        let of = Kernel::same(weight.dims()[2]);
-        conv2d(maps, weight.clone(), bias.clone(), of.stride, of.padding)
+        conv2d_same(maps, weight.clone(), bias.clone())
     }
 
     /// The part of the gates that is the same at all steps, with the biases: `[rows, 4 * hidden, ..]`. Without a given

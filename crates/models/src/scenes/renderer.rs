@@ -385,10 +385,9 @@ impl Renderer {
             drawn: decodes.last().map(|last| {
                 let of_last = kernels.of_last(&last.matrix);
                 let of_all = Tensor::cat(vec![of_last.clone(), kernels.decoded.clone()], 1);
-                let padding = of_all.dims()[2] / 2;
                 DrawnReader {
                     of_last,
-                    of_all: StepConv::new(of_all, padding),
+                    of_all: StepConv::new(of_all),
                     matrices: decodes
                         .iter()
                         .map(|decoded| decoded.matrix.clone())

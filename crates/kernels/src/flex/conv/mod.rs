@@ -19,6 +19,7 @@ mod field;
 mod fourier;
 mod geometry;
 mod lowered;
+mod points;
 mod spectral;
 pub(crate) mod steps;
 mod threes;
@@ -136,21 +137,34 @@ impl WithSimd for PlaneSums<'_> {
     }
 }
 
-/// Kernels, stride, padding and, for a transposed convolution, rows and columns added at the end.
+/// What a convolution makes of the size of its images.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Kind {
+    /// `(size + 2 * padding - kernel) / stride + 1`
+    Padded,
+    /// The same size. The stride is 1, and `padding` is that above and on the left.
+    Same,
+    /// A transposed convolution: `(size - 1) * stride + kernel + added - 2 * padding`.
+    Transposed { added: usize },
+}
+
+/// Kernels, stride, and what becomes of the size.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Options {
-    /// If there are several, the stride is 1 and the convolution is not transposed.
+    /// If there are several, they keep the size.
     pub(crate) kernels: Vec<Kernel>,
     pub(crate) stride: usize,
-    /// Rows and columns added at the end of a transposed convolution; `None` for a convolution.
-    pub(crate) transposed: Option<usize>,
+    pub(crate) kind: Kind,
 }
 
 impl Options {
+    fn is_transposed(&self) -> bool {
+        matches!(self.kind, Kind::Transposed { .. })
+    }
+
     fn geometry(&self, input: &Raw, weight: &Raw) -> Geometry {
         let [images, channels, height, width] = input.layout().shape().dims();
         let [weights] = weight.layout().shape().dims();
-        let stride = self.stride;
         let coarse: usize = self.kernels.iter().map(|k| k.channels).sum();
         let per_channel: usize = self.kernels.iter().map(|k| k.channels * k.taps()).sum();
         let fine = weights / per_channel;
@@ -159,33 +173,26 @@ impl Options {
             fine * per_channel,
             "number of weights of the kernels"
         );
-        let (fine, coarse) = match self.transposed {
-            None => {
-                assert_eq!(channels, fine, "channels of image and weight");
-                let out = |axis: usize, size: usize| {
-                    let out = |kernel: &Kernel| {
-                        let (padded, kernel) = (size + 2 * kernel.padding, kernel.size[axis]);
-                        assert!(padded >= kernel, "the kernel is larger than the image");
-                        (padded - kernel) / stride + 1
-                    };
-                    let first = out(&self.kernels[0]);
-                    let mut others = self.kernels.iter().map(out);
-                    assert!(
-                        others.all(|out| out == first),
-                        "all kernels must give outputs of one size"
-                    );
-                    first
+        let taken = if self.is_transposed() { coarse } else { fine };
+        assert_eq!(channels, taken, "channels of image and weight");
+        let (kernel, stride) = (&self.kernels[0], self.stride);
+        let [rows, columns] = kernel.size;
+        let (fine, coarse) = match self.kind {
+            Kind::Same => ([fine, height, width], [coarse, height, width]),
+            Kind::Padded => {
+                let out = |size: usize, kernel_size: usize| {
+                    let padded = size + 2 * kernel.padding;
+                    assert!(padded >= kernel_size, "the kernel is larger than the image");
+                    (padded - kernel_size) / stride + 1
                 };
-                let coarse = [coarse, out(0, height), out(1, width)];
+                let coarse = [coarse, out(height, rows), out(width, columns)];
                 ([fine, height, width], coarse)
             }
-            Some(added) => {
-                assert_eq!(channels, coarse, "channels of image and weight");
-                let kernel = &self.kernels[0];
-                let out = |axis: usize, size: usize| {
-                    (size - 1) * stride + kernel.size[axis] + added - 2 * kernel.padding
+            Kind::Transposed { added } => {
+                let out = |size: usize, kernel_size: usize| {
+                    (size - 1) * stride + kernel_size + added - 2 * kernel.padding
                 };
-                let fine = [fine, out(0, height), out(1, width)];
+                let fine = [fine, out(height, rows), out(width, columns)];
                 (fine, [coarse, height, width])
             }
         };
@@ -209,9 +216,9 @@ impl Fused<3> for Options {
         let [input, weight, bias] = inputs.each_ref().map(contiguous);
         let shape = self.geometry(&input, &weight);
         let (image, weights, bias) = (slice(&input), slice(&weight), Some(slice(&bias)));
-        let (values, [channels, height, width]) = match self.transposed {
-            None => (gather(&shape, image, weights, bias), shape.coarse),
-            Some(_) => (spread(&shape, image, weights, bias), shape.fine),
+        let (values, [channels, height, width]) = match self.is_transposed() {
+            false => (gather(&shape, image, weights, bias), shape.coarse),
+            true => (spread(&shape, image, weights, bias), shape.fine),
         };
         let output = raw(values, [shape.images, channels, height, width]);
         (output, (input, weight, self))
@@ -229,18 +236,18 @@ impl Fused<3> for Options {
         let (input, weight, outer) = (slice(&input), slice(&weight), slice(&outer));
         let [to_input, to_weight, to_bias] = wanted;
         let to_input = to_input.then(|| {
-            let gradient = match options.transposed {
-                None => spread(&shape, outer, weight, None),
-                Some(_) => gather(&shape, outer, weight, None),
+            let gradient = match options.is_transposed() {
+                false => spread(&shape, outer, weight, None),
+                true => gather(&shape, outer, weight, None),
             };
             raw(gradient, input_shape)
         });
         if !to_weight && !to_bias {
             return [to_input, None, None];
         }
-        let (to_weight, of_bias) = match options.transposed {
-            None => weight_gradient(&shape, input, outer),
-            Some(_) => (weight_gradient(&shape, outer, input).0, None),
+        let (to_weight, of_bias) = match options.is_transposed() {
+            false => weight_gradient(&shape, input, outer),
+            true => (weight_gradient(&shape, outer, input).0, None),
         };
         let to_bias = to_bias.then(|| {
             let sums = of_bias.unwrap_or_else(|| bias_gradient(outer, channels, height * width));

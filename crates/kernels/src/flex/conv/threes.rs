@@ -1,39 +1,28 @@
-//! Convolutions of 3x3 weights and stride 1 with fewer multiplications (Winograd's method, after Lavin and Gray 2016).
+//! Convolutions of 3x3 weights and stride 1 with fewer multiplications, by the points of tiles (see [`points`]).
 //!
-//! A tile of 4x4 coarse pixels reads 6x6 fine ones. Along an axis, four coarse pixels
-//!
-//! ```text
-//! y_i = g0 d_i + g1 d_{i+1} + g2 d_{i+2}          i = 0 .. 3
-//! ```
-//!
-//! are coefficients of a product of polynomials, which its values at six points tell, here 0, 1, -1, 2, -1/2 and infinity
-//! (of five points with small numbers those that round least):
-//!
-//! ```text
-//! y = A^T ((G g) * (B^T d))                       * is a product of numbers
-//! ```
-//!
-//! Both axes together need 36 products in place of 144. Each of the 36 is a matrix product: a row of its left matrix has
-//! the channels of a tile, the right one has the weights. Coarse to fine is a convolution, too, with the weights turned
-//! around. The gradient of the weights uses the transposes of these maps.
+//! Each point is a matrix product: a row of its left matrix has the channels of a tile, the right one has the weights.
+//! Coarse to fine is a convolution, too, with the weights turned around. The gradient of the weights uses the transposes
+//! of the maps.
 //!
 //! Images are turned so that the channels of a pixel lie side by side, filled up with zeros to whole vectors. The points
 //! of a few tiles stay in a cache from the map of the images to the map back.
+//!
+//! [`points`]: super::points
 
 use crate::flex::{
-    conv::geometry::Geometry,
+    conv::{
+        geometry::Geometry,
+        points::{
+            Lanes, Mapped, POINTS, READ, TAPS, TILE, of_coarse, of_fine, of_weights, to_coarse,
+            to_weights,
+        },
+    },
     dense::vectors::{Product, VECTOR},
     simd::{Loop, chunks::by_chunks, room::with_room, run, run_vectors, transpose::transpose},
 };
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
-/// Rows and columns of a tile of written pixels, and of the pixels that it reads.
-const TILE: usize = 4;
-const READ: usize = 6;
-/// Products of a tile, and weights of a kernel.
-const POINTS: usize = READ * READ;
-const TAPS: usize = 9;
 /// The fewest channels on either side, and images, for which this method pays: weights and images are transformed at each
 /// call.
 const CHANNELS: usize = 32;
@@ -42,117 +31,12 @@ const IMAGES: usize = 12;
 const TILES: usize = 32;
 const STEP: usize = 128;
 
-/// Channels that are worked on together.
-type Lanes = [f32; VECTOR];
-
 /// A convolution with one 3x3 kernel and stride 1.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Threes {
     fine: [usize; 3],
     coarse: [usize; 3],
     padding: usize,
-}
-
-/// Room for a map of squares of pixels, which is used again for each: to fill it with zeros costs as much as the map.
-struct Mapped<const N: usize, const M: usize> {
-    from: [[Lanes; N]; N],
-    half: [[Lanes; N]; M],
-    to: [[Lanes; M]; M],
-}
-
-impl<const N: usize, const M: usize> Mapped<N, M> {
-    fn new() -> Self {
-        Self {
-            from: [[[0.0; VECTOR]; N]; N],
-            half: [[[0.0; VECTOR]; N]; M],
-            to: [[[0.0; VECTOR]; M]; M],
-        }
-    }
-
-    /// Writes to `to` what a linear map along both axes, first of the columns, then of the rows, makes of `from`.
-    #[inline(always)]
-    fn map(&mut self, map: impl Fn([f32; N]) -> [f32; M]) {
-        for x in 0..N {
-            for lane in 0..VECTOR {
-                let values = map(std::array::from_fn(|y| self.from[y][x][lane]));
-                for (half, value) in self.half.iter_mut().zip(values) {
-                    half[x][lane] = value;
-                }
-            }
-        }
-        for (to, half) in self.to.iter_mut().zip(&self.half) {
-            for lane in 0..VECTOR {
-                let values = map(std::array::from_fn(|x| half[x][lane]));
-                for (to, value) in to.iter_mut().zip(values) {
-                    to[lane] = value;
-                }
-            }
-        }
-    }
-}
-
-/// `G g`
-#[inline(always)]
-fn of_weights([a, b, c]: [f32; 3]) -> [f32; READ] {
-    const THIRD: f32 = 1.0 / 3.0;
-    const FIFTEENTH: f32 = 1.0 / 15.0;
-    [
-        a,
-        -THIRD * (a + b + c),
-        THIRD * (a - b + c),
-        FIFTEENTH * (a + 2.0 * b + 4.0 * c),
-        FIFTEENTH * (-16.0 * a + 8.0 * b - 4.0 * c),
-        c,
-    ]
-}
-
-/// The transpose of [`of_weights`].
-#[inline(always)]
-fn to_weights([a, b, c, d, e, f]: [f32; READ]) -> [f32; 3] {
-    const THIRD: f32 = 1.0 / 3.0;
-    const FIFTEENTH: f32 = 1.0 / 15.0;
-    [
-        a + THIRD * (c - b) + FIFTEENTH * (d - 16.0 * e),
-        -THIRD * (b + c) + FIFTEENTH * (2.0 * d + 8.0 * e),
-        f + THIRD * (c - b) + FIFTEENTH * (4.0 * d - 4.0 * e),
-    ]
-}
-
-/// `B^T d`
-#[inline(always)]
-fn of_fine([a, b, c, d, e, f]: [f32; READ]) -> [f32; READ] {
-    [
-        a + 1.5 * (b - d) - 2.0 * c + e,
-        e - b - 2.5 * c - 0.5 * d,
-        e + b + 0.5 * c - 2.5 * d,
-        e - c + 0.5 * (d - b),
-        e - c + 2.0 * (b - d),
-        b + 1.5 * (c - e) - 2.0 * d + f,
-    ]
-}
-
-/// `A^T m`
-#[inline(always)]
-fn to_coarse([a, b, c, d, e, f]: [f32; READ]) -> [f32; TILE] {
-    [
-        a + b + c + d + e,
-        b - c + 2.0 * d - 0.5 * e,
-        b + c + 4.0 * d + 0.25 * e,
-        b - c + 8.0 * d - 0.125 * e + f,
-    ]
-}
-
-/// The transpose of [`to_coarse`].
-#[inline(always)]
-fn of_coarse([a, b, c, d]: [f32; TILE]) -> [f32; READ] {
-    [
-        a,
-        a + b + c + d,
-        a - b + c - d,
-        a + 2.0 * b + 4.0 * c + 8.0 * d,
-        a - 0.5 * b + 0.25 * c - 0.125 * d,
-        d,
-    ]
 }
 
 impl Threes {
@@ -454,8 +338,8 @@ fn by_vectors<const N: usize>(
     points.enumerate().for_each(|(vector, points)| {
         for (index, image) in images.clone().enumerate() {
             let points = &mut points[index * of_image..];
-            let mut vectors = vectors(image, shape).skip(vector);
-            let vector = vectors.next().expect("points are of the image's channels");
+            let vector = vectors(image, shape).nth(vector);
+            let vector = vector.expect("points are of the image's channels");
             vector.points(padding, map, points, [VECTOR, apart(tiles)]);
         }
     });

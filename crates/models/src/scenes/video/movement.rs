@@ -10,7 +10,7 @@ use burn::{
     },
 };
 use mnemora_kernels::{
-    conv::conv2d,
+    conv::conv2d_same,
     linear::{Activation, linear},
 };
 use mnemora_memory::{Count, Initializer};
@@ -39,7 +39,7 @@ fn surroundings(frames: Tensor<4>, size: usize) -> Tensor<4> {
     let copies = Tensor::<2>::eye(places, &device).reshape([places, 1, size, size]);
     let nothing = Tensor::zeros([places], &device);
     let planes = frames.reshape([rows * channels, 1, height, width]);
-    let around = conv2d(planes, copies, nothing, 1, size / 2);
+    let around = conv2d_same(planes, copies, nothing);
     around.reshape([rows, channels, places, height * width])
 }
 
