@@ -8,7 +8,7 @@
 //! The inverse (without division by `N`) is the same transform with real and imaginary parts exchanged before
 //! and after.
 
-use pulp::Simd;
+use pulp::{NullaryFnOnce, Simd};
 use std::f64::consts::TAU;
 
 /// Real and imaginary parts of a vector of numbers.
@@ -77,16 +77,41 @@ impl Fourier {
     }
 
     /// Transforms a signal or, with `INVERSE`, a spectrum.
+    ///
+    /// A call of a function that is compiled once for each instruction set. With every length in every place that transforms,
+    /// the crate takes several times as long to compile.
     #[inline(always)]
     pub(crate) fn transform<S: Simd, const INVERSE: bool>(
         &self,
         simd: S,
-        (input, from): (&[Complex<S>], Strided),
-        (output, to): (&mut [Complex<S>], Strided),
+        input: (&[Complex<S>], Strided),
+        output: (&mut [Complex<S>], Strided),
     ) {
-        let roots = &self.roots;
-        let (x, y) = ((input, from), (output, to));
-        match self.factors {
+        simd.vectorize(Transform::<S, INVERSE> {
+            simd,
+            fourier: self,
+            input,
+            output,
+        });
+    }
+}
+
+/// See [`Fourier::transform`].
+struct Transform<'a, S: Simd, const INVERSE: bool> {
+    simd: S,
+    fourier: &'a Fourier,
+    input: (&'a [Complex<S>], Strided),
+    output: (&'a mut [Complex<S>], Strided),
+}
+
+impl<S: Simd, const INVERSE: bool> NullaryFnOnce for Transform<'_, S, INVERSE> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let Fourier { factors, roots } = self.fourier;
+        let (simd, x, y) = (self.simd, self.input, self.output);
+        match factors {
             [2, 3] => stages::<S, 2, 3, INVERSE>(simd, roots, x, y),
             [2, 4] => stages::<S, 2, 4, INVERSE>(simd, roots, x, y),
             [2, 5] => stages::<S, 2, 5, INVERSE>(simd, roots, x, y),
