@@ -78,8 +78,8 @@ impl Fourier {
 
     /// Transforms a signal or, with `INVERSE`, a spectrum.
     ///
-    /// A call of a function that is compiled once for each instruction set. With every length in every place that transforms,
-    /// the crate takes several times as long to compile.
+    /// Calls a function that is compiled once for each instruction set: every length in every place that transforms would
+    /// take the compiler long.
     #[inline(always)]
     pub(crate) fn transform<S: Simd, const INVERSE: bool>(
         &self,
