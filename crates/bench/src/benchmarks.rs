@@ -5,12 +5,14 @@ use crate::{
     agents,
     benchmark::{Benchmark, Prepared},
     cost::Cost,
-    count, kernels, language, navigation, own, relational, scenes, sequences, sv2p,
+    count,
+    draws::{initializer, numbers},
+    kernels, language, navigation, own, relational, scenes, sequences, sv2p,
 };
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::Tensor;
 use mnemora_kernels::split::split_rows;
 use mnemora_lab::load_experiment;
-use mnemora_memory::{Initializer, Lstm, RecurrentCore};
+use mnemora_memory::{Lstm, RecurrentCore};
 use mnemora_models::{ImageShape, visual::InceptionEncoder};
 use mnemora_worlds::labyrinth::{ACTIONS, Labyrinth, LabyrinthConfig};
 use mnemora_worlds::scenes::{Dice, Scenes};
@@ -51,15 +53,6 @@ pub fn benchmarks() -> Vec<Benchmark> {
     benchmarks.extend(environments());
     benchmarks.push(dice());
     benchmarks
-}
-
-fn numbers<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
-    let values = Stream::new(1, "benchmark").standard_normal(0, shape.iter().product());
-    Tensor::from_data(TensorData::new(values, shape), device)
-}
-
-fn initializer(device: &Device) -> Initializer {
-    Initializer::new(Stream::new(1, "parameters").at(0), device.clone())
 }
 
 /// The encoder of gtmm, B.1, without its last linear map, on 250 frames.

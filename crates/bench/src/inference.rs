@@ -3,14 +3,13 @@
 use crate::{
     BenchError,
     benchmark::median,
+    draws::initializer,
     sequences::{INFERENCE, LEARNING_RATE, MUSIC, MUSIC_SIZES, Sizes, inference_noise, notes},
 };
 use burn::{module::Module, tensor::Device};
 use mnemora_lab::find_device;
-use mnemora_memory::Initializer;
 use mnemora_models::infer;
 use mnemora_training::{amortize::Amortizer, threads::Threads};
-use mnemora_worlds::Stream;
 use serde::Serialize;
 use std::time::Instant;
 
@@ -74,7 +73,7 @@ fn once(time: usize, device: &Device) -> Result<f64, BenchError> {
         time,
         ..MUSIC_SIZES
     };
-    let mut init = Initializer::new(Stream::new(1, "parameters").at(0), device.clone());
+    let mut init = initializer(device);
     let model = MUSIC.init(&mut init)?.freeze();
     let mut amortizer = Amortizer::new(INFERENCE.init(&mut init)?, 1, LEARNING_RATE);
     amortizer.online = false;

@@ -10,6 +10,7 @@
 //! | `benchmarks.rs` | all benchmarks; groups of them are in `kernels.rs`, `sequences.rs`, `relational.rs`, `language.rs`, `navigation.rs`, `scenes.rs` and `sv2p.rs` |
 //! | `peer.rs`, `pytorch/` | PyTorch as a child process, and its scripts |
 //! | `limits.rs`, `cost.rs`, `count.rs` | limits of the machine; lower bounds on the cost of a benchmark |
+//! | `draws.rs` | numbers and parameters that benchmarks draw |
 //! | `table.rs`, `progress.rs` | printed output |
 //! | `slots.rs` | one step of each memory, by number of slots |
 //! | `length.rs`, `inference.rs` | training steps and variational filtering, by sequence length |
@@ -22,6 +23,7 @@ mod benchmark;
 mod benchmarks;
 pub mod cost;
 mod count;
+mod draws;
 mod error;
 mod inference;
 pub mod kernels;

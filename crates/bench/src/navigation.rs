@@ -4,10 +4,11 @@ use crate::{
     BenchError,
     benchmark::{Benchmark, Prepared},
     cost::Cost,
+    draws::{initializer, numbers},
 };
 use burn::tensor::{Device, Tensor, TensorData};
 use mnemora_lab::{LabError, families::navigation::NavigationSettings, load_experiment};
-use mnemora_memory::{Dnd, Initializer, dnd::log_weights};
+use mnemora_memory::{Dnd, dnd::log_weights};
 use mnemora_models::{ElboNoise, GtmSmConfig, ImageShape, Walk, WalkedWorld};
 use mnemora_training::{arrays::parameter_count, optimiser::ParameterGradients, updates::Updates};
 use mnemora_worlds::{
@@ -62,7 +63,7 @@ fn prepare(device: &Device) -> Result<Prepared, BenchError> {
         opposites: &[[0, 1], [2, 3]],
         memorise: settings.memorise,
     };
-    let mut init = Initializer::new(Stream::new(1, "parameters").at(0), device.clone());
+    let mut init = initializer(device);
     let mut model = settings.model.init(&world, &mut init)?;
     let parameters = parameter_count(&model);
     let cost = cost(&settings, &walks, parameters);
@@ -91,11 +92,6 @@ fn upload(walks: &Walks, device: &Device) -> Walk {
         seen: walks.seen.iter().map(|frame| *frame as usize).collect(),
         actions: Tensor::from_data(TensorData::new(walks.conditions(), shape), device),
     }
-}
-
-fn numbers<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
-    let values = Stream::new(1, "noise").standard_normal(0, shape.iter().product());
-    Tensor::from_data(TensorData::new(values, shape), device)
 }
 
 /// The products of a step: the encoder of the different frames, the walls at all steps, the decoder of the predicted

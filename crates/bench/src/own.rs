@@ -4,7 +4,8 @@ use crate::{
     BenchError,
     benchmark::{Benchmark, Prepared},
     cost::Cost,
-    sequences::{MUSIC, Sizes, direct, initializer, notes, numbers, training_step},
+    draws::{initializer, numbers},
+    sequences::{MUSIC, Sizes, direct, notes, training_step},
 };
 use burn::tensor::{Device, Tensor};
 use mnemora_models::{

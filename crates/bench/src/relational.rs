@@ -4,16 +4,16 @@ use crate::{
     BenchError,
     benchmark::{Benchmark, Prepared},
     cost::Cost,
-    sequences::{LEARNING_RATE, numbers},
+    draws::{initializer, numbers},
+    sequences::LEARNING_RATE,
 };
 use burn::tensor::{Device, Tensor};
-use mnemora_memory::{CoreConfig, Initializer, RmcConfig};
+use mnemora_memory::{CoreConfig, RmcConfig};
 use mnemora_models::ClassifierConfig;
 use mnemora_training::{
     arrays::parameter_count,
     optimiser::{Optimiser, ParameterGradients, take},
 };
-use mnemora_worlds::Stream;
 
 /// Vectors per sequence, which is also the number of steps, labels and classes.
 const VECTORS: usize = 8;
@@ -51,7 +51,7 @@ fn prepare(
     batch: usize,
     device: &Device,
 ) -> Result<Prepared, BenchError> {
-    let mut init = Initializer::new(Stream::new(1, "parameters").at(0), device.clone());
+    let mut init = initializer(device);
     let mut model = config.init(&mut init)?;
     let parameters = parameter_count(&model);
     let inputs = numbers([VECTORS, batch, INPUTS], device);

@@ -4,16 +4,12 @@ use crate::{
     BenchError,
     benchmark::{Benchmark, Prepared},
     cost::Cost,
+    draws::{initializer, numbers},
 };
-use burn::{
-    module::Module,
-    tensor::{Device, Tensor, TensorData},
-};
+use burn::{module::Module, tensor::Device};
 use mnemora_lab::load_experiment;
-use mnemora_memory::Initializer;
 use mnemora_models::{Cgqn, CgqnConfig, ImageShape, Latents, Views};
 use mnemora_training::{arrays::parameter_count, optimiser::ParameterGradients, updates::Updates};
-use mnemora_worlds::Stream;
 use std::hint::black_box;
 
 /// The frames of both worlds.
@@ -90,7 +86,7 @@ impl World {
     }
 
     fn model(self, device: &Device) -> Result<Cgqn, BenchError> {
-        let mut init = Initializer::new(Stream::new(1, "parameters").at(0), device.clone());
+        let mut init = initializer(device);
         let config = self.config();
         Ok(config.init(Latents::Consistent, FRAME, self.query, &mut init)?)
     }
@@ -170,11 +166,6 @@ impl World {
             each,
         }
     }
-}
-
-fn numbers<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
-    let values = Stream::new(1, "noise").standard_normal(0, shape.iter().product());
-    Tensor::from_data(TensorData::new(values, shape), device)
 }
 
 /// A training step (forward, backward, clipping, Adam) on a batch of scenes.

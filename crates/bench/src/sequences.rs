@@ -5,12 +5,12 @@ use crate::{
     BenchError,
     benchmark::{Benchmark, Prepared},
     cost::Cost,
+    draws::{initializer, numbers},
 };
 use burn::{
     module::Module,
-    tensor::{Device, Gradients, Tensor, TensorData},
+    tensor::{Device, Gradients, Tensor},
 };
-use mnemora_memory::Initializer;
 use mnemora_models::{
     FilteringModel, ImageShape, InferenceNoise, IterativeConfig, LikelihoodConfig, Srnn,
     SrnnConfig, Svg, SvgConfig, SvgNetwork, VrnnConfig, filter, filter_given, infer,
@@ -20,7 +20,6 @@ use mnemora_training::{
     arrays::parameter_count,
     optimiser::{Optimiser, ParameterGradients, take},
 };
-use mnemora_worlds::Stream;
 
 /// Resolution of 16-bit sound divided by the standard deviation of speech.
 const BIN: f64 = 0.001_819_074_2;
@@ -158,16 +157,6 @@ pub(super) fn benchmarks() -> Vec<Benchmark> {
             }),
         },
     ]
-}
-
-pub(super) fn initializer(device: &Device) -> Initializer {
-    Initializer::new(Stream::new(1, "parameters").at(0), device.clone())
-}
-
-/// Standard normal numbers.
-pub(super) fn numbers<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
-    let values = Stream::new(1, "benchmark").standard_normal(0, shape.iter().product());
-    Tensor::from_data(TensorData::new(values, shape), device)
 }
 
 /// Each note sounds with a probability of about one in eight.

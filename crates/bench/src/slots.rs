@@ -1,14 +1,17 @@
 //! Cost of one step of each memory, by number of slots.
 
-use crate::{BenchError, benchmark::median};
+use crate::{
+    BenchError,
+    benchmark::median,
+    draws::{initializer, numbers},
+};
 use burn::tensor::{Device, Tensor};
 use mnemora_lab::find_device;
 use mnemora_memory::{
-    AnyMemory, AnyMemoryState, ControllerKind, CoreConfig, DncConfig, HybridConfig, Initializer,
+    AnyMemory, AnyMemoryState, ControllerKind, CoreConfig, DncConfig, HybridConfig,
     IntrospectionConfig, LruConfig, Memory, MemoryConfig, NtmConfig, Previous, hybrid::Stored,
 };
 use mnemora_training::threads::Threads;
-use mnemora_worlds::Stream;
 use serde::Serialize;
 use std::time::Instant;
 
@@ -120,8 +123,7 @@ fn memories(slots: usize) -> Vec<(&'static str, MemoryConfig)> {
 
 /// Random rows `[1, count, width]`.
 fn rows(count: usize, width: usize, device: &Device) -> Tensor<3> {
-    let values = Stream::new(1, "benchmark").standard_normal(0, count * width);
-    Tensor::<1>::from_floats(values.as_slice(), device).reshape([1, count, width])
+    numbers([1, count, width], device)
 }
 
 /// The state before the first step; full for a memory that stores one latent per step.
@@ -156,7 +158,7 @@ fn step(
             true => find_device(None)?.autodiff(),
             false => find_device(None)?,
         };
-        let mut init = Initializer::new(Stream::new(1, "parameters").at(0), device.clone());
+        let mut init = initializer(&device);
         let memory = config
             .init(&mut init)
             .map_err(mnemora_models::ModelError::from)?;

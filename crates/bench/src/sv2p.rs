@@ -4,10 +4,10 @@ use crate::{
     BenchError,
     benchmark::{Benchmark, Prepared},
     cost::Cost,
+    draws::{initializer, numbers},
 };
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, Tensor};
 use mnemora_lab::load_experiment;
-use mnemora_memory::Initializer;
 use mnemora_models::{AnyScenes, CdnaConfig, ImageShape, Learning, Sv2pConfig, Views};
 use mnemora_training::{arrays::parameter_count, optimiser::ParameterGradients, updates::Updates};
 use mnemora_worlds::Stream;
@@ -130,11 +130,6 @@ fn story(config: &CdnaConfig) -> Cost {
     from_data.with_backward_to_weights() + learned.with_backward()
 }
 
-fn numbers<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
-    let values = Stream::new(1, "noise").standard_normal(0, shape.iter().product());
-    Tensor::from_data(TensorData::new(values, shape), device)
-}
-
 fn views(each: usize, device: &Device) -> Views {
     let rows = BATCH * each;
     let ImageShape {
@@ -154,7 +149,7 @@ fn views(each: usize, device: &Device) -> Views {
 fn training_step(device: &Device) -> Result<Prepared, BenchError> {
     let experiment = load_experiment("travelling-salesman", &[])?;
     let config = Sv2pConfig::default();
-    let mut init = Initializer::new(Stream::new(1, "parameters").at(0), device.clone());
+    let mut init = initializer(device);
     let mut model = AnyScenes::Video(config.init(FRAME, MOMENTS, &mut init)?);
     let parameters = parameter_count(&model);
     let (context, targets) = (views(CONTEXT, device), views(TARGETS, device));

@@ -412,13 +412,13 @@ pub struct Forecast {
 #[command(
     after_help = "Frames of stories and views are counted from 1. A list has numbers and ranges: 1,2,12 or 1-6,12.\n\
     Stories can be asked for moments between their frames: --at 5.5. Scenes that a camera circles can be\n\
-    asked for a walk: --at around, or around:36 for 36 steps.\n\n\
+    asked for a walk: --at around, or around:8 for 8 of its views.\n\n\
     The latents of a sample depend on --seed and its number alone. So each sample of a consistent model is\n\
     one scene, however often and from wherever it is asked for.\n\n\
     Examples: mnemora query runs/reaction --context 1-6 --at all --samples 5\n\
     mnemora query runs/reaction --context 1,12 --at 2-11\n\
-    mnemora query runs/prism --context 1,5,9 --at around --out prism.gif\n\
-    mnemora query runs/prism --beside runs/prism-gqn --context 1,5,9 --at around"
+    mnemora query runs/prism --context 1,5,9,13 --at around --out prism.gif\n\
+    mnemora query runs/prism --beside runs/prism-gqn --context 1,5,9,13 --at around"
 )]
 pub struct Query {
     /// Directory of the run

@@ -73,5 +73,11 @@ fn player(arguments: &Play) -> Result<Box<dyn Walker>, LabError> {
     }
     let device = find_device(arguments.on.device)?;
     let trained = open(Path::new(what), arguments.checkpoint, &[], None, &device)?;
-    trained.walker(arguments.seed, None)
+    let player = trained.walker(arguments.seed, None)?;
+    if !player.moves_by_itself() {
+        return Err(LabError::Configuration(format!(
+            "{what} is no agent; walk through its world with `mnemora walk {what}`"
+        )));
+    }
+    Ok(player)
 }

@@ -20,7 +20,18 @@ fn files(arguments: &Query) -> Result<(PathBuf, Option<&Path>), LabError> {
     };
     match out.extension().and_then(|extension| extension.to_str()) {
         Some("png") => Ok((out.clone(), None)),
-        Some("gif") => Ok((out.with_extension("png"), Some(out))),
+        Some("gif") => {
+            let picture = out.with_extension("png");
+            // Not one of an earlier question, which has a GIF beside it.
+            match picture.exists() && !out.exists() {
+                false => Ok((picture, Some(out))),
+                true => Err(LabError::Configuration(format!(
+                    "{}: the picture beside it would be {}, which exists already; choose another --out",
+                    out.display(),
+                    picture.display()
+                ))),
+            }
+        }
         _ => Err(LabError::Configuration(format!(
             "{}: answers are written as a PNG or a GIF; the name must end in .png or .gif",
             out.display()

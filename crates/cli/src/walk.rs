@@ -36,6 +36,12 @@ pub fn run(arguments: &Walk) -> Result<u8, LabError> {
     let data = arguments.data.data.as_deref();
     let trained = open(&arguments.run, arguments.checkpoint, &[], data, &device)?;
     let mut walker = trained.walker(arguments.seed, arguments.image.as_deref())?;
+    if walker.moves_by_itself() {
+        return Err(LabError::Configuration(format!(
+            "{0} is an agent, which moves by itself; watch it with `mnemora play {0}`",
+            arguments.run.display()
+        )));
+    }
     let mut film = Film::new(arguments.out.is_some());
     film.take(walker.as_ref())?;
     match script {

@@ -131,7 +131,7 @@ fn stories_are_asked_for_any_time() {
     assert_says(
         &said.stderr,
         &[
-            "4 frames that were not seen",
+            "4 frames not in the context",
             "mean of 3 samples",
             "nearest frame",
         ],
@@ -211,6 +211,42 @@ fn what_does_not_fit_the_scene_or_the_model_is_refused() {
     assert_says(
         &refuse(command),
         &["perfect-recall", "does not answer questions about scenes"],
+    );
+}
+
+/// Scenes that are read have an end.
+#[test]
+fn there_are_as_many_scenes_as_were_read() {
+    let folder = tempdir().expect("a temporary folder is made");
+    let run = trained(folder.path(), "own-views-small", &[]);
+    let asked = |scene: &str| query(&run, &["--context", "1", "--at", "2", "--scene", scene]);
+    succeed(asked("1"));
+    assert_says(
+        &refuse(asked("2")),
+        &["--scene is 2, but own-views has 1 held-out scene"],
+    );
+}
+
+/// Contexts of no views, and contexts that always tell what is asked for: the run ends with its report.
+#[test]
+fn contexts_of_none_or_of_all() {
+    let folder = tempdir().expect("a temporary folder is made");
+    let none = [
+        "scenes.context_least=0",
+        "scenes.context_most=0",
+        "scenes.hiding=0",
+        "scenes.revealing=false",
+    ];
+    let run = trained(folder.path(), "colour-reaction-small", &none);
+    assert_png(&run.join("samples/query.png"));
+    let always = ["scenes.context_least=1", "scenes.context_most=1"];
+    let run = trained(folder.path(), "patterns", &always);
+    assert_png(&run.join("samples/query.png"));
+    let few = trained(folder.path(), "prism", &["scenes.context_least=4"]);
+    let said = succeed(query(&few, &["--context", "1,5,9", "--at", "all"]));
+    assert_says(
+        &said.stderr,
+        &["views in the context: 3; the model was trained with at least 4"],
     );
 }
 

@@ -35,7 +35,7 @@ fn settings_that_do_not_fit() {
         (
             story,
             &["model.name=cdna", "scenes.size=24"],
-            "frames are 24x24 pixels, but with coarsest maps of 4x4 (grid) they must be square with a side of 16 or 32",
+            "frames are 24x24 pixels, but with coarsest maps of 4x4 (grid) they must be square, with one of these sides: 16, 32",
         ),
         (
             story,
@@ -76,6 +76,44 @@ fn settings_that_do_not_fit() {
             story,
             &["model.name=sssm", "scenes.anywhere=true"],
             "does not read scenes.anywhere, which is for model.name=cgqn or gqn or deterministic",
+        ),
+        (
+            story,
+            &["model.name=sv2p", "scenes.targets=3"],
+            "does not read scenes.targets, which is for model.name=cgqn or gqn or deterministic",
+        ),
+        (
+            "prism",
+            &["scenes.images=3"],
+            "does not read scenes.images, which is for the task mnist-dice",
+        ),
+        (
+            "prism",
+            &["scenes.anywhere=true"],
+            "for the tasks colour-reaction and travelling-salesman and dag-chase",
+        ),
+        (
+            "prism",
+            &["model.name=gqn", "scenes.model.posterior_targets=2"],
+            "does not read scenes.model.posterior_targets, which is for model.name=cgqn",
+        ),
+        (
+            "prism",
+            &[
+                "scenes.model.posterior_targets=0",
+                "scenes.model.posterior_least=6",
+            ],
+            "scenes.model.posterior_least is 6, it must be at most 5, as scenes.targets is",
+        ),
+        (
+            "prism",
+            &["scenes.context_least=2000"],
+            "scenes.context_least is 2000, it must be from 0 to 1000",
+        ),
+        (
+            "mnist-dice-small",
+            &["scenes.views=5"],
+            "scenes.views is 5, it must be from 6 to 10000, so that one of them shows the hidden face",
         ),
     ] {
         let message = refuse(training(experiment, settings));

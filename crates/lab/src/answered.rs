@@ -203,7 +203,7 @@ impl Answered {
         (frames, names)
     }
 
-    /// How far the samples are from the truth at the places that were not seen, one line; `None` if the truth is not known.
+    /// How far the samples are from the truth at the places that the context does not show, one line; `None` if the truth is not known.
     pub fn words(&self) -> Option<String> {
         let unseen: Vec<(usize, &[f32])> = (0..self.places.len())
             .filter(|place| !self.is_seen(&self.places[*place]))
@@ -224,9 +224,8 @@ impl Answered {
         let best = of_samples.iter().copied().fold(f64::INFINITY, f64::min);
         let average = of_samples.iter().sum::<f64>() / of_samples.len() as f64;
         let mut words = format!(
-            "{} {}s that were not seen: mean squared error {average:.5}",
-            unseen.len(),
-            self.word
+            "{} not in the context: mean squared error {average:.5}",
+            counted(unseen.len(), self.word)
         );
         if !self.by.is_empty() {
             words = format!("{}: {words}", self.by);
@@ -257,4 +256,10 @@ impl Answered {
             .min_by(|(a, _), (b, _)| apart(a).total_cmp(&apart(b)));
         nearest.expect("there is a context").1
     }
+}
+
+/// A number of things, in words: `1 view`, `2 views`.
+pub(crate) fn counted(count: usize, word: &str) -> String {
+    let end = if count == 1 { "" } else { "s" };
+    format!("{count} {word}{end}")
 }

@@ -473,12 +473,17 @@ mod tests {
             "memory.rmc.output_gate=true",
         ];
         assert!(problem(&both).contains("memory.rmc.output_gate is true"));
+        let none = ["model.memory=rmc", "memory.rmc.input_bias=nan"];
+        assert!(
+            problem(&none).contains("memory.rmc.input_bias is NaN, it must be a finite number")
+        );
 
         let overrides = [
             "model.memory=rmc",
             "memory.rmc.gates=memory",
             "memory.rmc.key_size=5",
             "memory.rmc.output_gate=true",
+            "memory.rmc.forget_bias=3",
         ];
         let overrides = overrides.map(str::to_owned);
         let experiment = Experiment::parse("", "test", &overrides).unwrap();
@@ -487,6 +492,7 @@ mod tests {
             key_size: 5,
             gates: GateStyle::Memory,
             output_gate: true,
+            forget_bias: 3.0,
             ..RmcConfig::new(11, 4, 4, 32)
         };
         assert_eq!(rmc, expected);

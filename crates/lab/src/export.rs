@@ -5,7 +5,7 @@ use crate::{
     open::{Trained, Which, open},
 };
 use mnemora_training::{
-    Row, Snapshot,
+    Error, Row, Snapshot,
     checkpoint::{self, Checkpoint},
     device::light_device,
     disk,
@@ -27,7 +27,14 @@ pub const CARD_FILE: &str = "README.md";
 /// If `run` is not a run with an intact checkpoint, if its held-out numbers are not finite, or if `out` is not empty.
 pub fn export(run: &Path, which: Which, data: Option<&Path>, out: &Path) -> Result<(), LabError> {
     let trained = open(run, which, &[], data, &light_device()?)?;
-    let draft = Draft::begin(out)?;
+    let draft = Draft::begin(out).map_err(|error| match error {
+        // A copy cannot be continued.
+        Error::RunExists(directory) => LabError::Configuration(format!(
+            "{} already exists; choose another --out",
+            directory.display()
+        )),
+        error => error.into(),
+    })?;
     let evaluation = trained.evaluate()?;
     trained.check_finite(&evaluation)?;
     let mut origin = read_origin(run)?;

@@ -2,7 +2,7 @@
 
 use crate::{
     Answered, Experiment, LabError,
-    experiment::family::{FilteredSequence, Gallery, Question, Walker},
+    experiment::family::{FilteredSequence, Found, Gallery, Question, Walker},
     families::tables::{
         Adapted, Ask, Fields, FilteredRow, Forecast, RefusedRow, RowAsk, RowFilter,
     },
@@ -88,7 +88,7 @@ pub fn prepare(
         let planned = planned.and_then(Result::ok);
         Ok(planned.map_or(Count::NONE, |planned| taken(planned.memory)))
     })?;
-    let found = family.find(experiment, data)?;
+    let found = find(experiment, data)?;
     check_memory(experiment, |experiment| {
         found
             .planned(experiment)
@@ -114,9 +114,28 @@ pub(crate) fn prepare_run(
     Ok(learner)
 }
 
+/// The data of an experiment, read from `data` if they are named.
+///
+/// # Errors
+/// If they cannot be read or are not those of the run, or if data are named for a task that reads none.
+pub(crate) fn find(
+    experiment: &mut Experiment,
+    data: Option<&Path>,
+) -> Result<Box<dyn Found>, LabError> {
+    let found = experiment.family().find(experiment, data)?;
+    match data.filter(|_| !experiment.family().has_data(experiment)) {
+        None => Ok(found),
+        Some(path) => Err(LabError::Configuration(format!(
+            "--data is {}, but the task {} reads no data",
+            path.display(),
+            experiment.task.name.as_str()
+        ))),
+    }
+}
+
 /// Describes what would be trained. Reads the data, but builds no model.
 pub fn plan(mut experiment: Experiment, data: Option<&Path>) -> Result<Plan, LabError> {
-    let found = experiment.family().find(&mut experiment, data)?;
+    let found = find(&mut experiment, data)?;
     found.check(&experiment)?;
     let Planned { parameters, memory } = found.planned(&experiment)?;
     Ok(Plan {
@@ -267,7 +286,8 @@ impl Trained {
         let walker = self.ask(|learner| learner.walker(seed, picture).transpose())?;
         walker.ok_or_else(|| {
             LabError::Configuration(format!(
-                "{}, trained on {}, does not walk; train image-navigation-small for a model that does",
+                "{}, trained on {}, neither walks nor plays; train image-navigation-small for a model that walks, t-maze-small \
+                 for an agent that plays",
                 self.experiment.label(),
                 self.experiment.task.name.as_str()
             ))

@@ -5,6 +5,7 @@ use crate::{
     curves::{Curves, Logged, training_figures},
     experiment::family::{Drawn, Gallery, Shown},
     memory_use::{check_drawing, check_pictures},
+    open::find,
     pictures::{chart_figure, numbers, write_beside, write_picture},
 };
 use mnemora_figures::{
@@ -35,7 +36,7 @@ pub fn write_training_sequences(
 ) -> Result<(), LabError> {
     let family = experiment.family();
     check_pictures(&experiment, family.numbers(&experiment))?;
-    let found = family.find(&mut experiment, data)?;
+    let found = find(&mut experiment, data)?;
     let drawn = found.training_picture(&experiment)?;
     write_picture(&drawn.picture, out)?;
     write_beside(out, &drawn.files)

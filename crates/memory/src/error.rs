@@ -40,6 +40,16 @@ pub enum MemoryError {
         /// Its value.
         value: f64,
     },
+    /// A number that must be finite is not.
+    #[error("memory.{memory}.{field} is {value}, it must be a finite number")]
+    NotFinite {
+        /// The memory system, by its name in configurations.
+        memory: &'static str,
+        /// The field of its configuration.
+        field: &'static str,
+        /// Its value.
+        value: f64,
+    },
     /// A memory that follows actions was given to a task without any.
     #[error(
         "memory {memory} needs actions: it is for tasks that tell the model which move led to each frame, such as \

@@ -99,10 +99,8 @@ pub struct RmcConfig {
     /// Whether the output is `sig(o) * tanh(M_t)` with a third gate `o`, instead of `M_t`.
     pub output_gate: bool,
     /// A constant added to forget gates.
-    #[serde(skip)]
     pub forget_bias: f64,
     /// A constant added to input gates.
-    #[serde(skip)]
     pub input_bias: f64,
 }
 
@@ -124,7 +122,8 @@ pub struct RmcConfig {
 /// ```
 ///
 /// LN normalises the features of each row separately. Each block has its own projections and norms. All blocks
-/// share the MLP, whose layers have separate weights. The two added biases are constants.
+/// share the MLP, whose layers have separate weights. The two added biases are constants. The scale in the softmax is that
+/// of equation 2; the public implementation divides by `sqrt(2 * key_size + head_size)`.
 #[derive(Module, Debug)]
 pub struct Rmc {
     /// Maps an input row to the width of a memory, `x~`.
@@ -211,10 +210,22 @@ impl RmcConfig {
     /// Fills in the sizes that settings leave open, for inputs of width `input`.
     ///
     /// # Errors
-    /// There is an output gate but there are no input and forget gates.
+    /// There is an output gate but there are no input and forget gates, or a bias of gates is not finite.
     pub fn fit(&self, input: usize, _time: usize) -> Result<Self, MemoryError> {
         if self.output_gate && self.gates == GateStyle::None {
             return Err(MemoryError::OutputGateWithoutGates);
+        }
+        for (field, value) in [
+            ("forget_bias", self.forget_bias),
+            ("input_bias", self.input_bias),
+        ] {
+            if !value.is_finite() {
+                return Err(MemoryError::NotFinite {
+                    memory: "rmc",
+                    field,
+                    value,
+                });
+            }
         }
         Ok(Self {
             input,

@@ -130,12 +130,9 @@ impl Classified {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::values;
     use mnemora_memory::LstmConfig;
     use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
-
-    fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
-        tensor.into_data().try_into_vec::<f32>().unwrap()
-    }
 
     fn config() -> ClassifierConfig {
         ClassifierConfig {

@@ -350,6 +350,7 @@ impl Written {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::values;
     use burn::tensor::Gradients;
     use mnemora_memory::{ControllerKind, DncConfig, EntNetConfig, GateStyle, RmcConfig};
     use mnemora_memory::{Lstm, LstmConfig, StackedLstmConfig};
@@ -366,10 +367,6 @@ mod tests {
     ];
     const LENGTHS: [usize; 4] = [2, 6, 1, 4];
     const STEPS: usize = 3;
-
-    fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
-        tensor.into_data().try_into_vec::<f32>().unwrap()
-    }
 
     fn assert_close(name: &str, found: &[f32], expected: &[f32]) {
         assert_eq!(found.len(), expected.len(), "{name}");

@@ -117,9 +117,8 @@ pub enum ModelError {
     },
     /// Frames that a predictor of stories cannot bring to the size of its coarsest maps.
     #[error(
-        "frames are {height}x{width} pixels, but with coarsest maps of {grid}x{grid} (grid) they must be square with a side of {} or {}",
-        sides[0],
-        sides[1]
+        "frames are {height}x{width} pixels, but with coarsest maps of {grid}x{grid} (grid) they must be square, with one of these sides: {}",
+        sides.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
     )]
     VideoFrame {
         /// Rows.
@@ -129,7 +128,7 @@ pub enum ModelError {
         /// Rows and columns of the coarsest maps.
         grid: usize,
         /// The sides that fit.
-        sides: [usize; 2],
+        sides: Vec<usize>,
     },
     /// A transition that needs places of another size.
     #[error("the transition '{kind}' needs places of {needed} numbers, but they have {place}")]

@@ -273,6 +273,7 @@ impl<C: RecurrentCore> LanguageModel<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::values;
     use mnemora_memory::{AnyCoreState, LstmConfig, RmcConfig};
     use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
@@ -280,10 +281,6 @@ mod tests {
     const TIME: usize = 4;
     const VOCABULARY: usize = 6;
     const WIDTH: usize = 3;
-
-    fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
-        tensor.into_data().try_into_vec::<f32>().unwrap()
-    }
 
     fn config(rmc: bool) -> LanguageConfig {
         LanguageConfig {

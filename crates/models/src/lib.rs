@@ -27,6 +27,8 @@
 
 pub mod agents;
 pub mod any;
+#[cfg(test)]
+mod check;
 pub mod classifier;
 pub mod columns;
 pub mod distributions;

@@ -130,14 +130,11 @@ impl KlFrom<DiagonalGaussian> for MixtureOfGaussians {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::values;
     use burn::tensor::{Device, TensorData};
 
     fn tensor<const D: usize>(values: &[f32], shape: [usize; D], device: &Device) -> Tensor<D> {
         Tensor::from_data(TensorData::new(values.to_vec(), shape), device)
-    }
-
-    fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
-        tensor.into_data().try_into_vec().unwrap()
     }
 
     fn mean(values: &[f32]) -> f64 {

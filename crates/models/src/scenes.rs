@@ -51,7 +51,11 @@ pub use video::{
 pub use view_attention::{SeenViews, ViewAttention};
 pub use view_net::{NetworkName, SceneNet, SceneNetName, ViewNet};
 
+use crate::visual::Kernel;
 use burn::tensor::Tensor;
+
+/// The convolution by which predictors of stories halve the rows and columns of maps.
+const HALVE: Kernel = Kernel::new(3, 2, 1);
 
 /// Views of a batch of scenes, as many of each scene.
 #[derive(Clone, Debug)]

@@ -121,12 +121,9 @@ impl Answers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::values;
     use mnemora_memory::LstmConfig;
     use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
-
-    fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
-        tensor.into_data().try_into_vec::<f32>().unwrap()
-    }
 
     /// Two sequences of two steps and two bits; the second sequence answers at its last step only.
     fn answers(device: &Device) -> (Answers, Tensor<3>, Tensor<2>) {

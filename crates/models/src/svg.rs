@@ -693,8 +693,8 @@ impl FilteringModel for Svg {
 mod tests {
     use super::*;
     use crate::{
-        Generated, InferenceNoise, filter, filter_by_segments, filter_given, generate, infer,
-        inference::GradientSteps, unobserved_step,
+        Generated, InferenceNoise, check::values, filter, filter_by_segments, filter_given,
+        generate, infer, inference::GradientSteps, unobserved_step,
     };
     use burn::module::{ModuleMapper, ModuleVisitor, Param};
     use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
@@ -756,10 +756,6 @@ mod tests {
 
     fn noise(time: usize, device: &Device) -> Tensor<3> {
         (numbers([time, BATCH, LATENT], 0.5, device) - 0.5) * 3.0
-    }
-
-    fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
-        tensor.into_data().try_into_vec().unwrap()
     }
 
     fn largest_difference<const D: usize>(a: Tensor<D>, b: Tensor<D>) -> f32 {

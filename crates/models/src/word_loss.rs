@@ -208,6 +208,7 @@ pub(crate) fn add_rows<const D: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::values;
 
     const WORDS: usize = 7;
     const WIDTH: usize = 5;
@@ -221,10 +222,6 @@ mod tests {
     fn tensor<const D: usize>(shape: [usize; D], seed: f32, device: &Device) -> Tensor<D> {
         let values = numbers(shape.iter().product(), seed);
         Tensor::from_data(TensorData::new(values, shape), device)
-    }
-
-    fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
-        tensor.into_data().try_into_vec::<f32>().unwrap()
     }
 
     fn close<const D: usize>(found: Tensor<D>, expected: Tensor<D>, what: &str) {

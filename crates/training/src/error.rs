@@ -21,6 +21,14 @@ pub enum Error {
         /// What is missing, and how to get it.
         problem: String,
     },
+    /// An unroll of an actor did not reach the learner.
+    #[error("unroll {number} of actor {actor} was lost; this is a bug of the program")]
+    LostUnroll {
+        /// The number of the actor.
+        actor: usize,
+        /// The number of the unroll, from 0.
+        number: u64,
+    },
     /// The run directory is already in use.
     #[error(
         "{} already exists; continue it with `mnemora resume {}` or choose another --out",

@@ -27,7 +27,8 @@ pub enum OptimiserName {
     Rmsprop,
 }
 
-/// The numbers of RMSProp. The defaults are those of IMPALA's published code.
+/// The numbers of RMSProp. The defaults are those of IMPALA's published code, whose loss is a sum. The losses here are means:
+/// for a mean over N steps, `epsilon / N^2` does what `epsilon` does for the sum.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RmsProp {

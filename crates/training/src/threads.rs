@@ -30,6 +30,11 @@ impl Threads {
         }
     }
 
+    /// `count` threads, whatever [`THREADS_VARIABLE`] says.
+    pub fn exactly(count: usize) -> Result<Self, Error> {
+        Self::new(count)
+    }
+
     /// As many as [`THREADS_VARIABLE`] says, or one per core.
     pub fn default_count() -> Result<Self, Error> {
         Self::new(0)

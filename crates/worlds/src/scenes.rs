@@ -127,6 +127,12 @@ pub trait Scenes: Send + Sync {
     /// The most views that the context of every scene can have, and the most targets.
     fn most(&self, ask: Ask) -> [usize; 2];
 
+    /// Held-out scenes, if there is an end of them: scene `index` of the test split is then that of the rest of `index`
+    /// divided by their number.
+    fn held_out(&self) -> Option<usize> {
+        None
+    }
+
     /// Scene `index`: a pure function of its arguments.
     fn scene(&self, split: Split, stream: &Stream, index: u64) -> Box<dyn Scene + '_>;
 }

@@ -176,8 +176,14 @@ pub trait Family: Sync {
         &[]
     }
 
-    /// The only task that reads a key of [`own_settings`](Self::own_settings); `None` if all of its tasks do.
-    fn task_of(&self, _key: &str) -> Option<&'static str> {
+    /// The tasks that read a key of [`own_settings`](Self::own_settings), if not all of its tasks do; empty if all do.
+    fn tasks_of(&self, _key: &str) -> Vec<&'static str> {
+        Vec::new()
+    }
+
+    /// What an experiment of this family must have to read a key of [`own_settings`](Self::own_settings), if it does not
+    /// read it: a setting, in words.
+    fn unread(&self, _experiment: &Experiment, _key: &str) -> Option<&'static str> {
         None
     }
 

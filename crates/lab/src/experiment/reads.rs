@@ -251,9 +251,13 @@ impl Experiment {
             && let Some(family) = families().into_iter().find(owns)
         {
             let here = self.is_of(family.name());
-            if let Some(task) = family.task_of(key) {
-                let here = here && self.task.name.as_str() == task;
-                return Some((format!("the task {task}"), here));
+            let tasks = family.tasks_of(key);
+            if !tasks.is_empty() && !tasks.contains(&self.task.name.as_str()) {
+                let some = if tasks.len() == 1 { "task" } else { "tasks" };
+                return Some((format!("the {some} {}", tasks.join(" and ")), false));
+            }
+            if let Some(by) = family.unread(self, key).filter(|_| here) {
+                return Some((by.to_owned(), false));
             }
             return Some(match family.models_of(key) {
                 [] => (format!("the family {}", family.name()), here),

@@ -95,27 +95,27 @@ enum Enters {
 /// The core's parameters, prepared for the steps of one sequence.
 pub type AgentPrepared = AnyCorePrepared;
 
-/// An agent's answer to one step of several environments.
+/// The agent's output for one step of a batch of environments.
 #[derive(Clone, Debug)]
 pub struct Acted {
-    /// Of the actions, `[batch, actions]`.
+    /// Logits of the actions, `[batch, actions]`.
     pub logits: Tensor<2>,
-    /// The weights of the core's heads.
+    /// The attention weights of the core's heads.
     pub attention: Vec<Attention>,
-    /// After the step.
+    /// State of the core after the step.
     pub state: AnyCoreState,
 }
 
-/// An agent's answers to a sequence of observations.
+/// The agent's output for a sequence of observations.
 #[derive(Clone, Debug)]
 pub struct Unrolled {
-    /// `[time * batch, actions]`
+    /// Logits of the actions, `[time * batch, actions]`.
     pub logits: Tensor<2>,
-    /// `[time * batch]`
+    /// Values, `[time * batch]`.
     pub values: Tensor<1>,
-    /// Attention of each step.
+    /// The attention weights of each step.
     pub attention: Vec<Vec<Attention>>,
-    /// After the last step.
+    /// State of the core after the last step.
     pub state: AnyCoreState,
 }
 
@@ -319,7 +319,7 @@ impl Agent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use burn::tensor::TensorData;
+    use crate::check::{numbers, values};
     use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
     const SEES: ImageShape = ImageShape {
@@ -334,16 +334,6 @@ mod tests {
         let mut init = Initializer::new(ChaCha8Rng::seed_from_u64(1), device);
         let core = |width| Ok::<_, ModelError>(CoreConfig::Rmc(RmcConfig::new(width, 2, 1, 3)));
         config.init(SEES, ACTIONS, core, &mut init).unwrap()
-    }
-
-    fn numbers<const D: usize>(shape: [usize; D]) -> Tensor<D> {
-        let count = shape.iter().product::<usize>();
-        let values: Vec<f32> = (0..count).map(|i| (i as f32).sin()).collect();
-        Tensor::from_data(TensorData::new(values, shape), &Device::default())
-    }
-
-    fn host<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
-        tensor.into_data().try_into_vec().unwrap()
     }
 
     /// Each row of the core's input holds the channels of one pixel, then the last action and reward.
@@ -362,10 +352,10 @@ mod tests {
         assert_eq!(core.input.weight.shape()[0], all);
         assert_eq!(core.input_size(), all * height * width);
         let batch = 2;
-        let maps = numbers([batch, channels, height, width]);
-        let last = numbers([batch, ACTIONS + 1]);
-        let entered = host(agent.enter(maps.clone(), last.clone()));
-        let (maps, last) = (host(maps), host(last));
+        let maps = numbers([batch, channels, height, width], 0.0, &Device::default());
+        let last = numbers([batch, ACTIONS + 1], 0.0, &Device::default());
+        let entered = values(agent.enter(maps.clone(), last.clone()));
+        let (maps, last) = (values(maps), values(last));
         let mut place = 0;
         for row in 0..batch {
             for pixel in 0..height * width {
@@ -404,9 +394,13 @@ mod tests {
         assert_eq!(agent.core.output_size(), 6 * height * width);
         assert_eq!(agent.policy.inputs(), 6 + channels);
         let observed = Observed {
-            frames: numbers([2, SEES.channels, SEES.height, SEES.width]),
-            actions: numbers([2, ACTIONS]),
-            rewards: numbers([2, 1]),
+            frames: numbers(
+                [2, SEES.channels, SEES.height, SEES.width],
+                0.0,
+                &Device::default(),
+            ),
+            actions: numbers([2, ACTIONS], 0.0, &Device::default()),
+            rewards: numbers([2, 1], 0.0, &Device::default()),
         };
         let acted = agent.act(&agent.prepare(), observed, agent.initial_state(2));
         assert_eq!(acted.logits.dims(), [2, ACTIONS]);
@@ -424,14 +418,18 @@ mod tests {
         assert_eq!(agent.policy.inputs(), agent.core.output_size() + maps);
         let (time, batch) = (3, 2);
         let observed = |rows| Observed {
-            frames: numbers([rows, SEES.channels, SEES.height, SEES.width]),
-            actions: numbers([rows, ACTIONS]),
-            rewards: numbers([rows, 1]),
+            frames: numbers(
+                [rows, SEES.channels, SEES.height, SEES.width],
+                0.0,
+                &Device::default(),
+            ),
+            actions: numbers([rows, ACTIONS], 0.0, &Device::default()),
+            rewards: numbers([rows, 1], 0.0, &Device::default()),
         };
         let whole = observed(time * batch);
         let resets = Tensor::<2>::zeros([time, batch], &Device::default()).bool();
         let unrolled = agent.unroll(whole.clone(), &resets, agent.initial_state(batch));
-        let logits = host(unrolled.logits);
+        let logits = values(unrolled.logits);
         let prepared = agent.prepare();
         let mut state = agent.initial_state(batch);
         for t in 0..time {
@@ -442,7 +440,7 @@ mod tests {
             };
             let acted = agent.act(&prepared, step, state);
             let expected = &logits[t * batch * ACTIONS..][..batch * ACTIONS];
-            for (found, expected) in host(acted.logits).iter().zip(expected) {
+            for (found, expected) in values(acted.logits).iter().zip(expected) {
                 assert!((found - expected).abs() < 1e-5, "{found} {expected}");
             }
             state = acted.state;

@@ -64,7 +64,7 @@ pub struct AgentLoss {
     pub terms: Tensor<1>,
 }
 
-/// The loss of an unroll, a mean over its steps and environments:
+/// The loss of an unroll, a mean over its steps and environments (IMPALA has the sum):
 ///
 /// ```text
 /// V-trace:  - log pi(a_t | x_t) advantage_t
@@ -73,7 +73,8 @@ pub struct AgentLoss {
 /// ```
 ///
 /// `logits`, `[time * batch, actions]`, and `values`, `[(time + 1) * batch]`, are those of the policy that learns. Targets
-/// and advantages carry no gradient.
+/// and advantages carry no gradient. They are those of the present values: PPO computes them anew in each pass over an unroll
+/// (Andrychowicz et al. 2021).
 pub fn objective(
     objective: Objective,
     costs: Costs,

@@ -24,10 +24,10 @@ pub struct TorsoConfig {
     pub kernels: [usize; 2],
     /// Their strides. With 1 the size of the picture is kept.
     pub strides: [usize; 2],
-    /// Whether, of a picture's maps, the heads and a core that takes a vector are given the greatest value of each channel
-    /// over all places only: what is near the agent is then the same wherever it stands.
+    /// Whether the maps are max-pooled over all places before the heads and before a core that takes a vector. What is near
+    /// the agent then looks the same wherever it stands.
     pub pool: bool,
-    /// Units of the layer that takes their place where what is seen has a single row.
+    /// Units of the dense layer that replaces the convolutions if an observation has a single row.
     pub units: usize,
 }
 

@@ -1,6 +1,6 @@
 //! Any of the models of scenes: what learning, evaluation and pictures need of one. A new model of scenes is added here.
 
-use super::{Cgqn, Gqn, KnownScene, SceneBound, Sssm, Video, Views, story::Beginning};
+use super::{Cgqn, Gqn, KnownScene, SceneBound, Sssm, Video, Views, repeated, story::Beginning};
 use burn::{
     module::Module,
     tensor::{Device, Tensor},
@@ -37,12 +37,26 @@ pub enum Known {
     State(Beginning, Tensor<4>),
 }
 
+impl Known {
+    /// As often as `times` for each scene, for as many samples of it.
+    pub fn repeated(&self, times: usize) -> Self {
+        match self {
+            Self::Scene(known) => Self::Scene(known.repeated(times)),
+            Self::Summed(sum) => Self::Summed(repeated(sum.clone(), times)),
+            Self::Beginning(beginning) => Self::Beginning(beginning.repeated(times)),
+            Self::State(beginning, state) => {
+                Self::State(beginning.repeated(times), repeated(state.clone(), times))
+            }
+        }
+    }
+}
+
 /// What an update has besides its batch.
 #[derive(Clone, Debug)]
 pub struct Learning {
     /// Its number, from 1.
     pub update: u64,
-    /// Variance of a pixel.
+    /// Variance of a pixel. SV2P and CDNA, which minimise a mean squared error, do not read it.
     pub variance: f64,
     /// Standard normal, `[scenes, noise_size(targets)]`.
     pub noise: Tensor<2>,

@@ -383,19 +383,13 @@ impl Cgqn {
         };
         let beliefs = self.beliefs(given.context, seen, given.noise);
         let frames = self.render(&beliefs, given.sum, known, asked.queries);
-        let errors = (frames.clone() - targets.frames.clone()).square();
-        let squared_error = errors.flatten::<2>(1, 3).sum_dim(1).reshape([scenes, each]);
         let kl = match beliefs.kl.into_iter().reduce(|sum, kl| sum + kl) {
             None => Tensor::zeros([scenes], &frames.device()),
             // With latents of their own, rows are targets.
             Some(kl) if kl.dims()[0] == scenes => kl,
             Some(kl) => kl.reshape([scenes, each]).sum_dim(1).squeeze_dim(1),
         };
-        SceneBound {
-            squared_error,
-            kl,
-            frames,
-        }
+        SceneBound::of(frames, targets, kl)
     }
 
     /// Frames of as many queries of every scene, with latents from the prior: `[queries, channels, height, width]`.

@@ -11,7 +11,7 @@ use mnemora_memory::{Count, Initializer};
 
 /// From an LSTM's state to a belief.
 pub(super) const TO_BELIEF: Kernel = Kernel::same(5);
-/// Bounds of the log variance of a belief.
+/// Bounds of the log variance of a belief; with `posterior_relative`, for the posterior, of its difference from the prior's.
 const LOG_VARIANCE: [f64; 2] = [-8.0, 4.0];
 
 /// Channels of the networks.
@@ -103,7 +103,8 @@ pub(super) fn belief(layer: &Filter, hidden: Tensor<4>) -> DiagonalGaussian {
     of_parameters(layer.forward(hidden, TO_BELIEF).flatten(1, 3))
 }
 
-fn of_parameters(parameters: Tensor<2>) -> DiagonalGaussian {
+/// The belief of which these are the means, then the log variances, each half of the columns.
+pub(super) fn of_parameters(parameters: Tensor<2>) -> DiagonalGaussian {
     let (mean, log_variance) = halves(parameters, LOG_VARIANCE);
     DiagonalGaussian {
         mean,
@@ -207,8 +208,9 @@ pub struct Beliefs {
 /// z_l ~ q_l, or p_l if the targets are not known
 /// ```
 ///
-/// A relative posterior tells how it differs from the prior, as in NVAE (Vahdat and Kautz 2020, section 3.2): what `belief_q`
-/// gives is added to the mean and the log variance of p_l, so that nothing has to be told where the context tells all.
+/// With `posterior_relative`, `belief_q` is the difference from the mean and the log variance of p_l, as in NVAE (Vahdat and
+/// Kautz 2020, section 3.2). If the context determines the scene, the network only has to output zeros. Both p_l's log
+/// variance and the difference are bounded, so that of q_l is from -16 to 8.
 ///
 /// A latent may be of single numbers: beliefs are then means over the maps, and a linear map spreads z_l over them.
 ///

@@ -411,6 +411,7 @@ impl Gqn {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::numbers;
     use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
     fn config() -> GqnConfig {
@@ -437,16 +438,10 @@ mod tests {
         config.init(frame, 2, &mut Initializer::new(rng, Device::default()))
     }
 
-    fn numbers<const D: usize>(shape: [usize; D], phase: f32) -> Tensor<D> {
-        let count: usize = shape.iter().product();
-        let values: Vec<f32> = (0..count).map(|i| (0.7 * i as f32 + phase).sin()).collect();
-        Tensor::<1>::from_floats(values.as_slice(), &Device::default()).reshape(shape)
-    }
-
     fn views(scenes: usize, each: usize, phase: f32) -> Views {
         Views {
-            frames: numbers([scenes * each, 3, 16, 8], phase),
-            queries: numbers([scenes * each, 2], phase + 1.0),
+            frames: numbers([scenes * each, 3, 16, 8], phase, &Device::default()),
+            queries: numbers([scenes * each, 2], phase + 1.0, &Device::default()),
             each,
         }
     }
@@ -463,7 +458,7 @@ mod tests {
                 };
                 let model = build(&config, frame(16, 8)).unwrap();
                 let (context, targets) = (views(2, 3, 0.0), views(2, 2, 0.5));
-                let noise = numbers([2, model.noise_size(2)], 0.2);
+                let noise = numbers([2, model.noise_size(2)], 0.2, &Device::default());
                 let known = model.represent(Some(&context), 2);
                 let both = model.bound(known.clone(), &targets, noise.clone());
                 let of_first = noise.narrow(1, 0, model.noise_size(1));

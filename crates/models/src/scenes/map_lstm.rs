@@ -114,15 +114,11 @@ impl MapLstm {
 }
 
 impl Cut {
-    fn convolve(maps: Tensor<4>, weight: &Tensor<4>, bias: &Tensor<1>) -> Tensor<4> {
-        conv2d_same(maps, weight.clone(), bias.clone())
-    }
-
     /// The part of the gates that is the same at all steps, with the biases: `[rows, 4 * hidden, ..]`. Without a given
     /// part only the size of `maps` counts.
     pub(super) fn given(&self, maps: Tensor<4>) -> Tensor<4> {
         match &self.given {
-            Some(weight) => Self::convolve(maps, weight, &self.bias),
+            Some(weight) => conv2d_same(maps, weight.clone(), self.bias.clone()),
             None => {
                 let [rows, _, height, width] = maps.dims();
                 let gates = self.bias.dims()[0];
@@ -158,7 +154,7 @@ impl Cut {
                     false => {
                         let last = std::iter::once(all - count..all).collect();
                         let weight = split_channels(self.moving.clone(), &[last]).remove(0);
-                        Self::convolve(moving, &weight, &self.no_bias)
+                        conv2d_same(moving, weight, self.no_bias.clone())
                     }
                 };
                 given + convolved
@@ -175,6 +171,7 @@ impl Cut {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::numbers;
     use burn::tensor::{
         Device, Gradients,
         activation::{sigmoid, tanh},
@@ -184,13 +181,6 @@ mod tests {
     use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
     const STEPS: usize = 2;
-
-    fn numbers(shape: [usize; 4], phase: f32, device: &Device) -> Tensor<4> {
-        let count: usize = shape.iter().product();
-        let values: Vec<f32> = (0..count).map(|i| (0.7 * i as f32 + phase).sin()).collect();
-        let tensor: Tensor<4> = Tensor::<1>::from_floats(values.as_slice(), device).reshape(shape);
-        tensor.require_grad()
-    }
 
     /// The equations as they stand: one convolution of `[h; given; input]`, then the gates one by one.
     fn plain_step(
@@ -230,7 +220,9 @@ mod tests {
             let device = Device::default().autodiff();
             let mut init = Initializer::new(ChaCha8Rng::seed_from_u64(1), device.clone());
             let lstm = MapLstm::new(sizes, kernel, &mut init);
-            let maps = |channels, phase| numbers([rows, channels, height, width], phase, &device);
+            let maps = |channels, phase| {
+                numbers([rows, channels, height, width], phase, &device).require_grad()
+            };
             let some = |channels, phase| (channels > 0).then(|| maps(channels, phase));
             Self {
                 lstm,
@@ -272,7 +264,7 @@ mod tests {
         /// Gradients of a sum in which every output counts differently.
         fn gradients(&self, outputs: &[Tensor<4>]) -> Vec<Vec<f32>> {
             let terms = outputs.iter().enumerate().map(|(place, output)| {
-                let probe = numbers(output.dims(), place as f32, &output.device()).detach();
+                let probe = numbers(output.dims(), place as f32, &output.device());
                 (output.clone() * probe).sum()
             });
             let sum = terms.reduce(|sum, term| sum + term).unwrap();

@@ -30,6 +30,8 @@ use serde::{Deserialize, Serialize};
 
 /// Of all convolutions that keep the size of maps.
 const SAME: Kernel = Kernel::same(3);
+/// The largest side of a frame that a message names.
+const LARGEST: usize = 256;
 
 /// Sizes and choices of an [`Sssm`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -93,7 +95,7 @@ impl SssmConfig {
                 height,
                 width: columns,
                 grid: self.grid,
-                sides: [2 * self.grid, 4 * self.grid],
+                sides: sides().filter(|side| *side <= LARGEST).collect(),
             });
         };
         let width = self.width;

@@ -1,6 +1,6 @@
 //! Stories: frames in the order of time, for models that predict one from those before.
 
-use super::Views;
+use super::{Views, repeated};
 use burn::tensor::{Int, Tensor, TensorData};
 
 /// The first frames of some stories.
@@ -26,6 +26,15 @@ impl Beginning {
             frames: by_time(views.frames.clone(), scenes),
             scenes,
             moments: views.each,
+        }
+    }
+
+    /// As often as `times` for each story.
+    pub(super) fn repeated(&self, times: usize) -> Self {
+        Self {
+            frames: repeated(self.frames.clone(), times),
+            scenes: self.scenes * times,
+            moments: self.moments,
         }
     }
 }

@@ -384,7 +384,7 @@ impl Rules for BoxWorldRules {
             .ok_or_else(|| Error::NoLevel {
                 seed,
                 problem: format!(
-                    "{TRIES} levels in a row had more boxes than fit on the grid of {GRID} x {GRID}; lower \
+                    "no level fits: {TRIES} in a row had more boxes than the grid of {GRID} x {GRID} holds; lower \
                      environment.solution_most = {} or environment.distractors_most = {}",
                     self.config.solution_most, self.config.distractors_most
                 ),

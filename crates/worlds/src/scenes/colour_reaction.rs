@@ -11,7 +11,8 @@ pub(super) const REACTION: Kind = Kind {
     name: "colour-reaction",
     frames: 2 * BEFORE,
     shown: BEFORE,
-    tells: Some(BEFORE),
+    reveals: Some(BEFORE),
+    tells: |frame| frame >= BEFORE,
     story: |generator| {
         let count = generator.random_range(2..=3);
         Box::new(Reaction {

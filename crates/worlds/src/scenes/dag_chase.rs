@@ -14,7 +14,8 @@ pub(super) const CHASE: Kind = Kind {
     name: "dag-chase",
     frames: FRAMES,
     shown: 6,
-    tells: None,
+    reveals: None,
+    tells: |_| false,
     story: |generator| {
         let shapes = placed(SHAPES, generator);
         let goal = place(shapes[0].radius, generator);

@@ -51,7 +51,7 @@ const COLOURS: [[f32; 3]; 8] = [
 /// pool.
 ///
 /// The pool has the first images of each digit, ten unless another number is named: image `i` then shows the digit
-/// `i / 10`. It is the same for training and test scenes.
+/// `i / 10` if there are ten of each. It is the same for training and test scenes.
 #[derive(Clone, Debug)]
 pub struct Dice {
     /// `[10, each, 28, 28]`, ink in [0, 1].
@@ -117,10 +117,11 @@ impl Dice {
     /// The same dice, seen from another number of angles.
     ///
     /// # Errors
-    /// If there are fewer than faces, or more than 10,000.
+    /// If there are so few that none need show the hidden face, or more than 10,000.
     pub fn seen_from(self, views: usize) -> Result<Self, Error> {
-        check("scenes.views", views, FACES..=10_000, || {
-            format!("it must be from {FACES} to 10000")
+        let least = (TAU / self.telling()).ceil() as usize;
+        check("scenes.views", views, least..=10_000, || {
+            format!("it must be from {least} to 10000, so that one of them shows the hidden face")
         })?;
         Ok(Self { views, ..self })
     }
@@ -129,6 +130,21 @@ impl Dice {
     /// room that is as bright everywhere, so that all faces are read as easily.
     pub fn still(self, still: bool) -> Self {
         Self { still, ..self }
+    }
+
+    /// The least half side of a cube, and how far beside the room's middle it can stand.
+    fn smallest(&self) -> [f32; 2] {
+        match self.still {
+            true => [STILL_HALF, 0.0],
+            false => [SIDES[0] / 2.0, BESIDE],
+        }
+    }
+
+    /// The arc of the circle from which a face is told: those within an angle from its normal, which are fewest for a cube
+    /// that is moved towards the camera.
+    fn telling(&self) -> f32 {
+        let [_, beside] = self.smallest();
+        2.0 * (TELLS - (beside * TELLS.sin() / RADIUS).asin())
     }
 
     /// Images in the pool.
@@ -165,19 +181,15 @@ impl Scenes for Dice {
     /// circle, and `floor` of its length in views lie on it at least.
     fn most(&self, ask: Ask) -> [usize; 2] {
         let views = |angle: f32| (angle / TAU * self.views as f32).floor() as usize;
-        let (half, beside) = match self.still {
-            true => (STILL_HALF, 0.0),
-            false => (SIDES[0] / 2.0, BESIDE),
-        };
+        let [half, beside] = self.smallest();
         // A face can be seen from where the camera is beyond its plane, which is nearest to the room's middle for the
         // smallest cube that is moved away from the camera.
         let plane = half - beside;
         let hidden = TAU - 2.0 * (plane / RADIUS).acos();
-        // The arc within an angle from the normal is shortest for a cube that is moved towards the camera.
-        let telling = 2.0 * (TELLS - (beside * TELLS.sin() / RADIUS).asin());
+        let telling = views(self.telling());
         match ask {
-            Ask::Hidden => [views(hidden), views(telling)],
-            Ask::Told => [views(telling); 2],
+            Ask::Hidden => [views(hidden), telling],
+            Ask::Told => [telling; 2],
             _ => [self.views; 2],
         }
     }
@@ -368,8 +380,8 @@ mod tests {
     /// Still dice are scenes with the promised views, and two of them with the same images are the same.
     #[test]
     fn still_dice_differ_in_their_images_only() {
-        for views in [4, 15, 16, 144] {
-            let dice = dice(16).seen_from(views).unwrap().still(true);
+        for views in [6, 15, 16, 144] {
+            let dice = dice(16).still(true).seen_from(views).unwrap();
             let [hiding, telling] = dice.most(Ask::Hidden);
             let stream = Stream::new(1, "dice");
             let drawn = |index| Die::drawn(&dice, &mut stream.at(index));
@@ -392,7 +404,25 @@ mod tests {
                 }
             }
         }
-        assert!(dice(16).seen_from(3).is_err());
+    }
+
+    #[test]
+    fn views_that_need_not_show_the_hidden_face_are_refused() {
+        for (still, least) in [(false, 7), (true, 6)] {
+            let refused = dice(16).still(still).seen_from(least - 1).unwrap_err();
+            let said = refused.to_string();
+            let expected = format!(
+                "scenes.views is {}, it must be from {least} to 10000, so that one of them shows the hidden face",
+                least - 1
+            );
+            assert_eq!(said, expected);
+            let [_, telling] = dice(16)
+                .still(still)
+                .seen_from(least)
+                .unwrap()
+                .most(Ask::Hidden);
+            assert_eq!(telling, 1);
+        }
     }
 
     /// What `most` promises of all scenes, and that it is near to what some have.

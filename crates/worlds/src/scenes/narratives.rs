@@ -30,8 +30,11 @@ pub(super) struct Kind {
     pub(super) frames: usize,
     /// Contexts are drawn from the first of this number.
     pub(super) shown: usize,
-    /// The first frame that tells what is hidden, counted from 0; none if nothing is hidden that a frame could tell.
-    pub(super) tells: Option<usize>,
+    /// The first frame that reveals some of what is hidden, counted from 0; none if nothing is hidden that a frame could
+    /// tell.
+    pub(super) reveals: Option<usize>,
+    /// Whether a frame, counted from 0, tells all that is hidden.
+    pub(super) tells: fn(usize) -> bool,
     pub(super) story: fn(&mut ChaCha8Rng) -> Box<dyn Story>,
 }
 
@@ -73,7 +76,8 @@ impl Narratives {
 
     /// Stories of 20 frames with five shapes: the last visits the others one after the other, in straight lines of five
     /// frames each. After the first visit, frame 5, the order of the others is hidden: its completions are the six orders.
-    /// Frame 6, from which training draws contexts too, already tells the second stop.
+    /// Frame 6, from which training draws contexts too, already reveals the second stop. The whole order can be read off
+    /// frames on the way from the second stop to the third and from there to the last, 11 to 14 and 16 to 19.
     ///
     /// # Errors
     /// As [`Narratives::colour_reaction`].
@@ -93,6 +97,13 @@ impl Narratives {
     fn of(kind: &'static Kind, side: usize) -> Result<Self, Error> {
         check_side(side)?;
         Ok(Self { kind, side })
+    }
+
+    /// Frames that tell all that is hidden.
+    fn telling(&self) -> usize {
+        (0..self.kind.frames)
+            .filter(|frame| (self.kind.tells)(*frame))
+            .count()
     }
 }
 
@@ -114,7 +125,7 @@ impl Scenes for Narratives {
     }
 
     fn hides(&self) -> bool {
-        self.kind.tells.is_some()
+        self.kind.reveals.is_some()
     }
 
     fn moments(&self) -> usize {
@@ -127,12 +138,12 @@ impl Scenes for Narratives {
             Ask::Training | Ask::Any => [shown, frames],
             Ask::Part(_) => [frames / 2, frames / 2],
             Ask::Story => [shown, frames],
-            // The frames from which contexts are drawn tell part of what is hidden at most.
-            Ask::Told => [0, frames - self.kind.tells.unwrap_or(frames)],
-            Ask::Hidden => {
-                let tells = self.kind.tells.unwrap_or(frames);
-                [shown.min(tells), frames - tells]
-            }
+            // The frames from which contexts are drawn reveal a part of what is hidden at most.
+            Ask::Told => [0, self.telling()],
+            Ask::Hidden => [
+                self.kind.reveals.map_or(shown, |first| shown.min(first)),
+                self.telling(),
+            ],
         }
     }
 
@@ -181,11 +192,11 @@ impl Scene for Told<'_> {
     }
 
     fn reveals(&self, view: usize) -> bool {
-        self.tells(view)
+        self.by.kind.reveals.is_some_and(|first| view >= first)
     }
 
     fn tells(&self, view: usize) -> bool {
-        self.by.kind.tells.is_some_and(|first| view >= first)
+        (self.by.kind.tells)(view)
     }
 }
 

@@ -29,7 +29,7 @@ impl Patterns {
     /// `count` patterns with `side` rows and columns, always the same.
     ///
     /// # Errors
-    /// If there are fewer than 2 patterns or the side is 0.
+    /// If `count` is not from 2 to 10,000 or `side` is not from 8 to 256.
     pub fn new(count: usize, side: usize) -> Result<Self, Error> {
         check("scenes.patterns", count, 2..=10_000, || {
             "it must be from 2 to 10000".into()

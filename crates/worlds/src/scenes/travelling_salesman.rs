@@ -23,7 +23,9 @@ pub(super) const JOURNEY: Kind = Kind {
     name: "travelling-salesman",
     frames: STOPS * LEG,
     shown: LEG + 1,
-    tells: Some(LEG),
+    reveals: Some(LEG),
+    // Between the second stop and the third, or the third and the last, both ends of the way can be seen.
+    tells: |frame| frame >= 2 * LEG && (frame + 1) % LEG != 0,
     story: |generator| {
         let shapes = placed(STOPS + 1, generator);
         let mut stops: Vec<usize> = (0..STOPS).collect();
@@ -103,6 +105,26 @@ mod tests {
     fn journeys_are_scenes() {
         for side in [16, 32, 64] {
             holds(&Narratives::travelling_salesman(side).unwrap(), SHOWING);
+        }
+    }
+
+    /// The order of the stops can be read off a frame if it looks otherwise for each other order.
+    #[test]
+    fn frames_tell_the_order_if_each_other_order_looks_otherwise() {
+        let shapes = placed(5, &mut Stream::new(1, "journeys").at(0));
+        let journey = Journey {
+            shapes,
+            first: 2,
+            last: vec![0, 1, 3],
+            order: 3,
+        };
+        for frame in 0..JOURNEY.frames {
+            let at = |order| journey.shapes(frame, order)[STOPS].at;
+            let alike = (0..ORDERS.len()).filter(|order| at(*order) == at(journey.order));
+            let alike = alike.count();
+            assert_eq!((JOURNEY.tells)(frame), alike == 1, "frame {frame}");
+            let reveals = frame >= LEG;
+            assert_eq!(reveals, alike < ORDERS.len(), "frame {frame}");
         }
     }
 

@@ -50,8 +50,7 @@ struct GivenScene {
     /// `[views, query_width]`
     queries: Vec<f32>,
     views: usize,
-    /// Views of which only the last of this number are asked for and only the others are in contexts; 0 if every view
-    /// can be either.
+    /// The last views, of this number, are only asked for, and the others only shown; 0 if every view can be either.
     held_out: usize,
 }
 
@@ -321,6 +320,10 @@ impl Scenes for GivenScenes {
     fn most(&self, _: Ask) -> [usize; 2] {
         let asked = self.views.all().map(|scene| scene.asked(self.context));
         [self.context, asked.min().unwrap_or(0)]
+    }
+
+    fn held_out(&self) -> Option<usize> {
+        Some(self.views.part(Split::Test).len())
     }
 
     /// Training scenes at random, test scenes in their order.

@@ -19,8 +19,8 @@ struct Episodes {
     name: Option<&'static str>,
 }
 
-/// A seed of environments that differs from that of training.
-pub fn held_out_seed(stream: &Stream) -> u64 {
+/// A seed for environments, drawn from a stream.
+pub fn environment_seed(stream: &Stream) -> u64 {
     const EXACT: f64 = (1_u64 << 53) as f64;
     (stream.uniform(0) * EXACT) as u64
 }
@@ -40,7 +40,7 @@ fn play(
         let name = format!("{} {what}", purpose.stream());
         Stream::new(purpose.seed(experiment.seed), &name)
     };
-    let seed = held_out_seed(&stream("episodes"));
+    let seed = environment_seed(&stream("episodes"));
     let environments = environments(experiment, settings, count, seed)?;
     let mut actor = Actor::new(environments, agent, stream("actions"));
     let prepared = agent.prepare();

@@ -2,7 +2,7 @@
 
 use super::{
     actor::{Actor, Choice},
-    evaluate::held_out_seed,
+    evaluate::environment_seed,
     learner::environments,
     settings::AgentSettings,
 };
@@ -57,7 +57,7 @@ fn played(
     most: usize,
 ) -> Result<(Spec, Episode), LabError> {
     let stream = |what| Stream::new(seed, what);
-    let seed = held_out_seed(&stream("drawn episodes"));
+    let seed = environment_seed(&stream("drawn episodes"));
     let environments = environments(experiment, settings, 1, seed)?;
     let mut actor = Actor::new(environments, agent, stream("drawn actions"));
     let spec = *actor.spec();

@@ -36,8 +36,8 @@ pub struct Sent {
     pub finished: Vec<Finished>,
 }
 
-/// Actors at work. No actor waits for another, and the learner for none of them in particular: it takes the unroll that
-/// is ready first. An actor that is ahead waits until its last unroll has a place in the queue, which has one for each.
+/// Actors on threads of their own. Actors do not wait for each other, and the learner takes the first unroll that is ready.
+/// The queue has one place for each actor; an actor whose unroll has no place in it waits.
 pub struct Fleet {
     ready: Receiver<Result<Sent, Error>>,
     shared: Arc<Shared>,
@@ -77,16 +77,13 @@ impl Fleet {
             "asynchronous: {} actors on threads; this run does not resume bit for bit",
             actors.len()
         ));
+        // If a thread cannot be started, the others end when they find that nobody takes their unrolls.
         let (sender, ready) = sync_channel(actors.len());
-        let fleet = Self {
-            ready,
-            taken: vec![0; actors.len()],
-            shared: shared.clone(),
-        };
+        let taken = vec![0; actors.len()];
         for (number, actor) in actors.into_iter().enumerate() {
             let (sender, shared) = (sender.clone(), shared.clone());
             // The operations of an actor stay on one thread.
-            let own = Threads::so_many(1)?;
+            let own = Threads::exactly(1)?;
             let work = move || {
                 let acted = own.run(|| {
                     act(actor, number, time, &shared, &sender);
@@ -102,7 +99,11 @@ impl Fleet {
                 .spawn(work)
                 .map_err(|_| Error::Thread("actor"))?;
         }
-        Ok(fleet)
+        Ok(Self {
+            ready,
+            taken,
+            shared,
+        })
     }
 
     /// The policy of all unrolls that begin from now on.
@@ -119,7 +120,10 @@ impl Fleet {
         let sent = self.ready.recv().unwrap_or(Err(Error::Thread("actor")))?;
         let taken = &mut self.taken[sent.actor];
         if sent.number != *taken {
-            return Err(Error::Thread("actor, which lost an unroll,"));
+            return Err(Error::LostUnroll {
+                actor: sent.actor,
+                number: *taken,
+            });
         }
         *taken += 1;
         Ok(sent)

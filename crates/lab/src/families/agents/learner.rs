@@ -2,11 +2,11 @@
 
 use super::{
     actor::{Actor, Unroll},
-    evaluate::{evaluate, held_out_seed},
+    evaluate::{environment_seed, evaluate},
     figures,
     fleet::Fleet,
     play::Watched,
-    settings::{AgentSettings, Mode},
+    settings::{AgentSettings, Mode, with_keys},
 };
 use crate::{
     Experiment, LabError,
@@ -34,7 +34,7 @@ use std::{collections::VecDeque, path::Path};
 ///
 /// Update s takes a new unroll if one is due, and then learns from it. In the synchronous mode the agent acts and learns
 /// in turn, and a run that was killed goes on bit for bit: a checkpoint holds the environments, the agent's state in
-/// them, and the unroll. In the asynchronous mode a checkpoint holds none of that, and new episodes begin.
+/// them, and an unroll that is learned from again. In the asynchronous mode a checkpoint holds none of that, and new episodes begin.
 pub struct AgentLearner {
     experiment: Experiment,
     settings: AgentSettings,
@@ -143,7 +143,9 @@ pub(super) fn environments(
     seed: u64,
 ) -> Result<Vectorised<Box<dyn Environment>>, LabError> {
     let all = (0..count).map(|_| environment(experiment, settings));
-    Ok(Vectorised::new(all.collect::<Result<_, _>>()?, seed)?)
+    let all = Vectorised::new(all.collect::<Result<_, _>>()?, seed);
+    let task = experiment.task.name.as_str();
+    all.map_err(|error| LabError::Configuration(with_keys(&error, task)))
 }
 
 /// The actor of a training that acts and learns in turn, in the first episodes.
@@ -255,7 +257,7 @@ impl AgentLearner {
         let actors = (0..settings.actors).map(|number| {
             let name = |what: &str| format!("{what} of actor {number} after {updates} updates");
             let stream = |what: &str| Stream::new(experiment.seed, &name(what));
-            let seed = held_out_seed(&stream("episodes"));
+            let seed = environment_seed(&stream("episodes"));
             let all = environments(experiment, settings, experiment.training.batch, seed)?;
             Ok::<_, Error>(Actor::new(all, &agent, stream("actions")))
         });
@@ -349,7 +351,8 @@ impl Learner for AgentLearner {
             _ => self.act(step - 1)?,
         };
         let made = self.learn(step, &unroll);
-        self.unroll = Some(unroll);
+        let again = !step.is_multiple_of(self.settings.passes);
+        self.unroll = again.then_some(unroll);
         made
     }
 

@@ -118,10 +118,37 @@ impl Family for Agents {
     }
 
     /// `agents.environment.NAME.` is read by the task NAME alone.
-    fn task_of(&self, key: &str) -> Option<&'static str> {
-        let rest = key.strip_prefix("agents.environment.")?;
+    fn tasks_of(&self, key: &str) -> Vec<&'static str> {
+        let Some(rest) = key.strip_prefix("agents.environment.") else {
+            return Vec::new();
+        };
         let names = ENVIRONMENTS.iter().map(|kind| kind.name);
-        { names }.find(|name| rest.starts_with(&format!("{name}.")))
+        names
+            .filter(|name| rest.starts_with(&format!("{name}.")))
+            .collect()
+    }
+
+    fn unread(&self, experiment: &Experiment, key: &str) -> Option<&'static str> {
+        let settings = Self::settings(experiment);
+        let task = experiment.task.name.as_str();
+        let is_row = || {
+            let environment = settings.environment(task);
+            environment.is_ok_and(|environment| environment.spec().frame.height == 1)
+        };
+        match key.strip_prefix("agents.")? {
+            "clip" | "lambda" => {
+                (settings.objective != ObjectiveName::Ppo).then_some("agents.objective=ppo")
+            }
+            "actors" => (settings.mode != Mode::Asynchronous).then_some("agents.mode=asynchronous"),
+            "model.pixels" => {
+                (experiment.model.memory != MemoryName::Rmc).then_some("model.memory=rmc")
+            }
+            "model.torso.units" => (!is_row()).then_some("observations of a single row"),
+            key if key.starts_with("model.torso.") => {
+                is_row().then_some("observations that are pictures")
+            }
+            _ => None,
+        }
     }
 
     fn check(&self, experiment: &Experiment) -> Result<(), String> {

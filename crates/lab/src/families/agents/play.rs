@@ -2,7 +2,7 @@
 
 use super::{
     actor::{Actor, Choice},
-    evaluate::held_out_seed,
+    evaluate::environment_seed,
     figures::drawable,
     learner::environments,
     settings::AgentSettings,
@@ -32,7 +32,11 @@ impl Account {
         };
         let mut words = format!(
             "step {}: {}, reward {:.2}, {:.2} in all",
-            self.steps, spec.actions[action], self.reward, self.total
+            // Without the sign of a zero.
+            self.steps,
+            spec.actions[action],
+            self.reward + 0.0,
+            self.total + 0.0
         );
         if self.over {
             words.push_str("; the episode is over");
@@ -61,17 +65,17 @@ fn seen(spec: &Spec, observation: &[f32], zoom: usize) -> Result<Image, LabError
     Ok(frame(&values, channels, height, width, zoom)?)
 }
 
+/// What stands for an action; `q` leaves.
+const KEYS: &str = "abcdefghijklmnoprstuvwxyz0123456789ABCDEFGHIJKLMNOPRSTUVWXYZ";
+
 /// A letter for each action: the first free one of its name, otherwise the first free one of all.
 fn letters(spec: &Spec) -> Vec<(char, &'static str)> {
-    const ALL: &str = "abcdefghijklmnoprstuvwxyz0123456789ABCDEFGHIJKLMNOPRSTUVWXYZ";
     let mut keys: Vec<(char, &'static str)> = Vec::new();
     for name in spec.actions {
-        // `q` leaves.
-        let usable = |letter: &char| letter.is_ascii_alphanumeric() && *letter != 'q';
-        let free = |letter: &char| usable(letter) && keys.iter().all(|(key, _)| key != letter);
-        let letter = name.chars().find(free).or_else(|| ALL.chars().find(free));
-        // An action without a letter can be reached by none.
-        keys.push((letter.unwrap_or('\0'), name));
+        let free =
+            |letter: &char| KEYS.contains(*letter) && keys.iter().all(|(key, _)| key != letter);
+        let letter = name.chars().find(free).or_else(|| KEYS.chars().find(free));
+        keys.extend(letter.map(|letter| (letter, *name)));
     }
     keys
 }
@@ -94,6 +98,14 @@ fn experiment_of(name: &str, settings: &[String]) -> Result<Experiment, LabError
         )));
     }
     let prefix = format!("agents.environment.{name}.");
+    if let Some(other) = settings
+        .iter()
+        .find(|text| text.starts_with("agents.") && !text.starts_with(&prefix))
+    {
+        return Err(LabError::Configuration(format!(
+            "--set {other}: a person plays; only settings of the environment count, such as {prefix}KEY"
+        )));
+    }
     let settings = settings
         .iter()
         .map(|text| match text.starts_with("agents.") {
@@ -116,6 +128,13 @@ impl Game {
         let experiment = experiment_of(name, settings)?;
         let settings: AgentSettings = experiment.own_settings()?;
         let environments = environments(&experiment, &settings, 1, seed)?;
+        let actions = environments.spec().actions.len();
+        if actions > KEYS.len() {
+            return Err(LabError::Configuration(format!(
+                "{name} has {actions} actions here; at most {} can be played by keys",
+                KEYS.len()
+            )));
+        }
         Ok(Self {
             spec: environments.spec(),
             environments,
@@ -173,7 +192,7 @@ impl Watched {
         seed: u64,
     ) -> Result<Self, LabError> {
         let stream = |what| Stream::new(seed, what);
-        let seed = held_out_seed(&stream("watched episodes"));
+        let seed = environment_seed(&stream("watched episodes"));
         let environments = environments(experiment, settings, 1, seed)?;
         Ok(Self {
             actor: Actor::new(environments, &agent, stream("watched actions")),

@@ -21,9 +21,9 @@ pub enum ObjectiveName {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// It does: a run that was killed goes on bit for bit.
+    /// The agent acts and learns in turn; an interrupted run resumes bit for bit.
     Synchronous,
-    /// Actors act on threads of their own while it learns: faster with many cores, and no two runs are equal.
+    /// Actors on threads of their own act while the agent learns: faster with many cores, and no two runs are equal.
     Asynchronous,
 }
 
@@ -31,7 +31,7 @@ pub enum Mode {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AgentSettings {
-    /// Steps of an unroll: `training.batch` environments make so many steps, then the agent learns from them.
+    /// Steps of an unroll. Each of the `training.batch` environments makes this many steps before an update.
     pub unroll: usize,
     /// `synchronous`, it acts and learns in turn and resumes bit for bit; or `asynchronous`, with actors on threads.
     pub mode: Mode,
@@ -41,9 +41,9 @@ pub struct AgentSettings {
     pub passes: u64,
     /// What the policy learns from.
     pub objective: ObjectiveName,
-    /// How far PPO's ratio of policies may be from 1.
+    /// PPO: the largest difference of the ratio of the policies' probabilities from 1 that is rewarded.
     pub clip: f64,
-    /// Of PPO's generalised advantages.
+    /// PPO: the decay of the generalised advantage estimate (GAE).
     pub lambda: f64,
     /// The discount of a step.
     pub discount: f64,
@@ -121,7 +121,7 @@ impl AgentSettings {
         self.environment(task).map(|_| ())
     }
 
-    /// Unrolls in memory at a time: that which is learned from, and for each actor one in work and one in the queue.
+    /// Unrolls in memory at once: the one being learned from, and two for each actor, one being made and one in the queue.
     pub fn waiting(&self) -> usize {
         match self.mode {
             Mode::Synchronous => 1,
@@ -148,10 +148,21 @@ impl AgentSettings {
         let kind = EnvironmentKind::named(task)
             .ok_or_else(|| format!("there is no environment {task}"))?;
         let settings = self.environment.get(task).cloned().unwrap_or_default();
+        // JSON has no such numbers.
+        for (key, value) in &settings {
+            if let Some(value) = value.as_float().filter(|value| !value.is_finite()) {
+                return Err(format!(
+                    "agents.environment.{task}.{key} is {value}, it must be a finite number"
+                ));
+            }
+        }
         let settings = serde_json::to_value(settings).map_err(|error| error.to_string())?;
-        (kind.build)(&settings).map_err(|error| {
-            let key = format!("agents.environment.{task}.");
-            error.to_string().replace("environment.", &key)
-        })
+        (kind.build)(&settings).map_err(|error| with_keys(&error, task))
     }
+}
+
+/// An error of an environment, with the keys that an experiment has for its settings.
+pub fn with_keys(error: &mnemora_worlds::Error, task: &str) -> String {
+    let key = format!("agents.environment.{task}.");
+    error.to_string().replace("environment.", &key)
 }

@@ -1,20 +1,20 @@
 //! Answers to questions about a scene: many samples, each one scene for all queries.
 
 use super::{
-    learner::normal,
+    learner::{normal, views},
     query::{AROUND, Asked},
     settings::SceneSettings,
     world::World,
 };
 use crate::{
     LabError,
-    answered::{Answered, Place},
+    answered::{Answered, Place, counted},
     experiment::family::Question,
 };
 use burn::tensor::{Tensor, TensorData};
 use mnemora_models::{AnyScenes, Views};
 use mnemora_training::arrays::host;
-use mnemora_worlds::{FrameShape, Split, Stream, scenes::Scene};
+use mnemora_worlds::{Split, Stream, scenes::Scene};
 
 /// Frames that are drawn in one call.
 const TOGETHER: usize = 256;
@@ -34,6 +34,16 @@ pub fn answers(
     question: &Question,
 ) -> Result<Answered, LabError> {
     let wrong = LabError::Configuration;
+    if let Some(most) = world.scenes.held_out()
+        && question.scene > most as u64
+    {
+        return Err(wrong(format!(
+            "--scene is {}, but {} has {most} held-out scene{}",
+            question.scene,
+            world.scenes.name(),
+            if most == 1 { "" } else { "s" }
+        )));
+    }
     let stream = Stream::new(question.seed, "pictures");
     let scene = world.scenes.scene(Split::Test, &stream, question.scene - 1);
     let asked = Asked::new(world.scenes.as_ref(), scene.as_ref());
@@ -52,6 +62,12 @@ pub fn answers(
     if context.len() > most {
         notes.push(format!(
             "{word}s in the context: {}; the model was trained with at most {most}",
+            context.len()
+        ));
+    }
+    if context.len() < least && !model.tells_stories() {
+        notes.push(format!(
+            "{word}s in the context: {}; the model was trained with at least {least}",
             context.len()
         ));
     }
@@ -102,6 +118,15 @@ pub fn reported(
         numbers.collect::<Vec<_>>().join(",")
     };
     let seen = settings.context_most.min(shown.len());
+    // Where each view shows what is hidden, a model that always saw a context is shown any views.
+    let (shown, seen) = match seen {
+        0 if settings.context_least > 0 => {
+            let all: Vec<usize> = (0..scene.context_views()).collect();
+            let seen = settings.context_most.min(all.len());
+            (all, seen)
+        }
+        _ => (shown, seen),
+    };
     let context = match (stories, seen) {
         (true, _) => listed((0..settings.context_most).collect()),
         (false, 0) => "none".to_owned(),
@@ -155,18 +180,24 @@ fn given(
     let context_frames: Vec<f32> = context.iter().copied().flat_map(of_view).collect();
     let context: Vec<Place> = context.into_iter().map(|view| asked.place(view)).collect();
     let truth = places.iter().map(|place| place.view.map(of_view)).collect();
-    let seen = views(&context, &context_frames, frame, model);
+    let seen = views(
+        (&context_frames, frame),
+        &queries(&context),
+        context.len(),
+        &model.device(),
+    );
     let samples = drawn(model, seen.as_ref(), &places, (question.seed, samples));
     Ok(Answered {
         by: String::new(),
         title: format!(
-            "{}, held-out scene {} of seed {}: {} {word}s seen, {} asked for",
+            "{}, held-out scene {}: {} seen, {} asked for",
             world.scenes.name(),
-            question.scene,
-            question.seed,
-            context.len(),
-            places.len(),
-            word = asked.word()
+            match world.scenes.held_out() {
+                None => format!("{} of seed {}", question.scene, question.seed),
+                Some(_) => question.scene.to_string(),
+            },
+            counted(context.len(), asked.word()),
+            places.len()
         ),
         word: asked.word(),
         frame,
@@ -180,42 +211,10 @@ fn given(
     })
 }
 
-/// Views of one scene on the model's device; none if there are none.
-fn views(places: &[Place], frames: &[f32], frame: FrameShape, model: &AnyScenes) -> Option<Views> {
-    let each = places.len();
-    let FrameShape {
-        channels,
-        height,
-        width,
-    } = frame;
-    (each > 0).then(|| Views {
-        frames: Tensor::from_data(
-            TensorData::new(frames.to_vec(), [each, channels, height, width]),
-            &model.device(),
-        ),
-        queries: queries(places, 1, model),
-        each,
-    })
-}
-
-/// The queries of all places, once for each sample.
-fn queries(places: &[Place], samples: usize, model: &AnyScenes) -> Tensor<2> {
-    let width = places[0].query.len();
-    let all: Vec<f32> = places
-        .iter()
-        .flat_map(|place| place.query.clone())
-        .collect();
-    let rows = [samples * places.len(), width];
-    Tensor::from_data(TensorData::new(all.repeat(samples), rows), &model.device())
-}
-
-/// Views of as many scenes that are all the same.
-fn repeated(views: &Views, scenes: usize) -> Views {
-    Views {
-        frames: views.frames.clone().repeat_dim(0, scenes),
-        queries: views.queries.clone().repeat_dim(0, scenes),
-        each: views.each,
-    }
+/// The queries of all places, one after the other.
+fn queries(places: &[Place]) -> Vec<f32> {
+    let all = places.iter().flat_map(|place| place.query.clone());
+    all.collect()
 }
 
 /// Samples `[places, frame]`, clamped to [0, 1]. The latents of a sample depend on seed and number alone, so that a consistent
@@ -229,15 +228,17 @@ fn drawn(
     let stream = Stream::new(seed, "answers");
     let size = model.noise_size(places.len());
     let each = (TOGETHER / places.len()).clamp(1, count);
+    let (known, asked) = (model.know(seen, 1), queries(places));
     let mut all = Vec::with_capacity(count);
     for first in (0..count).step_by(each) {
         let rows = each.min(count - first);
         let noise = (first..first + rows)
             .map(|sample| normal(&stream, sample as u64, [1, size], &model.device()));
         let noise = Tensor::cat(noise.collect(), 0);
-        let seen = seen.map(|views| repeated(views, rows));
-        let known = model.know(seen.as_ref(), rows);
-        let frames = model.sample(&known, queries(places, rows, model), noise);
+        let shape = [rows * places.len(), asked.len() / places.len()];
+        let queries = TensorData::new(asked.repeat(rows), shape);
+        let queries = Tensor::from_data(queries, &model.device());
+        let frames = model.sample(&known.repeated(rows), queries, noise);
         let frames = host(frames.clamp(0.0, 1.0).into_data());
         let numbers = frames.len() / rows;
         all.extend(frames.chunks(numbers).map(<[f32]>::to_vec));

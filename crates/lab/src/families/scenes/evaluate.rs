@@ -1,8 +1,10 @@
 //! How well a model of scenes answers, and whether its answers agree.
 
 use super::{
-    learner::{context, normal, targets},
+    coherence::Read,
+    learner::{context, targets},
     quantities::of_part,
+    samples::{Answers, Mean, Noise, errors},
     settings::SceneSettings,
     stories::Stories,
     world::World,
@@ -11,62 +13,12 @@ use crate::{
     Experiment,
     families::supervised::{batches, data_stream},
 };
-use burn::tensor::Tensor;
 use mnemora_models::{AnyScenes, Known, Views};
-use mnemora_training::{
-    Measures, Purpose,
-    arrays::host,
-    measures::{mean_and_stderr, mean_squared_error},
-};
+use mnemora_training::{Measures, Purpose, arrays::host, measures::mean_and_stderr};
 use mnemora_worlds::{
     Split, Stream,
-    scenes::{Ask, Part, Readings, SceneBatch, nearest, read},
+    scenes::{Ask, Part, Readings, SceneBatch, nearest},
 };
-
-/// The mean of what was added.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Mean {
-    sum: f64,
-    count: u64,
-}
-
-impl Mean {
-    /// Adds a number.
-    pub fn add(&mut self, value: impl Into<f64>) {
-        self.sum += value.into();
-        self.count += 1;
-    }
-
-    /// The mean; `None` of nothing.
-    pub fn get(&self) -> Option<f64> {
-        (self.count > 0).then(|| self.sum / self.count as f64)
-    }
-}
-
-/// Noise of one purpose, a new draw with each call.
-pub struct Noise {
-    stream: Stream,
-    index: u64,
-}
-
-impl Noise {
-    /// For samples of `each` queries of each scene of a batch.
-    pub fn next(&mut self, model: &AnyScenes, batch: &SceneBatch, each: usize) -> Tensor<2> {
-        self.index += 1;
-        let shape = [batch.scenes, model.noise_size(each)];
-        normal(&self.stream, self.index, shape, &model.device())
-    }
-}
-
-/// Mean squared error of each frame of `size` numbers.
-pub fn errors<'a>(
-    found: &'a [f32],
-    truth: &'a [f32],
-    size: usize,
-) -> impl Iterator<Item = f64> + 'a {
-    let frames = found.chunks(size).zip(truth.chunks(size));
-    frames.map(|(found, truth)| mean_squared_error(found, truth))
-}
 
 /// Scores the model on held-out scenes.
 pub fn evaluate(
@@ -78,10 +30,10 @@ pub fn evaluate(
 ) -> Measures {
     let data = data_stream(experiment, purpose);
     let name = format!("{} noise", purpose.stream());
-    let mut noise = Noise {
-        stream: Stream::new(purpose.seed(experiment.seed), &name),
-        index: 0,
-    };
+    let seed = purpose.seed(experiment.seed);
+    let noise_of = |name: &str| Noise::new(Stream::new(seed, name));
+    // The number of samples changes no noise of the bounds.
+    let (mut noise, mut of_samples) = (noise_of(&name), noise_of(&format!("{name} of samples")));
     let mut scores = Scores::new(settings, world, model.tells_stories());
     let samples = match purpose.is_short() {
         // Without noise all samples are the same.
@@ -102,20 +54,21 @@ pub fn evaluate(
             let seen = context(&any, &model.device());
             let known = model.know(seen.as_ref(), any.scenes);
             let answers = &mut scores.answers;
-            answers.add(model, &known, &any, samples, &mut noise, |_, _| {});
+            answers.add(model, &known, &any, samples, &mut of_samples, |_, _| {});
         }
         if let Some(ask) = world.hidden() {
             let batch = batch(ask);
             let can = model.takes(batch.context) && (!whole || world.begins(&batch));
             if can {
                 let readings = world.readings(Split::Test, &data, &batch);
-                scores.hidden(model, &batch, &readings, samples, &mut noise);
+                let noise = [&mut noise, &mut of_samples];
+                scores.hidden(model, &batch, &readings, samples, noise);
             }
         }
-        if world.scenes.ordered() {
-            scores
-                .stories
-                .add(model, &batch(Ask::Story), samples, &mut noise);
+        // A story is continued from its first frames.
+        if world.scenes.ordered() && world.context_most() > 0 {
+            let batch = batch(Ask::Story);
+            scores.stories.add(model, &batch, samples, &mut of_samples);
         }
         if whole {
             continue;
@@ -127,133 +80,14 @@ pub fn evaluate(
             let batch = batch(Ask::Part(*part));
             let seen = context(&batch, &model.device());
             let known = model.know(seen.as_ref(), batch.scenes);
-            answers.add(model, &known, &batch, samples, &mut noise, |_, _| {});
+            answers.add(model, &known, &batch, samples, &mut of_samples, |_, _| {});
         }
     }
-    scores.measures(settings)
+    scores.measures(samples)
 }
 
 /// Samples of a scene in an evaluation at a checkpoint.
 const SHORT: usize = 5;
-
-/// Errors of samples, and of answers that need no model.
-#[derive(Default)]
-struct Answers {
-    best: Mean,
-    mean: Mean,
-    nearest: Mean,
-    average: Mean,
-}
-
-impl Answers {
-    /// Answers about a batch of scenes of which `known` is [known](AnyScenes::know); `look` gets each sample of each scene.
-    fn add(
-        &mut self,
-        model: &AnyScenes,
-        known: &Known,
-        batch: &SceneBatch,
-        samples: usize,
-        noise: &mut Noise,
-        mut look: impl FnMut(usize, &[f32]),
-    ) {
-        self.rivals(batch);
-        let (each, size) = (batch.targets, batch.frame.size());
-        let queries = targets(batch, &model.device()).queries;
-        let mut all = vec![Vec::new(); batch.scenes];
-        for _ in 0..samples {
-            let drawn = noise.next(model, batch, each);
-            let frames = host(model.sample(known, queries.clone(), drawn).into_data());
-            let errors: Vec<f64> = errors(&frames, &batch.target_frames, size).collect();
-            for (scene, frames) in frames.chunks(each * size).enumerate() {
-                look(scene, frames);
-                let own = &errors[scene * each..][..each];
-                all[scene].push(own.iter().sum::<f64>() / each as f64);
-            }
-        }
-        for errors in all {
-            self.best
-                .add(errors.iter().copied().fold(f64::INFINITY, f64::min));
-            for error in errors {
-                self.mean.add(error);
-            }
-        }
-    }
-
-    /// Answers that need no model: the nearest view of the context, and the mean of its frames.
-    fn rivals(&mut self, batch: &SceneBatch) {
-        if batch.context == 0 {
-            return;
-        }
-        let (size, width) = (batch.frame.size(), batch.query_width);
-        for scene in 0..batch.scenes {
-            let start = scene * batch.context;
-            let frames = &batch.context_frames[start * size..][..batch.context * size];
-            let queries = &batch.context_queries[start * width..][..batch.context * width];
-            let mut average = vec![0.0; size];
-            for frame in frames.chunks(size) {
-                for (sum, value) in average.iter_mut().zip(frame) {
-                    *sum += value / batch.context as f32;
-                }
-            }
-            for target in 0..batch.targets {
-                let row = scene * batch.targets + target;
-                let truth = &batch.target_frames[row * size..][..size];
-                let query = &batch.target_queries[row * width..][..width];
-                let apart = |other: &[f32]| -> f32 {
-                    other
-                        .iter()
-                        .zip(query)
-                        .map(|(a, b)| (a - b) * (a - b))
-                        .sum()
-                };
-                let nearest = queries
-                    .chunks(width)
-                    .zip(frames.chunks(size))
-                    .min_by(|(a, _), (b, _)| apart(a).total_cmp(&apart(b)));
-                if let Some((_, frame)) = nearest {
-                    self.nearest.add(mean_squared_error(frame, truth));
-                }
-                self.average.add(mean_squared_error(&average, truth));
-            }
-        }
-    }
-}
-
-/// What is read off samples.
-#[derive(Default)]
-struct Read {
-    alike: Mean,
-    same_kind: Mean,
-    valid: Mean,
-    /// How often each completion was read.
-    completions: Vec<u64>,
-}
-
-impl Read {
-    /// Reads the targets of a sample of one scene.
-    fn add(&mut self, readings: &Readings, frames: &[f32], size: usize) {
-        let errors: Vec<Vec<f32>> = frames
-            .chunks(size)
-            .enumerate()
-            .map(|(target, frame)| readings.errors(target, frame))
-            .collect();
-        let (found, alike) = read(&errors);
-        self.alike.add(f64::from(u8::from(alike)));
-        if let Some(kinds) = &readings.kinds {
-            let mut of_targets = errors.iter().map(|errors| kinds[nearest(errors)]);
-            let same = of_targets.all(|kind| kind == kinds[found]);
-            self.same_kind.add(f64::from(u8::from(same)));
-        }
-        let valid = found < readings.completions;
-        self.valid.add(f64::from(u8::from(valid)));
-        if self.completions.len() < readings.completions {
-            self.completions.resize(readings.completions, 0);
-        }
-        if valid {
-            self.completions[found] += 1;
-        }
-    }
-}
 
 /// Everything that is averaged over scenes.
 #[derive(Default)]
@@ -324,7 +158,7 @@ impl Scores {
         batch: &SceneBatch,
         readings: &[Readings],
         samples: usize,
-        noise: &mut Noise,
+        [noise, of_samples]: [&mut Noise; 2],
     ) {
         let device = model.device();
         let (seen, asked) = (context(batch, &device), targets(batch, &device));
@@ -341,13 +175,20 @@ impl Scores {
             }
         }
         let (answers, read) = (&mut self.answers, &mut self.read);
-        answers.add(model, &known, batch, samples, noise, |scene, frames| {
-            read.add(&readings[scene], frames, size);
-        });
+        answers.add(
+            model,
+            &known,
+            batch,
+            samples,
+            of_samples,
+            |scene, frames| {
+                read.add(&readings[scene], frames, size);
+            },
+        );
         if let Some(Views { queries, each, .. }) = &seen
             && !model.tells_stories()
         {
-            let drawn = noise.next(model, batch, *each);
+            let drawn = of_samples.next(model, batch, *each);
             let frames = model.sample(&known, queries.clone(), drawn);
             let frames = host(frames.into_data());
             for error in errors(&frames, &batch.context_frames, size) {
@@ -403,7 +244,7 @@ impl Scores {
         }
     }
 
-    fn measures(self, settings: &SceneSettings) -> Measures {
+    fn measures(self, samples: usize) -> Measures {
         let (bound, bound_stderr) = mean_and_stderr(&self.bounds[0]);
         let mut measures = Measures::new()
             .with("sequences", self.bounds[0].len())
@@ -432,7 +273,7 @@ impl Scores {
         }
         let measures = self
             .stories
-            .measures(measures.with("samples", settings.samples))
+            .measures(measures.with("samples", samples))
             .with_some("min_mse", self.answers.best.get())
             .with_some("mean_mse", self.answers.mean.get())
             .with_some("nearest_mse", self.answers.nearest.get())
@@ -451,18 +292,12 @@ impl Scores {
                 ),
         };
         let read = &self.read.completions;
-        let total: u64 = read.iter().sum();
-        let shares = read.iter().map(|count| *count as f64 / total as f64);
-        let entropy: f64 = shares
-            .filter(|share| *share > 0.0)
-            .map(|share| share * share.recip().ln())
-            .sum();
         let (one, all) = (self.kl_one.get(), self.kl_all.get());
         let ratio = one.zip(all).map(|(one, all)| all / one);
         measures
             .with("completions", read.len())
             .with("entropy_most", (read.len() as f64).ln())
-            .with("entropy", entropy)
+            .with_some("entropy", self.read.entropy())
             .with_some("kl_one", one)
             .with_some("kl_all", all)
             .with_some("kl_told", self.kl_told.get())
@@ -473,51 +308,5 @@ impl Scores {
             .with_some("same_kind", self.read.same_kind.get())
             .with_some("valid", self.read.valid.get())
             .with_some("context_mse", self.context.get())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use mnemora_worlds::{
-        Mnist,
-        scenes::{Dice, Scenes, Showing, readings, scene_batch},
-    };
-
-    /// A sample that shows another image of the same digit in each view is of one kind but not coherent; one that shows two
-    /// digits is neither.
-    #[test]
-    fn images_of_one_digit_are_of_one_kind() {
-        let dice = Dice::new(&Mnist::bundled().unwrap(), 16).unwrap();
-        let dice = dice.seen_from(16).unwrap().still(true);
-        let showing = Showing {
-            anywhere: false,
-            context_least: 4,
-            context_most: 4,
-            targets_least: 2,
-            targets: 2,
-            hiding: 0.0,
-            revealing: false,
-        };
-        let stream = Stream::new(1, "dice");
-        let of = (Split::Test, &stream);
-        let batch = scene_batch(&dice, showing, Ask::Hidden, of, 0, 1);
-        let readings = &readings(&dice, of, &batch)[0];
-        let size = batch.frame.size();
-        let scene = dice.scene(Split::Test, &stream, batch.number(0));
-        let found = |images: [usize; 2]| {
-            let mut frames = vec![0.0; 2 * size];
-            for ((frame, view), image) in
-                frames.chunks_mut(size).zip(&batch.target_views).zip(images)
-            {
-                scene.render(*view, image, frame);
-            }
-            let mut read = Read::default();
-            read.add(readings, &frames, size);
-            [read.alike.get(), read.same_kind.get()]
-        };
-        assert_eq!(found([31, 31]), [Some(1.0), Some(1.0)]);
-        assert_eq!(found([31, 34]), [Some(0.0), Some(1.0)]);
-        assert_eq!(found([31, 54]), [Some(0.0), Some(0.0)]);
     }
 }

@@ -35,7 +35,7 @@ pub struct SceneLearner {
     updates: Updates,
     /// Noise of latents.
     noise: Stream,
-    /// Which stories are given true frames.
+    /// Draws which stories are given true frames, or how many targets the posterior sees.
     choices: Stream,
     device: Device,
 }
@@ -112,34 +112,34 @@ pub fn planned(experiment: &Experiment, world: &World) -> Result<Planned, LabErr
     let numbers = world.scenes.frame().size() + world.scenes.query_width();
     let work = Work {
         learning: kept(training.batch),
-        looking: kept(evaluation.batch),
+        looking: kept(evaluation.batch) + world.read_with(evaluation.batch),
         batches: Count::product(&[numbers, views, training.batch]) * (BATCHES_AHEAD + 2),
         data: world.bytes,
     };
     Ok(Planned::new(parts(&model), work))
 }
 
-/// Frames `[count, channels, height, width]` and queries, as views on a device; `None` if there are none.
-fn views(
-    frames: &[f32],
+/// `each` views of each scene on a device: frames `[scenes * each, channels, height, width]` and queries
+/// `[scenes * each, query]`; `None` if there are none.
+pub fn views(
+    (frames, frame): (&[f32], FrameShape),
     queries: &[f32],
     each: usize,
-    batch: &SceneBatch,
     device: &Device,
 ) -> Option<Views> {
     let FrameShape {
         channels,
         height,
         width,
-    } = batch.frame;
-    let rows = batch.scenes * each;
+    } = frame;
+    let rows = frames.len() / frame.size();
     (each > 0).then(|| Views {
         frames: Tensor::from_data(
             TensorData::new(frames.to_vec(), [rows, channels, height, width]),
             device,
         ),
         queries: Tensor::from_data(
-            TensorData::new(queries.to_vec(), [rows, batch.query_width]),
+            TensorData::new(queries.to_vec(), [rows, queries.len() / rows]),
             device,
         ),
         each,
@@ -148,14 +148,15 @@ fn views(
 
 /// The context of a batch.
 pub fn context(batch: &SceneBatch, device: &Device) -> Option<Views> {
-    let (frames, queries) = (&batch.context_frames, &batch.context_queries);
-    views(frames, queries, batch.context, batch, device)
+    let frames = (batch.context_frames.as_slice(), batch.frame);
+    views(frames, &batch.context_queries, batch.context, device)
 }
 
 /// The targets of a batch.
 pub fn targets(batch: &SceneBatch, device: &Device) -> Views {
-    let (frames, queries) = (&batch.target_frames, &batch.target_queries);
-    views(frames, queries, batch.targets, batch, device).expect("every scene is asked something")
+    let frames = (batch.target_frames.as_slice(), batch.frame);
+    views(frames, &batch.target_queries, batch.targets, device)
+        .expect("every scene is asked something")
 }
 
 impl SceneLearner {

@@ -5,16 +5,19 @@
 //! | `settings.rs` | the table `[scenes]` of an experiment |
 //! | `world.rs` | the list of worlds |
 //! | `learner.rs` | the learner |
-//! | `evaluate.rs`, `stories.rs`, `quantities.rs` | what is measured |
+//! | `evaluate.rs`, `quantities.rs` | what is measured |
+//! | `samples.rs`, `coherence.rs`, `stories.rs` | of samples: errors, what is read off them, how they continue stories |
 //! | `query.rs`, `answers.rs` | questions about one scene, and answers to them |
 //! | `figures.rs` | the pictures of a run |
 
 mod answers;
+mod coherence;
 mod evaluate;
 mod figures;
 mod learner;
 mod quantities;
 mod query;
+mod samples;
 mod settings;
 mod stories;
 mod world;
@@ -115,27 +118,39 @@ impl Family for AskedScenes {
     }
 
     fn models_of(&self, key: &str) -> &'static [ModelName] {
-        const OF_VIEWS: [&str; 5] = [
+        const OF_VIEWS: [&str; 6] = [
             "anywhere",
             "context_least",
             "hiding",
             "revealing",
+            "targets",
             "targets_least",
         ];
         let key = key.strip_prefix("scenes.").unwrap_or(key);
         match key.split_once('.') {
+            Some(("model", "posterior_targets" | "posterior_least")) => &[ModelName::Cgqn],
             Some(("model", _)) => &[ModelName::Cgqn, ModelName::Gqn, ModelName::Deterministic],
             Some(("gqn", _)) => &[ModelName::GqnOriginal],
             Some(("sssm", _)) => &[ModelName::Sssm],
             Some(("sv2p", _)) => &[ModelName::Sv2p],
             Some(("cdna", _)) => &[ModelName::Cdna],
-            _ if OF_VIEWS.iter().any(|start| key.starts_with(start)) => &[
+            _ if OF_VIEWS.contains(&key) => &[
                 ModelName::Cgqn,
                 ModelName::Gqn,
                 ModelName::Deterministic,
                 ModelName::GqnOriginal,
             ],
             _ => &[],
+        }
+    }
+
+    fn tasks_of(&self, key: &str) -> Vec<&'static str> {
+        match key.strip_prefix("scenes.").unwrap_or(key) {
+            "patterns" => vec!["patterns"],
+            "views" => vec!["prism", "mnist-dice"],
+            "still" | "images" => vec!["mnist-dice"],
+            "anywhere" => vec!["colour-reaction", "travelling-salesman", "dag-chase"],
+            _ => Vec::new(),
         }
     }
 
@@ -151,7 +166,15 @@ impl Family for AskedScenes {
                 return Err(format!("{key} is {value}, it must be 0 for scenes"));
             }
         }
-        settings.check()
+        settings.check()?;
+        let (model, targets) = (&settings.model, settings.targets);
+        if experiment.model.name == ModelName::Cgqn && model.posterior_least > targets {
+            return Err(format!(
+                "scenes.model.posterior_least is {}, it must be at most {targets}, as scenes.targets is",
+                model.posterior_least
+            ));
+        }
+        Ok(())
     }
 
     fn time(&self, experiment: &Experiment) -> usize {
@@ -200,7 +223,7 @@ impl Family for AskedScenes {
         let folder = folder.filter(|_| is_read(experiment));
         let folder = folder.map(|folder| format!(", {}", folder.to_string_lossy()));
         let of_scenes = |key: &str| {
-            const SEEN: [&str; 11] = [
+            const SEEN: [&str; 13] = [
                 "scenes.size",
                 "scenes.anywhere",
                 "scenes.context_least",
@@ -212,9 +235,12 @@ impl Family for AskedScenes {
                 "scenes.views",
                 "scenes.still",
                 "scenes.images",
+                "scenes.patterns",
+                "scenes.test_variance",
             ];
-            let models = self.models_of(key);
-            let reads = models.is_empty() || models.contains(&experiment.model.name);
+            let (tasks, models) = (self.tasks_of(key), self.models_of(key));
+            let reads = (tasks.is_empty() || tasks.contains(&experiment.task.name.as_str()))
+                && (models.is_empty() || models.contains(&experiment.model.name));
             SEEN.contains(&key) && reads
         };
         let changes = experiment.changes(of_scenes);

@@ -11,8 +11,8 @@ const MSE: &str = "mean squared error of a pixel";
 /// The measurements of models of scenes.
 pub static QUANTITIES: [Quantity; 36] = [
     Quantity::new("bound", "bound", "nats per scene")
-        .meaning("of {targets} targets at the first test variance, without the Gaussian's constant, mean over {sequences} held-out scenes, higher is better")
-        .spread("bound_stderr", "scenes")
+        .meaning("of {targets} targets at the first test variance, without the Gaussian's constant, mean over {sequences} draws of held-out scenes and views, higher is better")
+        .spread("bound_stderr", "draws")
         .better(Better::Higher)
         .column(2)
         .tracked()
@@ -21,14 +21,14 @@ pub static QUANTITIES: [Quantity; 36] = [
         .checkpoint("bound", Format::Digits)
         .claims(&[Claim::new("bound", "nats per scene", 3)]),
     Quantity::new("kl", "KL", "nats per scene")
-        .meaning("of the posterior from the prior, with all targets")
+        .meaning("of the posterior from the prior; the posterior sees all targets, or as many as scenes.model.posterior_targets says")
         .better(Better::Lower)
         .tracked()
         .finite()
         .progress("KL", Format::Digits)
         .claims(&[Claim::new("KL", "nats per scene", 3)]),
     Quantity::new("reconstruction_error", "reconstruction", MSE)
-        .meaning("of targets that the posterior sees")
+        .meaning("of all targets, also of those that the posterior does not see")
         .format(Format::Decimals(5))
         .better(Better::Lower)
         .column(5)
@@ -36,12 +36,12 @@ pub static QUANTITIES: [Quantity; 36] = [
         .progress("error", Format::Digits)
         .claims(&[Claim::new("error of reconstructions", "mean squared error", 5)]),
     Quantity::new("kl_one", "KL, one target", "nats per scene")
-        .meaning("the posterior sees one target that tells what is hidden; log {completions} nats would do")
+        .meaning("the posterior sees one target that tells what is hidden; log {completions} nats are enough")
         .better(Better::Lower)
         .tracked()
         .claims(&[Claim::new("KL, one target", "nats per scene", 3)]),
     Quantity::new("kl_all", "KL, all targets", "nats per scene")
-        .meaning("the posterior sees all targets that tell what is hidden")
+        .meaning("all targets tell what is hidden; the posterior sees them all, or as many as scenes.model.posterior_targets says")
         .better(Better::Lower)
         .tracked()
         .claims(&[Claim::new("KL, all targets", "nats per scene", 3)]),
@@ -50,7 +50,7 @@ pub static QUANTITIES: [Quantity; 36] = [
         .format(Format::Decimals(3))
         .claims(&[Claim::new("KL of all targets / of one", "ratio", 3)]),
     Quantity::new("kl_told", "KL, context that tells", "nats per scene")
-        .meaning("the context tells what the targets tell; 0 would do")
+        .meaning("the context tells what the targets tell; the ideal is 0")
         .better(Better::Lower)
         .claims(&[Claim::new("KL, context that tells", "nats per scene", 3)]),
     Quantity::new("hidden_bound", "bound of what is hidden", "nats per scene")
@@ -105,14 +105,14 @@ pub static QUANTITIES: [Quantity; 36] = [
         .better(Better::Higher)
         .claims(&[Claim::new("completions that can be", "share of samples", 4)]),
     Quantity::new("min_mse", "best sample", MSE)
-        .meaning("the smallest error of {samples} samples, mean over scenes")
+        .meaning("the smallest error of all samples of a scene ({samples}), mean over scenes")
         .format(Format::Decimals(5))
         .better(Better::Lower)
         .column(5)
         .tracked()
         .claims(&[Claim::new("error of the best sample", "mean squared error", 5)]),
     Quantity::new("mean_mse", "mean sample", MSE)
-        .meaning("the mean error of {samples} samples")
+        .meaning("the mean error of all samples of a scene ({samples})")
         .format(Format::Decimals(5))
         .better(Better::Lower)
         .claims(&[Claim::new("error of a sample", "mean squared error", 5)]),
@@ -145,7 +145,7 @@ pub static QUANTITIES: [Quantity; 36] = [
     sample_of("ends_mse", "sample, both ends are seen").claims(&[Claim::new("error of a sample, both ends are seen", "mean squared error", 5)]),
     copied_of("ends_nearest_mse", "nearest view, both ends are seen").claims(&[Claim::new("error of the nearest view, both ends are seen", "mean squared error", 5)]),
     Quantity::new("story_min_mse", "best continuation", MSE)
-        .meaning("the first frames of a story are seen: the smallest error of {samples} samples of all that follow, mean over stories")
+        .meaning("the first frames of a story are seen: the smallest error of all samples ({samples}) of the frames that follow, mean over stories")
         .format(Format::Decimals(5))
         .better(Better::Lower)
         .column(5)
@@ -153,13 +153,13 @@ pub static QUANTITIES: [Quantity; 36] = [
         .checkpoint("best continuation", Format::Decimals(5))
         .claims(&[Claim::new("error of the best continuation", "mean squared error", 5)]),
     Quantity::new("story_mean_mse", "mean continuation", MSE)
-        .meaning("the mean error of {samples} samples of all frames that follow")
+        .meaning("the mean error of all samples ({samples}) of the frames that follow")
         .format(Format::Decimals(5))
         .better(Better::Lower)
         .tracked()
         .claims(&[Claim::new("error of a continuation", "mean squared error", 5)]),
     Quantity::new("story_all_min_mse", "best story", MSE)
-        .meaning("the smallest error over all frames of a story; of frames that are seen a model's rendering counts, a predictor's prediction from the true frame before, or no error where it is only given the frame")
+        .meaning("the smallest error over all frames of a story, also those of the context. There the rendering of a model of views counts, of SV2P and CDNA the prediction from the true frame before; the sSSM copies them and has no error")
         .format(Format::Decimals(5))
         .better(Better::Lower)
         .claims(&[Claim::new("error of the best story", "mean squared error", 5)]),

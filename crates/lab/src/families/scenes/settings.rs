@@ -27,14 +27,14 @@ pub struct SceneSettings {
     pub context_most: usize,
     /// Queries of a scene in training, at least; 0 for always as many as `targets`.
     pub targets_least: usize,
-    /// Queries of a scene in training at most, and in an evaluation: fewer of views that tell what is hidden, if there are
-    /// no more.
+    /// Queries of a scene in training at most, and in an evaluation. If fewer views tell what is hidden, an evaluation of what
+    /// is hidden asks for those.
     pub targets: usize,
     /// The share of the batches in training whose context reveals nothing of what is hidden in a scene; the contexts of the
     /// others are drawn from all views.
     pub hiding: f64,
-    /// Whether the queries of such a batch, but for the last of several, are those of views that reveal some of it, as far as
-    /// there are such; otherwise of any views.
+    /// Whether the queries of such a batch are those of views that reveal some of it. The last of several is that of any view,
+    /// and if too few views reveal something, the others are those of any views, too. If false, all are those of any views.
     pub revealing: bool,
     /// The variance of a pixel during training: pairs of an update and a variance, with straight lines between.
     pub variance: Vec<[f64; 2]>,
@@ -89,6 +89,8 @@ impl SceneSettings {
     /// Checks ranges. The error names the key.
     pub fn check(&self) -> Result<(), String> {
         for (key, least, value) in [
+            ("context_least", 0, self.context_least),
+            ("targets_least", 0, self.targets_least),
             ("context_most", self.context_least, self.context_most),
             ("targets", self.targets_least.max(1), self.targets),
             ("samples", 1, self.samples),

@@ -1,8 +1,8 @@
 //! How well the first frames of a story are continued.
 
 use super::{
-    evaluate::{Mean, Noise, errors},
     learner::{context, targets},
+    samples::{Mean, Noise, errors, mean_frame},
 };
 use burn::tensor::Tensor;
 use mnemora_models::AnyScenes;
@@ -71,12 +71,7 @@ impl Stories {
         let size = batch.frame.size();
         let scenes = batch.context_frames.chunks(batch.context * size);
         for (shown, rest) in scenes.zip(batch.target_frames.chunks(batch.targets * size)) {
-            let mut average = vec![0.0; size];
-            for frame in shown.chunks(size) {
-                for (sum, value) in average.iter_mut().zip(frame) {
-                    *sum += value / batch.context as f32;
-                }
-            }
+            let average = mean_frame(shown, size);
             let last = &shown[shown.len() - size..];
             for frame in rest.chunks(size) {
                 self.copied.add(mean_squared_error(last, frame));

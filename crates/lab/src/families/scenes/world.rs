@@ -68,8 +68,8 @@ pub static WORLDS: [Entry; 8] = [
         needs_data: false,
         open: Open::Made(|settings| {
             let dice = Dice::of(&Mnist::bundled()?, settings.images, settings.size)?;
-            let dice = dice.seen_from(settings.views)?;
-            Ok(Arc::new(dice.still(settings.still)))
+            let dice = dice.still(settings.still).seen_from(settings.views)?;
+            Ok(Arc::new(dice))
         }),
     },
     Entry {
@@ -305,6 +305,17 @@ impl World {
     ) -> SceneBatch {
         let of = (split, stream);
         scene_batch(self.scenes.as_ref(), self.showing, ask, of, index, count)
+    }
+
+    /// Numbers that the [`readings`](Self::readings) of a batch of held-out scenes hold.
+    pub fn read_with(&self, scenes: usize) -> Count {
+        if !self.scenes.hides() {
+            return Count::NONE;
+        }
+        let targets = self.showing.targets.min(self.scenes.most(Ask::Hidden)[1]);
+        let scene = self.scenes.scene(Split::Test, &Stream::new(0, "sizes"), 0);
+        let frame = self.scenes.frame().size();
+        Count::product(&[scenes, targets, scene.renderings(), frame])
     }
 
     /// See [`readings`].

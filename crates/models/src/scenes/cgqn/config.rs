@@ -35,8 +35,8 @@ pub struct CgqnConfig {
     pub single_latents: bool,
     /// The representation network.
     pub network: SceneNetName,
-    /// Channels of its layers; the last are those of a representation. In the networks of the GQN these and those before
-    /// count, which are those of the tower's narrow layers.
+    /// Channels of its four layers; the last number is that of a representation. The networks of the GQN read the last two
+    /// only: the third for the tower's narrow layers, the fourth for the representation.
     pub representation: [usize; 4],
     /// Channels of the LSTMs (`nf_to_hidden`).
     pub hidden: usize,
@@ -55,8 +55,8 @@ pub struct CgqnConfig {
     pub shared: bool,
     /// Whether the posterior sees the prior's state.
     pub posterior_sees_prior: bool,
-    /// Whether the posterior tells how it differs from the prior, as in NVAE (Vahdat & Kautz 2020), rather than its own mean and
-    /// variance.
+    /// Whether the posterior network outputs the difference from the prior's mean and log variance, as in NVAE (Vahdat &
+    /// Kautz 2020), not mean and log variance themselves.
     pub posterior_relative: bool,
     /// Whether the renderer sees the context's representation, too, not the latents alone.
     pub renderer_sees_context: bool,
@@ -70,9 +70,9 @@ pub struct CgqnConfig {
     pub all_latents: bool,
     /// Whether a sigmoid bounds the pixels.
     pub squashed: bool,
-    /// Targets that the posterior sees; 0 for all.
+    /// How many of the targets the posterior sees at most; 0 for all.
     pub posterior_targets: usize,
-    /// In training the number that it sees is drawn for each batch, from this to `posterior_targets`; 0 for none drawn.
+    /// If not 0, training draws for each batch how many it sees, from this number to the most.
     pub posterior_least: usize,
     /// Sines and cosines that are joined to each number x of a query, for all networks: of pi 2^j x for j below this, as in
     /// NeRF (Mildenhall et al. 2020); 0 for none.
@@ -123,7 +123,9 @@ impl CgqnConfig {
     ///
     /// # Errors
     /// If a size is 0, the kernel is even, queries have more than 16 waves, the posterior sees more targets at least than at
-    /// most, a frame's sides are not multiples of 8, or the representation network does not fit.
+    /// most, a frame's sides are not multiples of `4 * stride`, or the representation network does not fit them. If there is
+    /// `attention` but the renderer does not see the context, if `latents_look` without attention, if `spread` though
+    /// representations are maps, or if `modulated` with a network other than the plain one.
     pub fn init(
         &self,
         latents: Latents,

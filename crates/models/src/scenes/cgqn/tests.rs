@@ -1,7 +1,7 @@
 //! Tests of [`Cgqn`].
 
 use super::*;
-use crate::{ImageShape, scenes::SceneNetName};
+use crate::{ImageShape, check::numbers, scenes::SceneNetName};
 use mnemora_memory::Initializer;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
@@ -30,12 +30,6 @@ fn build(config: &CgqnConfig, latents: Latents) -> Cgqn {
     config.init(latents, FRAME, 3, &mut init).unwrap()
 }
 
-fn numbers<const D: usize>(shape: [usize; D], phase: f32) -> Tensor<D> {
-    let count: usize = shape.iter().product();
-    let values: Vec<f32> = (0..count).map(|i| (0.7 * i as f32 + phase).sin()).collect();
-    Tensor::<1>::from_floats(values.as_slice(), &Device::default()).reshape(shape)
-}
-
 fn views(scenes: usize, each: usize, phase: f32) -> Views {
     let ImageShape {
         channels,
@@ -43,8 +37,12 @@ fn views(scenes: usize, each: usize, phase: f32) -> Views {
         width,
     } = FRAME;
     Views {
-        frames: numbers([scenes * each, channels, height, width], phase),
-        queries: numbers([scenes * each, 3], phase + 1.0),
+        frames: numbers(
+            [scenes * each, channels, height, width],
+            phase,
+            &Device::default(),
+        ),
+        queries: numbers([scenes * each, 3], phase + 1.0, &Device::default()),
         each,
     }
 }
@@ -88,7 +86,7 @@ fn more_queries_do_not_change_the_scene() {
     ] {
         let model = build(&config, Latents::Consistent);
         let (context, targets) = (views(2, 3, 0.0), views(2, 4, 0.5));
-        let noise = numbers([2, model.noise_size(4)], 0.2);
+        let noise = numbers([2, model.noise_size(4)], 0.2, &Device::default());
         let known = model.represent(Some(&context), 2);
         let all = model.sample(&known, targets.queries.clone(), noise.clone());
         let few = targets.first(2);
@@ -115,7 +113,10 @@ fn the_posterior_sees_as_many_targets_as_are_drawn() {
         let model = build(&config, Latents::Consistent);
         assert_eq!(model.draws_posterior_targets(), least > 0);
         let known = model.represent(Some(&views(2, 3, 0.0)), 2);
-        let (targets, noise) = (views(2, 5, 0.5), numbers([2, model.noise_size(5)], 0.2));
+        let (targets, noise) = (
+            views(2, 5, 0.5),
+            numbers([2, model.noise_size(5)], 0.2, &Device::default()),
+        );
         let targets = targets.first(each);
         let found = match choice {
             Some(choice) => model.bound_drawn(&known, &targets, noise, choice),
@@ -139,7 +140,7 @@ fn with_one_target_factored_is_consistent() {
     let (context, targets) = (views(2, 2, 0.0), views(2, 1, 0.5));
     let [consistent, factored] = [Latents::Consistent, Latents::Factored].map(|latents| {
         let model = build(&config(), latents);
-        let noise = numbers([2, model.noise_size(1)], 0.2);
+        let noise = numbers([2, model.noise_size(1)], 0.2, &Device::default());
         model.bound(&model.represent(Some(&context), 2), &targets, noise)
     });
     assert!(apart(consistent.frames, factored.frames) < 1e-6);
@@ -166,7 +167,7 @@ fn latents_of_targets_ask_with_their_queries() {
             if deaf {
                 ask.weight = ask.weight.clone().map(|weight| weight.zeros_like());
             }
-            let noise = numbers([2, model.noise_size(1)], 0.2);
+            let noise = numbers([2, model.noise_size(1)], 0.2, &Device::default());
             let found = model.bound(&model.represent(Some(&context), 2), &targets, noise);
             found.frames
         });
@@ -184,7 +185,7 @@ fn factored_latents_are_paid_for_each_target() {
         queries: one.queries.clone().repeat_dim(0, 3),
         each: 3,
     };
-    let noise = numbers([1, model.noise_size(1)], 0.2);
+    let noise = numbers([1, model.noise_size(1)], 0.2, &Device::default());
     let all = noise.clone().repeat_dim(1, 3);
     let nothing = model.represent(None, 1);
     let one = model.bound(&nothing, &one, noise);
@@ -248,7 +249,7 @@ fn waves_are_sines_and_cosines_of_the_query() {
 /// All networks are given the waves: the model is that of the longer queries.
 #[test]
 fn waves_are_part_of_the_query() {
-    let noise = |model: &Cgqn| numbers([2, model.noise_size(2)], 0.2);
+    let noise = |model: &Cgqn| numbers([2, model.noise_size(2)], 0.2, &Device::default());
     let (context, targets) = (views(2, 3, 0.0), views(2, 2, 0.5));
     for query_units in [0, 5] {
         let plain = CgqnConfig {

@@ -1,21 +1,15 @@
 //! The networks of an [`Sssm`](super::Sssm).
 
-use super::SAME;
-use crate::{
-    DiagonalGaussian,
-    visual::{Filter, Kernel},
+use super::{
+    super::{HALVE, conv_draw::of_parameters},
+    SAME,
 };
+use crate::{DiagonalGaussian, visual::Filter};
 use burn::{
     module::Module,
     tensor::{Tensor, activation::relu},
 };
-use mnemora_kernels::split::halves;
 use mnemora_memory::{Count, Initializer};
-
-/// Halves rows and columns.
-const HALVE: Kernel = Kernel::new(3, 2, 1);
-/// Bounds of the log variance of a belief.
-const LOG_VARIANCE: [f64; 2] = [-8.0, 4.0];
 
 /// `e`: a convolution of stride 2 for each level, with ReLUs between.
 #[derive(Module, Debug)]
@@ -204,10 +198,6 @@ impl BeliefNet {
             Some(given) => maps + given,
         };
         let parameters = self.belief.forward(relu(maps), SAME);
-        let (mean, log_variance) = halves(parameters.flatten(1, 3), LOG_VARIANCE);
-        DiagonalGaussian {
-            mean,
-            log_std: log_variance.mul_scalar(0.5),
-        }
+        of_parameters(parameters.flatten(1, 3))
     }
 }

@@ -1,6 +1,7 @@
 //! Tests of [`Sssm`].
 
 use super::{nets::finer, *};
+use crate::check::{numbers, values};
 use burn::{module::Param, tensor::Device};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
@@ -11,16 +12,6 @@ const FRAME: ImageShape = ImageShape {
     height: 8,
     width: 8,
 };
-
-fn numbers<const D: usize>(shape: [usize; D], phase: f32, device: &Device) -> Tensor<D> {
-    let count: usize = shape.iter().product();
-    let values: Vec<f32> = (0..count).map(|i| (0.7 * i as f32 + phase).sin()).collect();
-    Tensor::<1>::from_floats(values.as_slice(), device).reshape(shape)
-}
-
-fn read<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
-    tensor.into_data().try_into_vec().unwrap()
-}
 
 fn apart<const D: usize>(a: Tensor<D>, b: Tensor<D>) -> f32 {
     (a - b).abs().max().into_scalar()
@@ -92,7 +83,7 @@ fn what_tells_nothing_costs_nothing() {
     let state = model.begin(&beginning);
     let noise = numbers([2, model.noise_size()], 0.2, &device);
     let found = model.bound(state.clone(), &targets, noise.clone());
-    assert!(read(found.kl).iter().all(|kl| kl.abs() < 1e-5));
+    assert!(values(found.kl).iter().all(|kl| kl.abs() < 1e-5));
     // Then the reconstruction is a sample.
     let drawn = model.sample(&beginning, state, times(2, &[3, 4, 5]), noise);
     assert!(apart(drawn, found.frames) < 1e-5);
@@ -123,12 +114,12 @@ fn only_a_smoothing_posterior_sees_what_comes() {
 
 #[test]
 fn channels_become_pixels() {
-    let values: Vec<f32> = (0..8).map(|i| i as f32).collect();
-    let maps = Tensor::<1>::from_floats(values.as_slice(), &Device::default());
+    let counted: Vec<f32> = (0..8).map(|i| i as f32).collect();
+    let maps = Tensor::<1>::from_floats(counted.as_slice(), &Device::default());
     let squares = finer(maps.reshape([1, 8, 1, 1]));
     assert_eq!(squares.dims(), [1, 2, 2, 2]);
     // Places in a square first, then channels.
-    assert_eq!(read(squares), [0.0, 2.0, 4.0, 6.0, 1.0, 3.0, 5.0, 7.0]);
+    assert_eq!(values(squares), [0.0, 2.0, 4.0, 6.0, 1.0, 3.0, 5.0, 7.0]);
 }
 
 /// The loss weighs the KL by beta, and its derivatives are those of differences.
@@ -172,7 +163,7 @@ fn the_loss_and_its_gradients() {
         let gradient = param.val().grad(&gradients).unwrap();
         let length: f32 = gradient.clone().square().sum().sqrt().into_scalar();
         // Along the gradient the derivative is its length.
-        let along = read(gradient.div_scalar(length));
+        let along = values(gradient.div_scalar(length));
         let moved = |by: f32| {
             let mut model = model.clone();
             let param = part(&mut model);
@@ -260,6 +251,6 @@ fn settings_that_do_not_fit_are_refused() {
     };
     assert_eq!(
         refused(config(), odd),
-        "frames are 12x12 pixels, but with coarsest maps of 2x2 (grid) they must be square with a side of 4 or 8"
+        "frames are 12x12 pixels, but with coarsest maps of 2x2 (grid) they must be square, with one of these sides: 4, 8, 16, 32, 64, 128, 256"
     );
 }

@@ -102,18 +102,9 @@ impl NormedLstm {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::{numbers, values};
     use burn::tensor::Device;
     use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
-
-    fn numbers<const D: usize>(shape: [usize; D], phase: f32) -> Tensor<D> {
-        let count: usize = shape.iter().product();
-        let values: Vec<f32> = (0..count).map(|i| (0.7 * i as f32 + phase).sin()).collect();
-        Tensor::<1>::from_floats(values.as_slice(), &Device::default()).reshape(shape)
-    }
-
-    fn read<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
-        tensor.into_data().try_into_vec().unwrap()
-    }
 
     fn init() -> Initializer {
         Initializer::new(ChaCha8Rng::seed_from_u64(1), Device::default())
@@ -122,21 +113,25 @@ mod tests {
     #[test]
     fn a_row_of_normed_maps_has_mean_zero_and_variance_one() {
         let norm = MapNorm::new(3, &mut init());
-        let maps = norm.forward(numbers([2, 3, 4, 5], 0.3).mul_scalar(7.0).add_scalar(3.0));
-        for row in read(maps).chunks(60) {
+        let maps = norm.forward(
+            numbers([2, 3, 4, 5], 0.3, &Device::default())
+                .mul_scalar(7.0)
+                .add_scalar(3.0),
+        );
+        for row in values(maps).chunks(60) {
             let mean: f32 = row.iter().sum::<f32>() / 60.0;
             let square: f32 = row.iter().map(|x| x * x).sum::<f32>() / 60.0;
             assert!(mean.abs() < 1e-5 && (square - 1.0).abs() < 1e-4);
         }
         let constant = norm.forward(Tensor::ones([1, 3, 4, 5], &Device::default()));
-        assert!(read(constant).iter().all(|x| *x == 0.0));
+        assert!(values(constant).iter().all(|x| *x == 0.0));
     }
 
     /// Several moments in one call are the same as one after the other.
     #[test]
     fn moments_together_and_one_by_one() {
         let layer = NormedLstm::new([2, 3], 3, &mut init());
-        let inputs = numbers([4 * 2, 2, 5, 4], 0.1);
+        let inputs = numbers([4 * 2, 2, 5, 4], 0.1, &Device::default());
         let cut = layer.cut();
         let together = layer.forward(&cut, inputs.clone(), 4, &mut None);
         let mut state = None;
@@ -145,7 +140,7 @@ mod tests {
             layer.forward(&cut, input, 1, &mut state)
         });
         let apart = Tensor::cat(steps.collect(), 0);
-        for (a, b) in read(together).iter().zip(read(apart)) {
+        for (a, b) in values(together).iter().zip(values(apart)) {
             assert!((a - b).abs() < 1e-5, "{a} {b}");
         }
     }

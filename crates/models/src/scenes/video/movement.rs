@@ -140,17 +140,8 @@ impl Movement {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::{numbers, values};
     use burn::tensor::Device;
-
-    fn numbers<const D: usize>(shape: [usize; D], phase: f32) -> Tensor<D> {
-        let count: usize = shape.iter().product();
-        let values: Vec<f32> = (0..count).map(|i| (0.7 * i as f32 + phase).sin()).collect();
-        Tensor::<1>::from_floats(values.as_slice(), &Device::default()).reshape(shape)
-    }
-
-    fn read<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
-        tensor.into_data().try_into_vec().unwrap()
-    }
 
     /// Masks of one image alone, `[rows, count, height, width]`.
     fn only(image: usize, [rows, count, height, width]: [usize; 4]) -> Tensor<4> {
@@ -162,10 +153,10 @@ mod tests {
 
     #[test]
     fn kernels_sum_to_one() {
-        let raw = numbers([2, 3, 25], 0.2);
+        let raw = numbers([2, 3, 25], 0.2, &Device::default());
         let nothing = Tensor::<3>::ones([2, 1, 25], &Device::default()).neg();
         let kernels = normalised(Tensor::cat(vec![raw, nothing], 1));
-        let kernels = read(kernels);
+        let kernels = values(kernels);
         assert!(kernels.iter().all(|weight| *weight >= 0.0));
         for kernel in kernels.chunks(25) {
             assert!((kernel.iter().sum::<f32>() - 1.0).abs() < 1e-5);
@@ -177,18 +168,21 @@ mod tests {
     /// A kernel whose middle is 1 gives the frame before; one whose first number is 1 moves it by two pixels each way.
     #[test]
     fn a_kernel_of_one_place_moves_the_frame() {
-        let (previous, generated) = (numbers([1, 2, 6, 5], 0.0), numbers([1, 2, 6, 5], 0.5));
+        let (previous, generated) = (
+            numbers([1, 2, 6, 5], 0.0, &Device::default()),
+            numbers([1, 2, 6, 5], 0.5, &Device::default()),
+        );
         let place = |place| Tensor::<2>::eye(25, &Device::default()).narrow(0, place, 1);
         let kernels = Tensor::cat(vec![place(12), place(0), place(3)], 0).reshape([1, 3, 25]);
         let masked = |image| {
             let masks = only(image, [1, 4, 6, 5]);
             let found = put_together(previous.clone(), generated.clone(), kernels.clone(), masks);
-            read(found)
+            values(found)
         };
-        assert_eq!(masked(0), read(previous.clone()));
-        assert_eq!(masked(1), read(generated.clone()));
-        assert_eq!(masked(2), read(previous.clone()));
-        let (moved, before) = (masked(3), read(previous.clone()));
+        assert_eq!(masked(0), values(previous.clone()));
+        assert_eq!(masked(1), values(generated.clone()));
+        assert_eq!(masked(2), values(previous.clone()));
+        let (moved, before) = (masked(3), values(previous.clone()));
         for (place, value) in moved.iter().enumerate() {
             let (channel, row, column) = (place / 30, place / 5 % 6, place % 5);
             let expected = match (row.checked_sub(2), column.checked_sub(2)) {
@@ -203,11 +197,14 @@ mod tests {
     #[test]
     fn sums_may_be_exchanged() {
         let [rows, channels, height, width] = [2, 3, 5, 4];
-        let previous = numbers([rows, channels, height, width], 0.1);
-        let generated = numbers([rows, channels, height, width], 0.6);
-        let kernels = normalised(numbers([rows, 4, 9], 0.3));
-        let masks = softmax(numbers([rows, 5, height, width], 0.4), 1);
-        let whole = read(put_together(
+        let previous = numbers([rows, channels, height, width], 0.1, &Device::default());
+        let generated = numbers([rows, channels, height, width], 0.6, &Device::default());
+        let kernels = normalised(numbers([rows, 4, 9], 0.3, &Device::default()));
+        let masks = softmax(
+            numbers([rows, 5, height, width], 0.4, &Device::default()),
+            1,
+        );
+        let whole = values(put_together(
             previous.clone(),
             generated.clone(),
             kernels.clone(),
@@ -219,7 +216,7 @@ mod tests {
                 put_together(previous.clone(), generated.clone(), kernels.clone(), alone);
             masks.clone().narrow(1, image, 1) * image_alone
         });
-        let sum = read(parts.reduce(|sum, part| sum + part).unwrap());
+        let sum = values(parts.reduce(|sum, part| sum + part).unwrap());
         for (a, b) in whole.iter().zip(sum) {
             assert!((a - b).abs() < 1e-5);
         }

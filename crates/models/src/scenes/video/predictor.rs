@@ -1,7 +1,10 @@
 //! The predictor of CDNA and SV2P: from a frame and what was remembered to the next frame.
 
 use super::{
-    super::map_lstm::{Cut, MapState},
+    super::{
+        HALVE,
+        map_lstm::{Cut, MapState},
+    },
     layers::{MapNorm, NormedLstm},
     movement::Movement,
 };
@@ -18,8 +21,6 @@ use mnemora_memory::{Count, Initializer};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Halves rows and columns.
-pub(super) const HALVE: Kernel = Kernel::new(3, 2, 1);
 /// Between the coarsest maps and their LSTM.
 const POINT: Kernel = Kernel::same(1);
 
@@ -84,7 +85,7 @@ impl CdnaConfig {
                 height,
                 width,
                 grid: self.grid,
-                sides: [4 * self.grid, 8 * self.grid],
+                sides: vec![4 * self.grid, 8 * self.grid],
             }),
         }
     }

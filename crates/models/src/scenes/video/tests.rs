@@ -1,23 +1,12 @@
 //! Tests of [`Video`].
 
 use super::*;
+use crate::check::{numbers, values};
 use burn::{module::Param, tensor::Device};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
 const MOMENTS: usize = 5;
 const SEEN: usize = 2;
-
-fn numbers<const D: usize>(shape: [usize; D], phase: f32, device: &Device) -> Tensor<D> {
-    let count: usize = shape.iter().product();
-    let values: Vec<f32> = (0..count)
-        .map(|i| 0.5 + 0.5 * (0.7 * i as f32 + phase).sin())
-        .collect();
-    Tensor::<1>::from_floats(values.as_slice(), device).reshape(shape)
-}
-
-fn read<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
-    tensor.into_data().try_into_vec().unwrap()
-}
 
 fn apart<const D: usize>(a: Tensor<D>, b: Tensor<D>) -> f32 {
     (a - b).abs().max().into_scalar()
@@ -66,7 +55,7 @@ fn cdna(side: usize, device: &Device) -> Video {
 /// Context and targets of stories.
 fn stories(scenes: usize, side: usize, device: &Device) -> (Beginning, Views) {
     let views = |each: usize, phase| Views {
-        frames: numbers([scenes * each, 2, side, side], phase, device),
+        frames: numbers([scenes * each, 2, side, side], phase, device) * 0.5 + 0.5,
         queries: Tensor::zeros([scenes * each, 1], device),
         each,
     };
@@ -116,7 +105,7 @@ fn without_a_latent_there_is_one_continuation() {
     let (beginning, targets) = stories(2, 8, &device);
     let nothing = Tensor::zeros([2, 0], &device);
     let found = model.bound(&beginning, &targets, nothing.clone());
-    assert_eq!(read(found.kl), [0.0, 0.0]);
+    assert_eq!(values(found.kl), [0.0, 0.0]);
     let drawn = model.sample(&beginning, times(2, &[3, 4, 5]), nothing);
     assert!(apart(drawn, found.frames) < 1e-6);
 }
@@ -178,7 +167,7 @@ fn fewer_and_fewer_stories_are_given_true_frames() {
     };
     assert_eq!(never.given_true(16, 1_000_000), 16);
     let chosen = smallest(&[0.5, 0.1, 0.9, 0.3], 2, &Device::default());
-    assert_eq!(read(chosen), [0.0, 1.0, 0.0, 1.0]);
+    assert_eq!(values(chosen), [0.0, 1.0, 0.0, 1.0]);
 }
 
 #[test]
@@ -194,7 +183,7 @@ fn the_kl_is_that_from_a_standard_normal() {
     let model = sv2p(8, &device);
     let (beginning, targets) = stories(2, 8, &device);
     let posterior = model.posterior(&beginning, &targets).unwrap();
-    let (mean, log_std) = (read(posterior.mean), read(posterior.log_std));
+    let (mean, log_std) = (values(posterior.mean), values(posterior.log_std));
     let size = model.noise_size();
     let expected = (0..2).map(|row| {
         let terms = (row * size..(row + 1) * size).map(|place| {
@@ -204,7 +193,7 @@ fn the_kl_is_that_from_a_standard_normal() {
         terms.sum::<f64>()
     });
     let noise = numbers([2, size], 0.2, &device);
-    let found = read(model.bound(&beginning, &targets, noise).kl);
+    let found = values(model.bound(&beginning, &targets, noise).kl);
     for (found, expected) in found.iter().zip(expected) {
         assert!((f64::from(*found) - expected).abs() < 1e-4 * expected);
     }
@@ -402,7 +391,7 @@ fn settings_that_do_not_fit_are_refused() {
     };
     assert_eq!(
         refused(|_| (), 24),
-        "frames are 24x24 pixels, but with coarsest maps of 2x2 (grid) they must be square with a side of 8 or 16"
+        "frames are 24x24 pixels, but with coarsest maps of 2x2 (grid) they must be square, with one of these sides: 8, 16"
     );
     assert_eq!(
         refused(|config| config.kl_weight = -1.0, 8),

@@ -1,6 +1,6 @@
 //! The latent tower of SV2P: what a whole story says about its latent.
 
-use super::{layers::MapNorm, predictor::HALVE};
+use super::{super::HALVE, layers::MapNorm};
 use crate::{
     DiagonalGaussian,
     visual::{Filter, Kernel},

@@ -6,6 +6,7 @@ use crate::files::{Files, is_named};
 use crate::folder::{entries, unusable};
 use crate::formats::picture::Picture;
 use crate::{Error, Limits, Origin};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -90,8 +91,18 @@ impl Reading<'_> {
             views: poses.poses.len(),
             ..GivenScene::default()
         };
+        let mut named: HashMap<PathBuf, String> = HashMap::new();
         for pose in poses.poses {
             let file = picture_file(path, &pose)?;
+            if let Some(before) = named.insert(file.clone(), pose.place.clone()) {
+                return Err(unusable(
+                    path,
+                    format!(
+                        "{} names the picture {:?}, as {before} does",
+                        pose.place, pose.file
+                    ),
+                ));
+            }
             let bytes = self.files.read(&file)?;
             let picture = Picture::decode(&bytes, self.files.room(bytes.len()));
             let told = |problem| unusable(&file, problem);

@@ -37,6 +37,39 @@ struct Transforms {
 struct Frame {
     file_path: String,
     transform_matrix: Vec<Vec<f64>>,
+    /// As some programs give them for each frame.
+    camera_angle_x: Option<f64>,
+    fl_x: Option<f64>,
+}
+
+/// Checks that all cameras have one angle of view. The error names a frame that has another.
+fn one_angle(all: Option<f64>, frames: &[Frame]) -> Result<(), String> {
+    for key in ["camera_angle_x", "fl_x"] {
+        let is_angle = key == "camera_angle_x";
+        let all = all.filter(|_| is_angle);
+        let mut first = all.map(|value| (value, "the file".to_owned()));
+        for (number, frame) in frames.iter().enumerate() {
+            let own = if is_angle {
+                frame.camera_angle_x
+            } else {
+                frame.fl_x
+            };
+            let Some(value) = own else {
+                continue;
+            };
+            match &first {
+                None => first = Some((value, format!("frame {}", number + 1))),
+                Some((other, place)) if (value - other).abs() > 1e-3 * other.abs() => {
+                    return Err(format!(
+                        "frame {}: {key} is {value}, but {other} in {place}; all cameras must have one angle of view",
+                        number + 1
+                    ));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Reads `transforms.json`. The error is one line without the name of the file.
@@ -55,6 +88,7 @@ pub(super) fn transforms(text: &[u8]) -> Result<Poses, String> {
             "camera_angle_x is {angle}; it is an angle in radians, between 0 and pi"
         ));
     }
+    one_angle(camera_angle_x, &frames)?;
     let poses = frames.into_iter().enumerate().map(|(number, frame)| {
         let place = format!("frame {}", number + 1);
         let query = query(&frame.transform_matrix);
@@ -101,7 +135,7 @@ fn query(matrix: &[Vec<f64>]) -> Result<[f32; 6], String> {
     let finite = |number: &f64| number.abs() < 1e15;
     if !place.iter().all(finite) {
         return Err(format!(
-            "has the place {}, {}, {}; it must be finite",
+            "has the place {:e}, {:e}, {:e}; its numbers must be below 1e15",
             place[0], place[1], place[2]
         ));
     }
@@ -136,6 +170,11 @@ pub(super) fn table(text: &str, room: Room) -> Result<Poses, String> {
     let Some(file) = table.column(&["file"]) else {
         return Err("its header needs a column file, and columns of numbers".into());
     };
+    let names = &table.header;
+    if let Some(twice) = (1..names.len()).find(|column| names[..*column].contains(&names[*column]))
+    {
+        return Err(format!("its header has two columns {}", names[twice]));
+    }
     let columns = (0..table.header.len()).filter(|column| *column != file);
     let columns: Vec<usize> = columns.collect();
     if columns.is_empty() {
@@ -153,7 +192,7 @@ pub(super) fn table(text: &str, room: Room) -> Result<Poses, String> {
                 .filter(|number| number.abs() < 1e15);
             number.ok_or_else(|| {
                 format!(
-                    "line {line}: {} is {text:?}, which is not a finite number",
+                    "line {line}: {} is {text:?}, which is no number below 1e15",
                     table.header[*column]
                 )
             })
@@ -270,7 +309,7 @@ mod tests {
             ),
             (
                 "[[1, 0, 0, 1e30], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]",
-                "must be finite",
+                "below 1e15",
             ),
             ("[]", "0 rows"),
             ("3", "layout of NeRF"),
@@ -286,6 +325,16 @@ mod tests {
                 "between 0 and pi",
             ),
             ("[", "layout of NeRF"),
+            (
+                r#"{"frames": [{"file_path": "a", "transform_matrix": [], "fl_x": 111},
+                    {"file_path": "b", "transform_matrix": []},
+                    {"file_path": "c", "transform_matrix": [], "fl_x": 300}]}"#,
+                "frame 3: fl_x is 300, but 111 in frame 1",
+            ),
+            (
+                r#"{"camera_angle_x": 0.7, "frames": [{"file_path": "a", "transform_matrix": [], "camera_angle_x": 0.3}]}"#,
+                "frame 1: camera_angle_x is 0.3, but 0.7 in the file",
+            ),
         ] {
             let problem = transforms(text.as_bytes()).unwrap_err();
             assert!(
@@ -313,6 +362,7 @@ mod tests {
             ("name,x\na,1\n", "needs a column file"),
             ("file\na\n", "no columns of numbers"),
             ("file,x\n", "names no picture"),
+            ("x,file,x\n1,a,2\n", "two columns x"),
             ("file,x\na,1\nb,inf\n", "line 3: x is \"inf\""),
             ("file,x\na,one\n", "line 2: x is \"one\""),
             ("file,x\na\n", "line 2: 1 fields"),
