@@ -75,7 +75,7 @@ fn prepare(memory: &str, part: Part, device: &Device) -> Result<Prepared, BenchE
             let mut actor = learner.actor()?;
             let prepared = agent.prepare();
             Prepared::of_model(acting, parameters, move || {
-                let acted = actor.step(&agent, &prepared, Choice::Drawn);
+                let acted = actor.step(&agent, &prepared, Choice::Sampled);
                 Ok(acted.map(drop).map_err(LabError::from)?)
             })
         }

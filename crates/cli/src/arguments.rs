@@ -87,7 +87,7 @@ pub enum Command {
         #[arg(long = "set", value_name = "KEY=VALUE")]
         overrides: Vec<String>,
         /// Seed of the held-out sequences and of the noise in the latents [default: the run's seed]
-        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+        #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
         seed: Option<u64>,
         /// Checkpoint to use: last, best (by held-out bound, or by accuracy if the task has one) or a number of updates; usual
         /// is the best of a training with training.patience, otherwise the last
@@ -113,7 +113,7 @@ pub enum Command {
         #[arg(long, default_value_t = 6, value_parser = clap::value_parser!(u64).range(1..=64))]
         sequences: u64,
         /// Number of frames or words to generate after the prompt, or of views of a scene to ask for [default: as many as in training]
-        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+        #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=10_000))]
         steps: Option<u64>,
         /// Seed of the prompts and samples
         #[arg(long, default_value_t = 1)]
@@ -246,7 +246,7 @@ pub struct Filter {
     #[arg(long)]
     pub fresh: bool,
     /// Table: samples of the row that follows; 0 to leave it out
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(0..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 100, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(0..=100_000))]
     pub samples: u64,
     /// Table: quantiles of the row that follows, each between 0 and 1
     #[arg(long, value_name = "SHARES", default_value = "0.1,0.5,0.9")]
@@ -268,7 +268,7 @@ pub struct Filter {
     #[arg(long, value_name = "PNG")]
     pub draw: Option<PathBuf>,
     /// Seed of the sampled latents
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     pub seed: u64,
     /// Checkpoint to use: last, best (by held-out bound, or by accuracy if the task has one) or a number of updates; usual
     /// is the best of a training with training.patience, otherwise the last
@@ -301,7 +301,7 @@ pub struct Walk {
     #[arg(long, value_name = "GIF")]
     pub out: Option<PathBuf>,
     /// Seed of the picture, of the walk that is memorised, and of the samples
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     pub seed: u64,
     /// Checkpoint to use: last, best (by held-out bound, or by accuracy if the task has one) or a number of updates; usual
     /// is the best of a training with training.patience, otherwise the last
@@ -337,7 +337,7 @@ pub struct Play {
     #[arg(long, value_name = "GIF")]
     pub out: Option<PathBuf>,
     /// Seed of the episodes, and of an agent's actions
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     pub seed: u64,
     /// Checkpoint to use: last, best (by return) or a number of updates; usual is the best of a training with
     /// training.patience, otherwise the last
@@ -368,10 +368,10 @@ pub struct Forecast {
     /// Directory of the run
     pub run: PathBuf,
     /// Steps to forecast
-    #[arg(long, value_name = "H", default_value_t = 24, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    #[arg(long, value_name = "H", default_value_t = 24, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub steps: u64,
     /// Number of samples
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(2..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 1000, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(2..=1_000_000))]
     pub samples: u64,
     /// Quantiles to print, each between 0 and 1
     #[arg(long, value_name = "SHARES", default_value = "0.1,0.5,0.9")]
@@ -395,7 +395,7 @@ pub struct Forecast {
     #[arg(long, value_name = "PNG")]
     pub draw: Option<PathBuf>,
     /// Seed of the samples
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     pub seed: u64,
     /// Checkpoint to use: best (on the validation part), last or a number of updates; usual is the best of a training with
     /// training.patience, otherwise the last
@@ -427,19 +427,19 @@ pub struct Query {
     #[arg(long, value_name = "RUN")]
     pub beside: Vec<PathBuf>,
     /// Frames or views that the model sees: a list, or none
-    #[arg(long, value_name = "FRAMES")]
+    #[arg(long, value_name = "FRAMES", allow_hyphen_values = true)]
     pub context: String,
     /// Times or views to ask for: a list, all, or around
-    #[arg(long, value_name = "TIMES|VIEWS")]
+    #[arg(long, value_name = "TIMES|VIEWS", allow_hyphen_values = true)]
     pub at: String,
     /// Number of the held-out scene
-    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    #[arg(long, value_name = "K", default_value_t = 1, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub scene: u64,
     /// Number of samples
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 3, allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub samples: u64,
     /// Seed of the held-out scenes and of the samples
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     pub seed: u64,
     /// PNG to write; or GIF that goes through what is asked for, with the PNG next to it [default:
     /// RUN/samples/query.png]
@@ -514,7 +514,7 @@ pub struct Train {
     /// Train N seeds, starting at the experiment's seed, each as a run in --out [default: runs/EXPERIMENT-MEMORY,
     /// with the --set changes]. The same command continues a stopped training; processes with the same
     /// directory share the work
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub replicas: Option<u64>,
     /// Start with the newest weights of this run, whose model must be the same, instead of random ones. With --set
     /// training.steps=0 they are evaluated as they are: train rooms --weights runs/walking
@@ -547,7 +547,7 @@ pub struct Settings {
     #[arg(long, value_name = "NAME")]
     pub memory: Option<String>,
     /// The seed: short for --set seed=N
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub seed: Option<u64>,
     #[command(flatten)]
     pub data: Data,

@@ -10,12 +10,13 @@ use crate::{
 use clap::CommandFactory;
 use mnemora_lab::{
     DATA_VARIABLE, DEVICE_VARIABLE, Device, Experiment, FirstWeights, KERNELS_VARIABLE, LabError,
-    ModelName, Outcome, ReplicasOutcome, Row, RunContext, StrategyName, THREADS_VARIABLE, Which,
-    claim, compare, export, families, find_device, going_on, is_table, load_experiment, note,
-    one_line, open, open_to_judge, pictures, plan, present, quoted, read_experiment, resume,
-    run_name, shipped, train_from, train_replicas,
+    Outcome, ReplicasOutcome, Row, RunContext, StrategyName, THREADS_VARIABLE, Which, claim,
+    compare, export, families, find_device, going_on, is_table, load_experiment, note, one_line,
+    open, open_to_judge, pictures, plan, present, quoted, read_experiment, resume, run_name,
+    shipped, train_from, train_replicas,
 };
 use std::{
+    collections::BTreeSet,
     io::IsTerminal as _,
     path::{Path, PathBuf},
 };
@@ -221,8 +222,9 @@ fn list(json: bool) -> Result<u8, LabError> {
             .iter()
             .map(|memory| memory.as_str())
             .collect();
-        let models: Vec<_> = ModelName::OF_RECORDINGS
-            .iter()
+        let models: BTreeSet<_> = families()
+            .into_iter()
+            .flat_map(|family| family.models())
             .map(|name| name.as_str())
             .collect();
         let strategies: Vec<_> = StrategyName::ALL.iter().map(|name| name.as_str()).collect();
@@ -268,26 +270,34 @@ fn list(json: bool) -> Result<u8, LabError> {
             say(format_args!("  of {:10} {names}", family.name()))?;
         }
     }
-    say("\ntasks")?;
+    say("\nmodels (--set model.name=NAME)")?;
     for family in families() {
+        let names: Vec<_> = family.models().iter().map(|name| name.as_str()).collect();
+        if names.len() > 1 {
+            say(format_args!(
+                "  of {:10} {}",
+                family.name(),
+                names.join(", ")
+            ))?;
+        }
+    }
+    for family in families() {
+        let plays = match family.name() {
+            "agents" => ", the environments of `mnemora play NAME`",
+            _ => "",
+        };
+        say(format_args!("\ntasks of {}{plays}", family.name()))?;
         for task in family.tasks() {
             let data = if task.needs_data { " (needs data)" } else { "" };
             row(task.name, TASK_NAMES, &format!("{}{data}", task.about))?;
         }
     }
     say("")?;
-    let models: Vec<_> = ModelName::OF_RECORDINGS
-        .iter()
-        .map(|name| name.as_str())
-        .collect();
     let strategies: Vec<_> = StrategyName::ALL.iter().map(|name| name.as_str()).collect();
-    let words = format!(
-        "for recorded sequences: --set model.name={}; for walks: --set model.name=gtm-sm|gtmm; for any model with \
-         latents: --set filtering.strategy={}",
-        models.join("|"),
-        strategies.join("|")
-    );
-    say(textwrap::fill(&words, line_width()))?;
+    say(format_args!(
+        "ways to filter, for models with latents (--set filtering.strategy=NAME)\n  {}",
+        strategies.join(", ")
+    ))?;
     Ok(0)
 }
 

@@ -113,7 +113,7 @@ fn settings_that_do_not_fit() {
         (
             "mnist-dice-small",
             &["scenes.views=5"],
-            "scenes.views is 5, it must be from 6 to 10000, so that one of them shows the hidden face",
+            "scenes.views = 5: it must be from 6 to 10000, so that one of them shows the hidden face",
         ),
     ] {
         let message = refuse(training(experiment, settings));

@@ -131,8 +131,8 @@ fn card(
     }
     let _ = write!(
         card,
-        "\nThe optimiser's state is not included: the model can be used (`mnemora generate`, \
-         `report`, `eval`), but not trained further.\n"
+        "\nThe optimiser's state is not included: the model can be evaluated, drawn and \
+         used, but not trained further.\n"
     );
     card
 }

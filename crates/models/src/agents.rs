@@ -14,6 +14,6 @@ mod returns;
 mod torso;
 
 pub use agent::{Acted, Agent, AgentConfig, AgentPrepared, Observed, Unrolled};
-pub use objective::{AgentLoss, Costs, Objective, Taken, objective};
-pub use returns::{Judged, Trajectories, generalised_advantages, v_trace};
+pub use objective::{AgentLoss, Costs, Objective, Transitions, objective};
+pub use returns::{Returns, Trajectories, generalised_advantages, v_trace};
 pub use torso::{Torso, TorsoConfig};

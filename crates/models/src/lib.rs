@@ -57,8 +57,8 @@ pub mod vrnn;
 pub mod word_loss;
 
 pub use agents::{
-    Acted, Agent, AgentConfig, AgentLoss, AgentPrepared, Costs, Judged, Objective, Observed, Taken,
-    TorsoConfig, Trajectories, Unrolled, generalised_advantages, objective, v_trace,
+    Acted, Agent, AgentConfig, AgentLoss, AgentPrepared, Costs, Objective, Observed, Returns,
+    TorsoConfig, Trajectories, Transitions, Unrolled, generalised_advantages, objective, v_trace,
 };
 pub use any::{AnyNetwork, ModelName, NetworkConfig, NetworkSettings, Recorded, WithModel};
 pub use classifier::{Classified, Classifier, ClassifierConfig};

@@ -77,13 +77,13 @@ pub struct Agent {
     pub value: Head,
     last_action: bool,
     #[module(skip)]
-    enters: Enters,
+    enters: InputLayout,
     shortcut: bool,
 }
 
 /// How the torso's maps enter the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Enters {
+enum InputLayout {
     /// All numbers, then the last action and reward.
     Vector,
     /// `[channels, height, width]`; the last action and reward are channels.
@@ -154,7 +154,7 @@ impl AgentConfig {
                     width,
                     ..config
                 };
-                (CoreConfig::ConvLstm(config), Enters::Maps)
+                (CoreConfig::ConvLstm(config), InputLayout::Maps)
             }
             CoreConfig::Rmc(config) if self.pixels => {
                 let config = RmcConfig {
@@ -162,15 +162,15 @@ impl AgentConfig {
                     rows: height * width,
                     ..config
                 };
-                (CoreConfig::Rmc(config), Enters::Pixels)
+                (CoreConfig::Rmc(config), InputLayout::Pixels)
             }
-            core => (core, Enters::Vector),
+            core => (core, InputLayout::Vector),
         };
         let core = core.init(init).map_err(ModelError::from)?;
         let layers = usize::from(self.head > 0);
         let view = if self.shortcut { seen } else { 0 };
         let told = match enters {
-            Enters::Maps => torso.pooled_size(core.output_size() / (height * width)),
+            InputLayout::Maps => torso.pooled_size(core.output_size() / (height * width)),
             _ => core.output_size(),
         };
         let output = told + view;
@@ -202,7 +202,7 @@ impl Agent {
     /// Rows and columns of the pixels to which its memory attends one by one; `None` if it does not.
     pub fn pixels(&self) -> Option<[usize; 2]> {
         let [_, height, width] = self.torso.maps();
-        (self.enters == Enters::Pixels).then_some([height, width])
+        (self.enters == InputLayout::Pixels).then_some([height, width])
     }
 
     /// The state before the first step.
@@ -223,17 +223,17 @@ impl Agent {
     }
 
     /// The core's input, `[rows, input]`, and what goes to the heads directly.
-    fn see(&self, observed: Observed) -> (Tensor<2>, Option<Tensor<2>>) {
+    fn encode(&self, observed: Observed) -> (Tensor<2>, Option<Tensor<2>>) {
         let maps = self.torso.forward(observed.frames);
         let view = self.shortcut.then(|| self.torso.pooled(maps.clone()));
         let last = Tensor::cat(vec![observed.actions, observed.rewards], 1);
-        (self.enter(maps, last), view)
+        (self.core_input(maps, last), view)
     }
 
     /// The core's input from maps, and from `last`, the last action and the reward of it.
-    fn enter(&self, maps: Tensor<4>, last: Tensor<2>) -> Tensor<2> {
+    fn core_input(&self, maps: Tensor<4>, last: Tensor<2>) -> Tensor<2> {
         let [rows, channels] = last.dims();
-        if self.enters == Enters::Vector {
+        if self.enters == InputLayout::Vector {
             let maps = self.torso.pooled(maps);
             return match self.last_action {
                 true => Tensor::cat(vec![maps, last], 1),
@@ -250,15 +250,15 @@ impl Agent {
             false => maps,
         };
         match self.enters {
-            Enters::Pixels => maps.permute([0, 2, 3, 1]).flatten(1, 3),
+            InputLayout::Pixels => maps.permute([0, 2, 3, 1]).flatten(1, 3),
             _ => maps.flatten(1, 3),
         }
     }
 
     /// What the heads read: the core's output, `[rows, output]`, with what goes to them directly.
-    fn read(&self, output: Tensor<2>, view: Option<Tensor<2>>) -> Tensor<2> {
+    fn head_input(&self, output: Tensor<2>, view: Option<Tensor<2>>) -> Tensor<2> {
         let output = match self.enters {
-            Enters::Maps => {
+            InputLayout::Maps => {
                 let [_, height, width] = self.torso.maps();
                 let [rows, all] = output.dims();
                 let channels = all / (height * width);
@@ -280,10 +280,10 @@ impl Agent {
 
     /// One step on `[batch, ..]` observations.
     pub fn act(&self, prepared: &AgentPrepared, observed: Observed, state: AnyCoreState) -> Acted {
-        let (input, view) = self.see(observed);
+        let (input, view) = self.encode(observed);
         let (CoreOutput { output, attention }, state) = self.core.step(prepared, input, state);
         Acted {
-            logits: self.policy.forward(self.read(output, view)),
+            logits: self.policy.forward(self.head_input(output, view)),
             attention,
             state,
         }
@@ -298,7 +298,7 @@ impl Agent {
         state: AnyCoreState,
     ) -> Unrolled {
         let [time, batch] = resets.dims();
-        let (inputs, view) = self.see(observed);
+        let (inputs, view) = self.encode(observed);
         let width = inputs.dims()[1];
         let inputs = inputs.reshape([time, batch, width]);
         let (steps, state) = self.core.sequence(inputs, Some(resets), state);
@@ -306,7 +306,7 @@ impl Agent {
             .into_iter()
             .map(|CoreOutput { output, attention }| (output, attention))
             .unzip();
-        let outputs = self.read(Tensor::cat(outputs, 0), view);
+        let outputs = self.head_input(Tensor::cat(outputs, 0), view);
         Unrolled {
             logits: self.policy.forward(outputs.clone()),
             values: self.value.forward(outputs).squeeze_dim(1),
@@ -354,7 +354,7 @@ mod tests {
         let batch = 2;
         let maps = numbers([batch, channels, height, width], 0.0, &Device::default());
         let last = numbers([batch, ACTIONS + 1], 0.0, &Device::default());
-        let entered = values(agent.enter(maps.clone(), last.clone()));
+        let entered = values(agent.core_input(maps.clone(), last.clone()));
         let (maps, last) = (values(maps), values(last));
         let mut place = 0;
         for row in 0..batch {

@@ -1,6 +1,6 @@
 //! The loss of an agent.
 
-use super::returns::{Judged, Trajectories, generalised_advantages, v_trace};
+use super::returns::{Returns, Trajectories, generalised_advantages, v_trace};
 use burn::tensor::{Tensor, TensorData, activation::log_softmax};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -40,9 +40,9 @@ impl Default for Costs {
     }
 }
 
-/// What was done in `batch` environments over a number of steps; all arrays are `[time, batch]`.
+/// Transitions of `batch` environments over a number of steps; all arrays are `[time, batch]`.
 #[derive(Clone, Copy, Debug)]
-pub struct Taken<'a> {
+pub struct Transitions<'a> {
     /// Environments.
     pub batch: usize,
     /// The actions, by their numbers.
@@ -80,7 +80,7 @@ pub fn objective(
     costs: Costs,
     logits: Tensor<2>,
     values: Tensor<1>,
-    taken: &Taken,
+    taken: &Transitions,
 ) -> AgentLoss {
     let [steps, actions] = logits.dims();
     let device = logits.device();
@@ -102,37 +102,37 @@ pub fn objective(
         0,
     ));
     let (known_values, known_ratios) = known.split_at(steps + taken.batch);
-    let what = Trajectories {
+    let trajectories = Trajectories {
         batch: taken.batch,
         rewards: taken.rewards,
         discounts: taken.discounts,
         values: known_values,
     };
-    let (judged, policy) = match objective {
+    let (returns, policy) = match objective {
         Objective::VTrace => {
-            let judged = v_trace(&what, known_ratios);
-            let policy = (log_pi * upload(&judged.advantages)).neg().mean();
-            (judged, policy)
+            let returns = v_trace(&trajectories, known_ratios);
+            let policy = (log_pi * upload(&returns.advantages)).neg().mean();
+            (returns, policy)
         }
         Objective::Ppo { clip, lambda } => {
-            let Judged {
+            let Returns {
                 targets,
                 mut advantages,
-            } = generalised_advantages(&what, lambda as f32);
+            } = generalised_advantages(&trajectories, lambda as f32);
             standardise(&mut advantages);
             let advantage = upload(&advantages);
             let ratio = log_ratios.exp();
             let clipped = ratio.clone().clamp(1.0 - clip, 1.0 + clip);
             let least = (ratio * advantage.clone()).min_pair(clipped * advantage);
-            let judged = Judged {
+            let returns = Returns {
                 targets,
                 advantages,
             };
-            (judged, least.neg().mean())
+            (returns, least.neg().mean())
         }
     };
-    let apart = values.narrow(0, 0, steps) - upload(&judged.targets);
-    let squared = apart.square().mean();
+    let error = values.narrow(0, 0, steps) - upload(&returns.targets);
+    let squared = error.square().mean();
     let loss =
         policy.clone() + squared.clone() * (0.5 * costs.value) - entropy.clone() * costs.entropy;
     let terms = [policy, squared, entropy].map(Tensor::inner);

@@ -13,10 +13,10 @@ pub struct Trajectories<'a> {
     pub values: &'a [f32],
 }
 
-/// What the actions were worth.
+/// Targets of the values, and advantages of the actions.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Judged {
-    /// What the values should have been, `[time, batch]`.
+pub struct Returns {
+    /// Of the values, `[time, batch]`.
     pub targets: Vec<f32>,
     /// How much better each action was than expected, `[time, batch]`.
     pub advantages: Vec<f32>,
@@ -50,28 +50,28 @@ impl Trajectories<'_> {
 ///
 /// # Panics
 /// If the arrays do not fit.
-pub fn v_trace(what: &Trajectories, log_ratios: &[f32]) -> Judged {
-    let time = what.check();
-    let batch = what.batch;
+pub fn v_trace(trajectories: &Trajectories, log_ratios: &[f32]) -> Returns {
+    let time = trajectories.check();
+    let batch = trajectories.batch;
     assert_eq!(log_ratios.len(), time * batch, "one ratio for each reward");
     let mut targets = vec![0.0; time * batch];
     let mut advantages = vec![0.0; time * batch];
     for row in 0..batch {
-        let mut next = what.values[time * batch + row];
-        let mut beyond = 0.0;
+        let mut next = trajectories.values[time * batch + row];
+        let mut correction = 0.0;
         for t in (0..time).rev() {
             let at = t * batch + row;
-            let (reward, discount) = (what.rewards[at], what.discounts[at]);
-            let (value, after) = (what.values[at], what.values[at + batch]);
+            let (reward, discount) = (trajectories.rewards[at], trajectories.discounts[at]);
+            let (value, after) = (trajectories.values[at], trajectories.values[at + batch]);
             let ratio = log_ratios[at].exp().min(1.0);
             let delta = ratio * (reward + discount * after - value);
             advantages[at] = ratio * (reward + discount * next - value);
-            beyond = delta + discount * ratio * beyond;
-            next = value + beyond;
+            correction = delta + discount * ratio * correction;
+            next = value + correction;
             targets[at] = next;
         }
     }
-    Judged {
+    Returns {
         targets,
         advantages,
     }
@@ -87,23 +87,23 @@ pub fn v_trace(what: &Trajectories, log_ratios: &[f32]) -> Judged {
 ///
 /// # Panics
 /// If the arrays do not fit.
-pub fn generalised_advantages(what: &Trajectories, lambda: f32) -> Judged {
-    let time = what.check();
-    let batch = what.batch;
+pub fn generalised_advantages(trajectories: &Trajectories, lambda: f32) -> Returns {
+    let time = trajectories.check();
+    let batch = trajectories.batch;
     let mut targets = vec![0.0; time * batch];
     let mut advantages = vec![0.0; time * batch];
     for row in 0..batch {
         let mut after = 0.0;
         for t in (0..time).rev() {
             let at = t * batch + row;
-            let (value, next) = (what.values[at], what.values[at + batch]);
-            let delta = what.rewards[at] + what.discounts[at] * next - value;
-            after = delta + what.discounts[at] * lambda * after;
+            let (value, next) = (trajectories.values[at], trajectories.values[at + batch]);
+            let delta = trajectories.rewards[at] + trajectories.discounts[at] * next - value;
+            after = delta + trajectories.discounts[at] * lambda * after;
             advantages[at] = after;
             targets[at] = value + after;
         }
     }
-    Judged {
+    Returns {
         targets,
         advantages,
     }
@@ -136,29 +136,32 @@ mod tests {
     #[test]
     fn v_trace_by_hand() {
         let two = 2.0_f32.ln();
-        let judged = v_trace(&one(&[0.9; 3]), &[0.0, two, -two]);
-        near(&judged.targets, &[2.3365, 1.485, 1.65]);
-        near(&judged.advantages, &[1.8365, 0.485, 2.15]);
+        let returns = v_trace(&one(&[0.9; 3]), &[0.0, two, -two]);
+        near(&returns.targets, &[2.3365, 1.485, 1.65]);
+        near(&returns.advantages, &[1.8365, 0.485, 2.15]);
     }
 
     #[test]
     fn on_policy_targets_are_returns() {
-        let judged = v_trace(&one(&[0.9; 3]), &[0.0; 3]);
+        let returns = v_trace(&one(&[0.9; 3]), &[0.0; 3]);
         let last = 2.0 + 0.9 * 2.0;
-        near(&judged.targets, &[1.0 + 0.9 * 0.9 * last, 0.9 * last, last]);
+        near(
+            &returns.targets,
+            &[1.0 + 0.9 * 0.9 * last, 0.9 * last, last],
+        );
         // The same as generalised advantages with lambda 1.
-        assert_eq!(judged, generalised_advantages(&one(&[0.9; 3]), 1.0));
+        assert_eq!(returns, generalised_advantages(&one(&[0.9; 3]), 1.0));
     }
 
     #[test]
     fn nothing_passes_the_end_of_an_episode() {
         // The second action ends an episode: what follows does not change what comes before.
         let discounts = [0.9, 0.0, 0.9];
-        let judged = v_trace(&one(&discounts), &[0.0; 3]);
-        near(&judged.targets, &[1.0, 0.0, 2.0 + 0.9 * 2.0]);
-        near(&judged.advantages[..2], &[0.5, -1.0]);
-        let judged = generalised_advantages(&one(&discounts), 0.95);
-        near(&judged.advantages[1..2], &[-1.0]);
+        let returns = v_trace(&one(&discounts), &[0.0; 3]);
+        near(&returns.targets, &[1.0, 0.0, 2.0 + 0.9 * 2.0]);
+        near(&returns.advantages[..2], &[0.5, -1.0]);
+        let returns = generalised_advantages(&one(&discounts), 0.95);
+        near(&returns.advantages[1..2], &[-1.0]);
     }
 
     #[test]
@@ -177,9 +180,9 @@ mod tests {
             values: &values,
         };
         let alone = v_trace(&one(&[0.9; 3]), &[0.1, -0.2, 0.3]);
-        let judged = v_trace(&both, &[0.1, 0.0, -0.2, 0.0, 0.3, 0.0]);
+        let returns = v_trace(&both, &[0.1, 0.0, -0.2, 0.0, 0.3, 0.0]);
         let first = |values: &[f32]| -> Vec<f32> { values.iter().step_by(2).copied().collect() };
-        near(&first(&judged.targets), &alone.targets);
-        near(&first(&judged.advantages), &alone.advantages);
+        near(&first(&returns.targets), &alone.targets);
+        near(&first(&returns.advantages), &alone.advantages);
     }
 }

@@ -3,7 +3,7 @@
 use crate::file::{Golden, assert_close};
 use burn::tensor::{Device, Tensor};
 use mnemora_models::{
-    Costs, Objective, Taken, Trajectories, generalised_advantages, objective, v_trace,
+    Costs, Objective, Trajectories, Transitions, generalised_advantages, objective, v_trace,
 };
 
 fn compare(name: &str, kind: Objective) {
@@ -16,7 +16,7 @@ fn compare(name: &str, kind: Objective) {
     let behaviour = golden.values("behaviour");
     let chosen = golden.values("actions");
     let chosen: Vec<usize> = chosen.into_iter().map(|action| action as usize).collect();
-    let taken = Taken {
+    let taken = Transitions {
         batch,
         actions: &chosen,
         log_probabilities: &behaviour,
@@ -64,7 +64,7 @@ fn the_policy_gradient_with_v_trace() {
         .zip(golden.values("behaviour"))
         .map(|((row, action), behaviour)| log_pi[row * actions + action as usize] - behaviour)
         .collect();
-    let judged = v_trace(&what, &ratios);
+    let returns = v_trace(&what, &ratios);
     let close = |name: &str, found: Vec<f32>| {
         assert_close(
             name,
@@ -72,8 +72,8 @@ fn the_policy_gradient_with_v_trace() {
             Tensor::<1>::from_floats(found.as_slice(), &device),
         );
     };
-    close("targets", judged.targets);
-    close("advantages", judged.advantages);
+    close("targets", returns.targets);
+    close("advantages", returns.advantages);
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn the_clipped_objective_of_ppo() {
         discounts: &discounts,
         values: &values,
     };
-    let judged = generalised_advantages(&what, 0.95);
-    let targets = Tensor::<1>::from_floats(judged.targets.as_slice(), &Device::default());
+    let returns = generalised_advantages(&what, 0.95);
+    let targets = Tensor::<1>::from_floats(returns.targets.as_slice(), &Device::default());
     assert_close("targets", &golden.values("targets"), targets);
 }

@@ -412,7 +412,7 @@ mod tests {
             let refused = dice(16).still(still).seen_from(least - 1).unwrap_err();
             let said = refused.to_string();
             let expected = format!(
-                "scenes.views is {}, it must be from {least} to 10000, so that one of them shows the hidden face",
+                "scenes.views = {}: it must be from {least} to 10000, so that one of them shows the hidden face",
                 least - 1
             );
             assert_eq!(said, expected);

@@ -83,7 +83,7 @@ pub fn evaluate(
     agent: &Agent,
     purpose: Purpose,
 ) -> Result<Measures, Error> {
-    let drawn = play(experiment, settings, agent, purpose, Choice::Drawn)?;
+    let drawn = play(experiment, settings, agent, purpose, Choice::Sampled)?;
     let (total, total_stderr) = mean_and_stderr(&drawn.totals);
     let (length, _) = mean_and_stderr(&drawn.lengths);
     let mut measures = Measures::new()

@@ -73,7 +73,7 @@ fn played(
         let seen = actor.environments.observations();
         episode.frames.extend_from_slice(seen);
         episode.steps += 1;
-        let acts = actor.step(agent, &prepared, Choice::Drawn)?;
+        let acts = actor.step(agent, &prepared, Choice::Sampled)?;
         episode.attention.push(acts.attention);
         episode.total += f64::from(actor.environments.rewards()[0]);
         episode.ended = actor.environments.lasts()[0];

@@ -1,6 +1,6 @@
 //! Actors on threads of their own, beside a learner that takes whichever unroll is ready.
 
-use super::actor::{Actor, Unroll};
+use super::{actor::Actor, unroll::Unroll};
 use mnemora_models::Agent;
 use mnemora_training::{Error, say::note, threads::Threads};
 use mnemora_worlds::Finished;

@@ -1,12 +1,13 @@
 //! The learner of agents: it acts for an unroll, then learns from it.
 
 use super::{
-    actor::{Actor, Unroll},
+    actor::Actor,
     evaluate::{environment_seed, evaluate},
     figures,
     fleet::Fleet,
     play::Watched,
     settings::{AgentSettings, Mode, with_keys},
+    unroll::Unroll,
 };
 use crate::{
     Experiment, LabError,
@@ -18,7 +19,7 @@ use burn::{
     tensor::{Device, Int, Tensor},
 };
 use mnemora_memory::{AnyCoreState, Bundle, Count, Initializer, TensorMapper};
-use mnemora_models::{Agent, ImageShape, Taken, objective};
+use mnemora_models::{Agent, ImageShape, Transitions, objective};
 use mnemora_training::{
     Error, Learner, Measures, Purpose, Row, Snapshot, StepFailure,
     arrays::{Array, Arrays, collect, parameters_of, restore},
@@ -308,7 +309,7 @@ impl AgentLearner {
         let answers = self.model.unroll(observed, &unroll.resets(device), start);
         let steps = unroll.actions.len();
         let discounts = unroll.discounts(self.settings.discount);
-        let taken = Taken {
+        let taken = Transitions {
             batch: unroll.batch,
             actions: &unroll.actions,
             log_probabilities: &unroll.log_probabilities,

@@ -3,7 +3,7 @@
 //! | file | contents |
 //! | --- | --- |
 //! | `settings.rs` | the table `[agents]` of an experiment |
-//! | `actor.rs` | many environments, one policy, and what happened |
+//! | `actor.rs`, `unroll.rs` | many environments, one policy; what happened in them |
 //! | `fleet.rs` | actors on threads of their own |
 //! | `learner.rs` | the learner |
 //! | `evaluate.rs`, `quantities.rs` | what is measured |
@@ -18,11 +18,13 @@ mod learner;
 mod play;
 mod quantities;
 mod settings;
+mod unroll;
 
-pub use actor::{Actor, Acts, Choice, Unroll};
+pub use actor::{Actor, Acts, Choice};
 pub use learner::AgentLearner;
 pub use play::Game;
 pub use settings::{AgentSettings, Mode, ObjectiveName};
+pub use unroll::Unroll;
 
 use crate::{
     Experiment, LabError, MemoryName,

@@ -215,7 +215,7 @@ impl Walker for Watched {
         }
         let acts = self
             .actor
-            .step(&self.agent, &self.prepared, Choice::Drawn)?;
+            .step(&self.agent, &self.prepared, Choice::Sampled)?;
         self.account
             .add(&mut self.actor.environments, acts.actions[0]);
         Ok(())

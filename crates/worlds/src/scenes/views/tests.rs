@@ -250,7 +250,7 @@ fn what_is_no_scene_is_refused() {
     );
     says(
         changed("pictures/3.png", "pictures/2.png"),
-        &["frame 3 names the picture", "2.png", "as frame 2 does"],
+        &["frame 4 names the picture", "2.png", "as frame 3 does"],
     );
     says(changed("frames", "framed"), &["missing field `frames`"]);
 
