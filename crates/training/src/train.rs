@@ -8,6 +8,7 @@ use crate::{
     measures::Measures,
     progress::Progress,
     run::{EVALUATION_FILE, RowWriter, Run, kernels_word, write_json},
+    say::note,
     settings::TrainingSettings,
     tensorboard::EventWriter,
 };
@@ -365,6 +366,9 @@ impl<L: Learner + ?Sized> Training<'_, L> {
     ) -> Result<Outcome, E> {
         let directory = run.directory();
         let step = self.take_best(directory)?;
+        if !self.context.quiet {
+            note(format_args!("evaluating the model of step {step}"));
+        }
         let evaluation = self.learner.evaluate(Purpose::Final, step)?;
         if let Some((what, _)) = evaluation.non_finite(self.quantities) {
             return Err(E::from(Error::NonFinite {
