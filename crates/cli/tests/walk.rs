@@ -139,7 +139,10 @@ fn what_cannot_be_walked_in_is_refused() {
     assert_says(&refuse(command), &["small.png", "50 x 20", "32 x 32"]);
     let mut command = mnemora(["walk"]);
     command.arg(pretrained("perfect-recall-small-hybrid"));
-    assert_says(&refuse(command), &["perfect-recall", "does not walk"]);
+    assert_says(
+        &refuse(command),
+        &["perfect-recall", "neither walks nor plays"],
+    );
 }
 
 /// The model as a filter: it memorises 256 frames; then a frame of the place where it stands is no surprise, and another

@@ -39,7 +39,22 @@ fn commands(text: &str) -> Vec<Vec<String>> {
     // In a shell, a backslash at the end of a line continues the command on the next line.
     let text = text.replace("\\\n", " ");
     let mut found = Vec::new();
+    let mut variables: Vec<(String, String)> = Vec::new();
     for line in text.lines() {
+        let line = variables
+            .iter()
+            .fold(line.to_owned(), |line, (name, value)| {
+                line.replace(&format!("${name} "), &format!("{value} "))
+            });
+        // Settings that several commands share: `some="--set .."`.
+        if let Some((name, value)) = line.split_once("=\"--")
+            && let Some((value, _)) = value.split_once('"')
+            && name.chars().all(|c| c.is_ascii_lowercase())
+        {
+            variables.retain(|(other, _)| other != name);
+            variables.push((name.to_owned(), format!("--{value}")));
+            continue;
+        }
         for piece in line.split("mnemora ").skip(1) {
             let end = piece
                 .find(['`', '"', '#', ';', '|', '>', '&'])

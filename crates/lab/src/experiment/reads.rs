@@ -473,6 +473,7 @@ mod tests {
             // More slots than needed.
             Value::Integer(0) => Value::Integer(1_000),
             Value::Integer(size) => Value::Integer(size + 1),
+            Value::Float(number) if *number == 0.0 => Value::Float(1.0),
             Value::Float(number) => Value::Float(number * 1.5),
             Value::Boolean(yes) => Value::Boolean(!yes),
             Value::String(text) => {

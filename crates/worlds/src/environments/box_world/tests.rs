@@ -408,7 +408,7 @@ fn impossible_settings_are_refused() {
             .reset(7, &mut seen)
             .expect_err("too many boxes")
             .to_string(),
-        "episode with seed 7: 200 levels in a row had more boxes than fit on the grid of 12 x 12; lower \
+        "episode with seed 7: no level fits: 200 in a row had more boxes than the grid of 12 x 12 holds; lower \
          environment.solution_most = 18 or environment.distractors_most = 5"
     );
 }
