@@ -184,8 +184,11 @@ pub(super) fn check_actions<'a>(
     path: &Path,
 ) -> Result<(), Error> {
     let count = spec.actions.len();
-    let is_one = |action: f32| action.fract() == 0.0 && (0.0..count as f32).contains(&action);
-    match actions.find(|action| !is_one(**action) && !(may_be_none && **action == -1.0)) {
+    let is_one = |action: f32| {
+        let one = action.fract() == 0.0 && (0.0..count as f32).contains(&action);
+        one || may_be_none && action == -1.0
+    };
+    match actions.find(|action| !is_one(**action)) {
         None => Ok(()),
         Some(action) => Err(Error::WrongWeights {
             path: path.to_owned(),
