@@ -73,7 +73,7 @@ pub struct AgentLoss {
 /// ```
 ///
 /// `logits`, `[time * batch, actions]`, and `values`, `[(time + 1) * batch]`, are those of the policy that learns. Targets
-/// and advantages carry no gradient. They are those of the present values: PPO computes them anew in each pass over an unroll
+/// and advantages carry no gradient. They come from the present values: PPO computes them again in each pass over an unroll
 /// (Andrychowicz et al. 2021).
 pub fn objective(
     objective: Objective,
