@@ -383,6 +383,7 @@ fn check_agent(checker: &mut Checker, shortcut: bool, pool: bool) {
             kernels: [2, 2],
             strides: [1, 1],
             pool,
+            standardise: pool,
             units: 11,
         },
         head: 13,
@@ -401,6 +402,7 @@ fn check_agent(checker: &mut Checker, shortcut: bool, pool: bool) {
         let model = config.init(sees, 19, core, &mut initializer()).unwrap();
         let sizes = [
             ("channels", channels),
+            ("seen_channels", 3),
             ("frame", 12),
             ("c_0", 5),
             ("c_1", 7),

@@ -27,6 +27,9 @@ pub struct TorsoConfig {
     /// Whether the maps are max-pooled over all places before the heads and before a core that takes a vector. What is near
     /// the agent then looks the same wherever it stands.
     pub pool: bool,
+    /// Whether the numbers of a picture are brought to a mean of 0 and a deviation of 1, by channel, before the convolutions.
+    /// Both are measured in the first frames of agents that act at random.
+    pub standardise: bool,
     /// Units of the dense layer that replaces the convolutions if an observation has a single row.
     pub units: usize,
 }
@@ -38,8 +41,54 @@ impl Default for TorsoConfig {
             kernels: [2, 2],
             strides: [1, 1],
             pool: false,
+            standardise: false,
             units: 64,
         }
+    }
+}
+
+/// Brings the numbers of a picture to a mean of 0 and a deviation of 1. Both are measured, see
+/// [`Torso::standardise`], and not learned.
+#[derive(Module, Debug)]
+pub struct Standard {
+    /// Of each channel, `[channels]`; 0 before it is measured.
+    pub mean: Param<Tensor<1>>,
+    /// Of each channel, `[channels]`; 1 before it is measured, and for a channel that never changes.
+    pub deviation: Param<Tensor<1>>,
+}
+
+/// The deviation below which a channel never changes.
+const NEVER_CHANGES: f32 = 1e-4;
+
+impl Standard {
+    fn new(channels: usize, init: &mut Initializer) -> Self {
+        Self {
+            mean: init.constant([channels], 0.0).set_require_grad(false),
+            deviation: init.constant([channels], 1.0).set_require_grad(false),
+        }
+    }
+
+    /// Measures `[rows, channels, height, width]`.
+    fn of(frames: Tensor<4>) -> Self {
+        let (channels, device) = (frames.dims()[1], frames.device());
+        let numbers = frames.swap_dims(0, 1).flatten::<2>(1, 3);
+        let mean = numbers.clone().mean_dim(1);
+        let deviation = (numbers - mean.clone()).square().mean_dim(1).sqrt();
+        let never = deviation.clone().lower_elem(NEVER_CHANGES);
+        let one = |number: Tensor<2>| {
+            let number = number.reshape([channels]).into_data();
+            Param::from_tensor(Tensor::from_data(number, &device)).set_require_grad(false)
+        };
+        Self {
+            mean: one(mean),
+            deviation: one(deviation.mask_fill(never, 1.0)),
+        }
+    }
+
+    fn forward(&self, frames: Tensor<4>) -> Tensor<4> {
+        let channels = frames.dims()[1];
+        let of = |number: &Param<Tensor<1>>| number.val().reshape([1, channels, 1, 1]);
+        (frames - of(&self.mean)) / of(&self.deviation)
     }
 }
 
@@ -91,6 +140,8 @@ fn side(of: usize, kernel: usize, stride: usize) -> Option<usize> {
 /// they are joined to the convolutions' maps or, if these are pooled, to the picture.
 #[derive(Module, Debug)]
 pub struct Torso {
+    /// Before the convolutions, if it standardises pictures.
+    pub standard: Option<Standard>,
     /// The convolutions; none for what has a single row.
     pub convolutions: Vec<TorsoLayer>,
     /// The layer; none for pictures.
@@ -116,7 +167,7 @@ impl TorsoConfig {
             return Ok(([self.units, 1, 1], self.units));
         }
         let mut sides = [sees.height, sees.width];
-        let mut made = 0;
+        let mut made = if self.standardise { sees.size() } else { 0 };
         let layers = self.channels.into_iter().zip(self.kernels);
         for ((channels, kernel), stride) in layers.zip(self.strides) {
             for of in &mut sides {
@@ -151,7 +202,9 @@ impl TorsoConfig {
         let widths = [[seen, first], [first, last]];
         let sizes = self.kernels.into_iter().zip(self.strides);
         let layers = widths.into_iter().zip(sizes);
+        let standard = self.standardise && pictures;
         Ok(Torso {
+            standard: standard.then(|| Standard::new(sees.channels, init)),
             convolutions: match pictures {
                 true => layers
                     .map(|(widths, (kernel, stride))| TorsoLayer::new(widths, kernel, stride, init))
@@ -167,6 +220,11 @@ impl TorsoConfig {
 }
 
 impl Torso {
+    /// Measures mean and deviation of each channel in `[rows, channels, height, width]`, if the torso standardises pictures.
+    pub fn standardise(&mut self, frames: Tensor<4>) {
+        self.standard = self.standard.as_ref().map(|_| Standard::of(frames));
+    }
+
     /// Channels, rows and columns of the maps.
     pub fn maps(&self) -> [usize; 3] {
         self.maps
@@ -204,6 +262,10 @@ impl Torso {
             let [channels, height, width] = self.maps;
             return units.reshape([rows, channels, height, width]);
         }
+        let frames = match &self.standard {
+            Some(standard) => standard.forward(frames),
+            None => frames,
+        };
         let layers = self.convolutions.iter();
         let maps = |frames| layers.fold(frames, |maps, layer| layer.forward(maps));
         match self.pool {
@@ -243,6 +305,50 @@ mod tests {
         height: 4,
         width: 5,
     };
+
+    /// Of what was measured, each channel has a mean of 0 and a deviation of 1; one that never changes becomes 0.
+    #[test]
+    fn pictures_are_standardised_by_channel() {
+        let device = Device::default();
+        let shape = [6, SEES.channels, SEES.height, SEES.width];
+        let size = SEES.height * SEES.width;
+        let number = |i: usize| match i / size % SEES.channels {
+            0 => 0.8,
+            channel => 0.1 + (channel as f32 * i as f32).sin(),
+        };
+        let numbers: Vec<f32> = (0..shape.iter().product()).map(number).collect();
+        let frames = Tensor::<4>::from_data(TensorData::new(numbers, shape), &device);
+        let config = TorsoConfig {
+            standardise: true,
+            ..TorsoConfig::default()
+        };
+        let mut init = Initializer::new(ChaCha8Rng::seed_from_u64(1), device);
+        let mut torso = config.init(SEES, &mut init).unwrap();
+        let before = torso.forward(frames.clone());
+        torso.standardise(frames.clone());
+        let standard = torso.standard.as_ref().unwrap();
+        assert!(!standard.mean.is_require_grad() && !standard.deviation.is_require_grad());
+        let found = standard.forward(frames.clone()).into_data();
+        let found = found.try_into_vec::<f32>().unwrap();
+        for channel in 0..SEES.channels {
+            let of = |(i, _): &(usize, &f32)| i / size % SEES.channels == channel;
+            let numbers: Vec<f64> = found
+                .iter()
+                .enumerate()
+                .filter(of)
+                .map(|(_, x)| f64::from(*x))
+                .collect();
+            let count = numbers.len() as f64;
+            let mean = numbers.iter().sum::<f64>() / count;
+            let variance = numbers.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / count;
+            let expected = if channel == 0 { 0.0 } else { 1.0 };
+            assert!(mean.abs() < 1e-5, "{mean}");
+            assert!((variance - expected).abs() < 1e-4, "{variance}");
+        }
+        // It is what the convolutions read.
+        let after = torso.forward(frames);
+        assert!((before - after).abs().max().into_scalar::<f32>() > 0.1);
+    }
 
     /// With pooling the greatest value of each channel counts, wherever it is; without, all numbers.
     #[test]

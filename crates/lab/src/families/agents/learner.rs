@@ -6,6 +6,7 @@ use super::{
     figures,
     fleet::Fleet,
     play::Watched,
+    random_frames::random_frames,
     settings::{AgentSettings, Mode, with_keys},
     unroll::Unroll,
 };
@@ -215,7 +216,11 @@ impl AgentLearner {
         let parameters = Stream::new(seed, "parameters").at(0);
         let mut init = Initializer::new(parameters, device.clone());
         let one = environment(experiment, &settings)?;
-        let model = model_of(experiment, &settings, &*one, &mut init)?;
+        let mut model = model_of(experiment, &settings, &*one, &mut init)?;
+        if model.torso.standard.is_some() {
+            let frames = random_frames(experiment, &settings, device)?;
+            model.torso.standardise(frames);
+        }
         let acting = match settings.mode {
             Mode::Synchronous => {
                 let actor = first_actor(experiment, &settings, &model.valid())?;

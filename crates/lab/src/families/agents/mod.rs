@@ -6,6 +6,7 @@
 //! | `actor.rs`, `unroll.rs` | many environments, one policy; what happened in them |
 //! | `fleet.rs` | actors on threads of their own |
 //! | `learner.rs` | the learner |
+//! | `random_frames.rs` | what its input is standardised by |
 //! | `evaluate.rs`, `quantities.rs` | what is measured |
 //! | `figures.rs` | the pictures of a run |
 //! | `play.rs` | episodes step by step, by a person or by an agent |
@@ -17,6 +18,7 @@ mod fleet;
 mod learner;
 mod play;
 mod quantities;
+mod random_frames;
 mod settings;
 mod unroll;
 
