@@ -84,7 +84,7 @@ pub fn conv2d_same(input: Tensor<4>, weight: Tensor<4>, bias: Tensor<1>) -> Tens
 /// - returns `[images, sum of outputs, height, width]`
 ///
 /// # Panics
-/// If there is no kernel, a kernel is not square, or channels do not agree.
+/// If no kernel is given, one of them is not square, or their channels differ from those of the images.
 pub fn conv2d_bank(input: Tensor<4>, kernels: Vec<(Tensor<4>, Tensor<1>)>) -> Tensor<4> {
     #[cfg(feature = "flex")]
     if crate::flex::fused(&input.device()) {

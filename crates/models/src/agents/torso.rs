@@ -298,6 +298,7 @@ fn planes(height: usize, width: usize, device: &Device) -> Tensor<4> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::values;
     use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
     const SEES: ImageShape = ImageShape {
@@ -328,8 +329,7 @@ mod tests {
         torso.standardise(frames.clone());
         let standard = torso.standard.as_ref().unwrap();
         assert!(!standard.mean.is_require_grad() && !standard.deviation.is_require_grad());
-        let found = standard.forward(frames.clone()).into_data();
-        let found = found.try_into_vec::<f32>().unwrap();
+        let found = values(standard.forward(frames.clone()));
         for channel in 0..SEES.channels {
             let of = |(i, _): &(usize, &f32)| i / size % SEES.channels == channel;
             let numbers: Vec<f64> = found
@@ -364,19 +364,19 @@ mod tests {
             let [channels, height, width] = torso.maps();
             let shape = [2, channels, height, width];
             let numbers = (0..shape.iter().product::<usize>()).map(|i| (i as f32).sin());
-            let values: Vec<f32> = numbers.collect();
-            let maps = Tensor::<4>::from_data(TensorData::new(values.clone(), shape), &device);
+            let given: Vec<f32> = numbers.collect();
+            let maps = Tensor::<4>::from_data(TensorData::new(given.clone(), shape), &device);
             let found = torso.pooled(maps);
             assert_eq!(found.dims(), [2, torso.pooled_size(channels)]);
             let expected = match pool {
                 true => {
-                    let maps = values.chunks_exact(height * width);
+                    let maps = given.chunks_exact(height * width);
                     maps.map(|map| map.iter().copied().fold(f32::MIN, f32::max))
                         .collect()
                 }
-                false => values,
+                false => given,
             };
-            assert_eq!(found.into_data().try_into_vec::<f32>().unwrap(), expected);
+            assert_eq!(values(found), expected);
         }
     }
 }
