@@ -22,7 +22,7 @@ mod lowered;
 mod points;
 mod spectral;
 pub(crate) mod steps;
-mod threes;
+mod tiled;
 mod winograd;
 
 pub(crate) use geometry::Kernel;
@@ -32,13 +32,13 @@ use geometry::Geometry;
 use lowered::Lowered;
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
-use threes::Threes;
+use tiled::Tiled;
 use winograd::Winograd;
 
 /// Computes coarse images from fine ones: `[images, fine]` to `[images, coarse]`.
 fn gather(shape: &Geometry, fine: &[f32], weights: &[f32], bias: Option<&[f32]>) -> Vec<f32> {
-    if let Some(threes) = Threes::new(shape) {
-        return threes.gather(fine, &threes.points_of_weights(weights, false), bias);
+    if let Some(tiled) = Tiled::new(shape) {
+        return tiled.gather(fine, &tiled.points_of_weights(weights, false), bias);
     }
     if let Some(spectral) = shape.spectral(false) {
         return spectral.outputs(&shape.table(&spectral, weights, false), fine, bias);
@@ -54,8 +54,8 @@ fn gather(shape: &Geometry, fine: &[f32], weights: &[f32], bias: Option<&[f32]>)
 
 /// Computes fine images from coarse ones: `[images, coarse]` to `[images, fine]`.
 fn spread(shape: &Geometry, coarse: &[f32], weights: &[f32], bias: Option<&[f32]>) -> Vec<f32> {
-    if let Some(threes) = Threes::new(shape) {
-        return threes.spread(coarse, &threes.points_of_weights(weights, true), bias);
+    if let Some(tiled) = Tiled::new(shape) {
+        return tiled.spread(coarse, &tiled.points_of_weights(weights, true), bias);
     }
     if let Some(spectral) = shape.spectral(true) {
         return spectral.outputs(&shape.table(&spectral, weights, true), coarse, bias);
@@ -71,8 +71,8 @@ fn spread(shape: &Geometry, coarse: &[f32], weights: &[f32], bias: Option<&[f32]
 
 /// Gradients of the weights and, where it comes with them, of a convolution's bias.
 fn weight_gradient(shape: &Geometry, fine: &[f32], coarse: &[f32]) -> (Vec<f32>, Option<Vec<f32>>) {
-    if let Some(threes) = Threes::new(shape) {
-        return (threes.weight_gradient(fine, coarse), None);
+    if let Some(tiled) = Tiled::new(shape) {
+        return (tiled.weight_gradient(fine, coarse), None);
     }
     if let Some(spectral) = shape.spectral(false) {
         let table = spectral.gradient(fine, coarse);

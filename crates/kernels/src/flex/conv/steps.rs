@@ -9,7 +9,7 @@ use super::{
     Options,
     geometry::Geometry,
     spectral::{Spectral, Table},
-    threes::Threes,
+    tiled::Tiled,
 };
 use crate::flex::{
     Raw, contiguous,
@@ -27,7 +27,7 @@ struct Shared {
     weight: OnceLock<Raw>,
     /// For convolutions by Fourier transforms of the size that was first used: of the outputs, and of their gradient.
     tables: [OnceLock<(Spectral, Table)>; 2],
-    /// For convolutions of 3x3 weights with fewer multiplications: of the outputs, and of their gradient.
+    /// For convolutions of 2x2 or 3x3 weights with fewer multiplications: of the outputs, and of their gradient.
     points: [OnceLock<Vec<f32>>; 2],
     left: Left,
 }
@@ -41,12 +41,12 @@ impl ConvUses {
     /// Coarse images from fine ones or, `back`, fine ones from coarse ones.
     fn images(&self, shape: &Geometry, images: &[f32], back: bool) -> Vec<f32> {
         let weights = slice(self.weight());
-        if let Some(threes) = Threes::new(shape) {
-            let points = || threes.points_of_weights(weights, back);
+        if let Some(tiled) = Tiled::new(shape) {
+            let points = || tiled.points_of_weights(weights, back);
             let points = self.0.points[usize::from(back)].get_or_init(points);
             return match back {
-                false => threes.gather(images, points, None),
-                true => threes.spread(images, points, None),
+                false => tiled.gather(images, points, None),
+                true => tiled.spread(images, points, None),
             };
         }
         if let Some(spectral) = shape.spectral(back) {

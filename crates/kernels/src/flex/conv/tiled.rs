@@ -1,4 +1,4 @@
-//! Convolutions of 3x3 weights and stride 1 with fewer multiplications, by the points of tiles (see [`points`]).
+//! Convolutions of 2x2 or 3x3 weights and stride 1 with fewer multiplications, by the points of tiles (see [`points`]).
 //!
 //! Each point is a matrix product: a row of its left matrix has the channels of a tile, the right one has the weights.
 //! Coarse to fine is a convolution, too, with the weights turned around. The gradient of the weights uses the transposes
@@ -13,49 +13,63 @@ use crate::flex::{
     conv::{
         geometry::Geometry,
         points::{
-            Lanes, Mapped, POINTS, READ, TAPS, TILE, of_coarse, of_fine, of_weights, to_coarse,
-            to_weights,
+            Along, Lanes, Mapped, OfCoarse, OfFine, OfWeights, POINTS, READ, ToCoarse, ToWeights,
         },
     },
     dense::vectors::{Product, VECTOR},
-    simd::{Loop, chunks::by_chunks, room::with_room, run, run_vectors, transpose::transpose},
+    simd::{chunks::by_chunks, room::with_room, run_vectors, transpose::transpose},
 };
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
+use std::marker::PhantomData;
 
-/// The fewest channels on either side, and images, for which this method pays: weights and images are transformed at each
-/// call.
+/// The fewest channels on either side, and images, for which this method pays, if it has less than two thirds of the
+/// multiplications: weights and images are transformed at each call.
 const CHANNELS: usize = 32;
 const IMAGES: usize = 12;
 /// Tiles of small images that are made at a time, and of all images for a step of the gradient of the weights.
 const TILES: usize = 32;
 const STEP: usize = 128;
 
-/// A convolution with one 3x3 kernel and stride 1.
+/// A convolution with one kernel of 2x2 or 3x3 weights and stride 1.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Threes {
+pub(crate) struct Tiled {
     fine: [usize; 3],
     coarse: [usize; 3],
+    /// Rows and columns of the kernel.
+    side: usize,
     padding: usize,
 }
 
-impl Threes {
+impl Tiled {
     /// `None` for other shapes, and if other methods are faster.
     pub(crate) fn new(shape: &Geometry) -> Option<Self> {
         let [kernel] = &shape.kernels[..] else {
             return None;
         };
-        let made = Self {
+        let [side, columns] = kernel.size;
+        let fits = matches!(side, 2 | 3)
+            && columns == side
+            && kernel.padding < side
+            && shape.stride == 1
+            && shape.coarse[0].min(shape.fine[0]) >= CHANNELS
+            && shape.images >= IMAGES;
+        let made = fits.then_some(Self {
             fine: shape.fine,
             coarse: shape.coarse,
+            side,
             padding: kernel.padding,
-        };
-        let tiles = tiles(shape.coarse);
-        let fits = kernel.size == [3, 3] && kernel.padding < 3 && shape.stride == 1;
-        let pays = shape.coarse[0].min(shape.fine[0]) >= CHANNELS
-            && shape.images >= IMAGES
-            && 2 * tiles * POINTS < TAPS * shape.coarse[1] * shape.coarse[2];
-        (fits && pays).then_some(made)
+        })?;
+        let pixels = shape.coarse[1] * shape.coarse[2];
+        (3 * made.grid().tiles() * POINTS < 2 * made.taps() * pixels).then_some(made)
+    }
+
+    fn taps(&self) -> usize {
+        self.side * self.side
+    }
+
+    fn grid(&self) -> Grid {
+        Grid::new(self.coarse, self.side)
     }
 
     fn fine_size(&self) -> usize {
@@ -71,7 +85,7 @@ impl Threes {
     pub(crate) fn points_of_weights(&self, weights: &[f32], back: bool) -> Vec<f32> {
         let (fine, coarse) = (self.fine[0], self.coarse[0]);
         let [read, written] = if back { [coarse, fine] } else { [fine, coarse] };
-        let size = POINTS * apart(read);
+        let (of_pair, size) = (self.taps(), POINTS * apart(read));
         by_chunks(
             written.div_ceil(VECTOR) * size,
             size,
@@ -79,22 +93,23 @@ impl Threes {
             |(), vector, points| {
                 let first = vector * VECTOR;
                 let count = VECTOR.min(written - first);
-                with_room([read * TAPS * VECTOR], |[taps]| {
+                with_room([read * of_pair * VECTOR], |[taps]| {
                     if count < VECTOR {
                         taps.fill(0.0);
                     }
                     if back {
-                        for (read, taps) in taps.chunks_exact_mut(TAPS * VECTOR).enumerate() {
-                            let weights = &weights[(read * fine + first) * TAPS..];
-                            transpose((weights, TAPS), (taps, VECTOR), [count, TAPS]);
+                        for (read, taps) in taps.chunks_exact_mut(of_pair * VECTOR).enumerate() {
+                            let weights = &weights[(read * fine + first) * of_pair..];
+                            transpose((weights, of_pair), (taps, VECTOR), [count, of_pair]);
                         }
                     } else {
-                        let of_channel = fine * TAPS;
+                        let of_channel = fine * of_pair;
                         let weights = &weights[first * of_channel..];
                         transpose((weights, of_channel), (taps, VECTOR), [count, of_channel]);
                     }
-                    run(WeightPoints {
+                    run_vectors(WeightPoints {
                         taps: taps.as_chunks().0,
+                        side: self.side,
                         back,
                         points,
                     });
@@ -108,6 +123,7 @@ impl Threes {
         let way = Way {
             read: self.fine,
             written: self.coarse,
+            side: self.side,
             padding: self.padding,
         };
         way.images(fine, weights, bias)
@@ -118,7 +134,8 @@ impl Threes {
         let way = Way {
             read: self.coarse,
             written: self.fine,
-            padding: 2 - self.padding,
+            side: self.side,
+            padding: self.side - 1 - self.padding,
         };
         way.images(coarse, weights, bias)
     }
@@ -126,14 +143,14 @@ impl Threes {
     /// The gradient of the weights. It is summed over steps of images, which do not depend on the number of threads, one
     /// after the other.
     pub(crate) fn weight_gradient(&self, fine: &[f32], coarse: &[f32]) -> Vec<f32> {
-        let of_channel = self.fine[0] * TAPS;
+        let of_channel = self.fine[0] * self.taps();
         if fine.is_empty() {
             return vec![0.0; self.coarse[0] * of_channel];
         }
         let [fines, coarses] = [self.fine, self.coarse].map(wide);
         let step = apart(coarses * fines / VECTOR);
         with_room([POINTS * step], |[sums]| {
-            let images = (STEP / tiles(self.coarse)).max(1);
+            let images = (STEP / self.grid().tiles()).max(1);
             let steps = fine.chunks(images * self.fine_size());
             let steps = steps.zip(coarse.chunks(images * self.coarse_size()));
             for (index, (fine, coarse)) in steps.enumerate() {
@@ -145,9 +162,10 @@ impl Threes {
                 of_channel,
                 || (),
                 |(), coarse, weights| {
-                    run(PointWeights {
+                    run_vectors(PointWeights {
                         points: &sums[coarse * fines..],
                         step,
+                        side: self.side,
                         weights,
                     });
                 },
@@ -158,12 +176,17 @@ impl Threes {
     /// Writes or adds the products of some images: `[points, coarse channels, fine channels]`.
     fn add_products(&self, fine: &[f32], coarse: &[f32], adds: bool, sums: &mut [f32]) {
         let [fines, coarses] = [self.fine, self.coarse].map(wide);
-        let tiles = fine.len() / self.fine_size() * tiles(self.coarse);
+        let grid = self.grid();
+        let tiles = fine.len() / self.fine_size() * grid.tiles();
         let of_vector = POINTS * apart(tiles);
         let sizes = [fines, coarses].map(|channels| channels / VECTOR * of_vector);
         with_room(sizes, |[fine_points, coarse_points]| {
-            by_vectors(fine, self.fine, self.padding, of_fine, tiles, fine_points);
-            by_vectors(coarse, self.coarse, 0, of_coarse, tiles, coarse_points);
+            grid.by_vectors::<READ, OfFine>((fine, self.fine), self.padding, fine_points);
+            let coarse = (coarse, self.coarse);
+            match self.side {
+                2 => grid.by_vectors::<5, OfCoarse>(coarse, 0, coarse_points),
+                _ => grid.by_vectors::<4, OfCoarse>(coarse, 0, coarse_points),
+            }
             let (fine_points, coarse_points) = (&*fine_points, &*coarse_points);
             let step = sums.len() / POINTS;
             let sums = sums.par_chunks_mut(step);
@@ -185,9 +208,54 @@ impl Threes {
     }
 }
 
-/// Tiles of an image.
-fn tiles([_, height, width]: [usize; 3]) -> usize {
-    height.div_ceil(TILE) * width.div_ceil(TILE)
+/// The tiles of a coarse or written image.
+#[derive(Clone, Copy, Debug)]
+struct Grid {
+    /// Rows and columns of tiles.
+    size: [usize; 2],
+    /// Rows and columns of the pixels of a tile.
+    tile: usize,
+}
+
+impl Grid {
+    /// For weights of `side` rows and columns.
+    fn new([_, height, width]: [usize; 3], side: usize) -> Self {
+        let tile = READ + 1 - side;
+        Self {
+            size: [height, width].map(|pixels| pixels.div_ceil(tile)),
+            tile,
+        }
+    }
+
+    fn tiles(&self) -> usize {
+        self.size[0] * self.size[1]
+    }
+
+    /// The first row and column of the pixels of a tile.
+    #[inline(always)]
+    fn first(&self, tile: usize) -> [usize; 2] {
+        [tile / self.size[1], tile % self.size[1]].map(|place| self.tile * place)
+    }
+
+    /// The points of images of a given shape: `[vectors of channels, points, tiles of all images and one more, a vector]`.
+    fn by_vectors<const N: usize, A: Along<N, READ>>(
+        self,
+        (images, shape): (&[f32], [usize; 3]),
+        padding: usize,
+        points: &mut [f32],
+    ) {
+        let images = images.chunks_exact(shape.iter().product());
+        let apart = apart(images.len() * self.tiles());
+        let points = points.par_chunks_mut(POINTS * apart);
+        points.enumerate().for_each(|(vector, points)| {
+            for (index, image) in images.clone().enumerate() {
+                let points = &mut points[index * self.tiles() * VECTOR..];
+                let vector = vectors(image, shape).nth(vector);
+                let vector = vector.expect("points are of the image's channels");
+                vector.points::<N, A>(self, padding, points, [VECTOR, apart]);
+            }
+        });
+    }
 }
 
 /// The distance between two points of `vectors` vectors each. One vector of padding keeps the 36 points from falling into the
@@ -205,16 +273,22 @@ fn wide([channels, _, _]: [usize; 3]) -> usize {
 struct Way {
     read: [usize; 3],
     written: [usize; 3],
+    /// Rows and columns of the kernel.
+    side: usize,
     padding: usize,
 }
 
 impl Way {
+    fn grid(&self) -> Grid {
+        Grid::new(self.written, self.side)
+    }
+
     fn images(&self, from: &[f32], weights: &[f32], bias: Option<&[f32]>) -> Vec<f32> {
         let [size, written_size]: [usize; 2] =
             [self.read, self.written].map(|shape| shape.iter().product());
         let [read, written] = [self.read, self.written].map(wide);
         let pixels = self.written[1] * self.written[2];
-        let tiles = tiles(self.written);
+        let (grid, tiles) = (self.grid(), self.grid().tiles());
         let together = (TILES / tiles).max(1);
         by_chunks(
             from.len() / size * written_size,
@@ -231,7 +305,7 @@ impl Way {
                         let steps = [POINTS * read, read];
                         for (vector, image) in vectors(image, self.read).enumerate() {
                             let points = &mut points[vector * VECTOR..];
-                            image.points(self.padding, of_fine, points, steps);
+                            image.points::<READ, OfFine>(grid, self.padding, points, steps);
                         }
                     }
                     run_vectors(Products {
@@ -264,9 +338,10 @@ impl Way {
         }
         let pixels = height * width;
         with_room([pixels * VECTOR], |[turned]| {
-            run(PointImage {
+            run_vectors(PointImage {
                 products,
                 channels: wide(self.written),
+                grid: self.grid(),
                 size: [height, width],
                 biases,
                 image: turned.as_chunks_mut().0,
@@ -297,10 +372,10 @@ fn vectors(image: &[f32], [_, height, width]: [usize; 3]) -> impl Iterator<Item 
 impl Vector<'_> {
     /// The points of all tiles, each of which with what surrounds it is `N` rows and columns. `steps` are the distances
     /// between tiles and between points.
-    fn points<const N: usize>(
+    fn points<const N: usize, A: Along<N, READ>>(
         &self,
+        grid: Grid,
         padding: usize,
-        map: impl Fn([f32; N]) -> [f32; READ],
         points: &mut [f32],
         steps: [usize; 2],
     ) {
@@ -311,61 +386,52 @@ impl Vector<'_> {
                 image.fill(0.0);
             }
             transpose((self.values, pixels), (image, VECTOR), [channels, pixels]);
-            run(ImagePoints {
+            run_vectors(ImagePoints::<N, A> {
                 image: image.as_chunks().0,
                 size: self.size,
+                grid,
                 padding,
-                map,
                 points,
                 steps,
+                map: PhantomData,
             });
         });
     }
-}
-
-/// `[vectors of channels, points, tiles of all images and one more, a vector]`
-fn by_vectors<const N: usize>(
-    images: &[f32],
-    shape: [usize; 3],
-    padding: usize,
-    map: impl Fn([f32; N]) -> [f32; READ] + Copy + Sync,
-    tiles: usize,
-    points: &mut [f32],
-) {
-    let images = images.chunks_exact(shape.iter().product());
-    let of_image = tiles / images.len() * VECTOR;
-    let points = points.par_chunks_mut(POINTS * apart(tiles));
-    points.enumerate().for_each(|(vector, points)| {
-        for (index, image) in images.clone().enumerate() {
-            let points = &mut points[index * of_image..];
-            let vector = vectors(image, shape).nth(vector);
-            let vector = vector.expect("points are of the image's channels");
-            vector.points(padding, map, points, [VECTOR, apart(tiles)]);
-        }
-    });
 }
 
 /// Computes the points of the weights to a vector of written channels: `[points, read channels and one more, a vector]`.
 struct WeightPoints<'a> {
     /// `[read channels, taps]`
     taps: &'a [Lanes],
+    /// Rows and columns of the kernel.
+    side: usize,
     /// Whether the weights are turned around.
     back: bool,
     points: &'a mut [f32],
 }
 
-impl Loop for WeightPoints<'_> {
+impl WithSimd for WeightPoints<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self) {
+    fn with_simd<S: Simd>(self, simd: S) {
+        match self.side {
+            2 => self.of_side::<S, 2>(simd),
+            _ => self.of_side::<S, 3>(simd),
+        }
+    }
+}
+
+impl WeightPoints<'_> {
+    #[inline(always)]
+    fn of_side<S: Simd, const K: usize>(self, simd: S) {
         let step = self.points.len() / POINTS;
-        let mut square = Mapped::new();
-        for (read, taps) in self.taps.chunks_exact(TAPS).enumerate() {
+        let mut square = Mapped::<K, READ>::new();
+        for (read, taps) in self.taps.chunks_exact(K * K).enumerate() {
             for (tap, to) in square.from.as_flattened_mut().iter_mut().enumerate() {
-                *to = taps[if self.back { TAPS - 1 - tap } else { tap }];
+                *to = taps[if self.back { K * K - 1 - tap } else { tap }];
             }
-            square.map(of_weights);
+            square.map::<S, OfWeights>(simd);
             for (point, values) in square.to.as_flattened().iter().enumerate() {
                 self.points[point * step + read * VECTOR..][..VECTOR].copy_from_slice(values);
             }
@@ -378,25 +444,37 @@ struct PointWeights<'a> {
     /// `[points, fine channels]`, the points `step` apart.
     points: &'a [f32],
     step: usize,
+    /// Rows and columns of the kernel.
+    side: usize,
     /// `[fine channels, taps]`
     weights: &'a mut [f32],
 }
 
-impl Loop for PointWeights<'_> {
+impl WithSimd for PointWeights<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self) {
-        let mut square = Mapped::new();
-        for (index, weights) in self.weights.chunks_mut(VECTOR * TAPS).enumerate() {
+    fn with_simd<S: Simd>(self, simd: S) {
+        match self.side {
+            2 => self.of_side::<S, 2>(simd),
+            _ => self.of_side::<S, 3>(simd),
+        }
+    }
+}
+
+impl PointWeights<'_> {
+    #[inline(always)]
+    fn of_side<S: Simd, const K: usize>(self, simd: S) {
+        let mut square = Mapped::<READ, K>::new();
+        for (index, weights) in self.weights.chunks_mut(VECTOR * K * K).enumerate() {
             for (point, to) in square.from.as_flattened_mut().iter_mut().enumerate() {
                 let from = &self.points[point * self.step + index * VECTOR..][..VECTOR];
                 to.copy_from_slice(from);
             }
-            square.map(to_weights);
-            for (lane, weights) in weights.chunks_exact_mut(TAPS).enumerate() {
+            square.map::<S, ToWeights>(simd);
+            for (lane, weights) in weights.chunks_exact_mut(K * K).enumerate() {
                 for (tap, weight) in weights.iter_mut().enumerate() {
-                    *weight = square.to[tap / 3][tap % 3][lane];
+                    *weight = square.to[tap / K][tap % K][lane];
                 }
             }
         }
@@ -413,35 +491,35 @@ fn inside(first: [isize; 2], [y, x]: [usize; 2], [height, width]: [usize; 2]) ->
 }
 
 /// Computes the points of a vector of channels of an image.
-struct ImagePoints<'a, const N: usize, F> {
+struct ImagePoints<'a, const N: usize, A> {
     /// `[height, width]`
     image: &'a [Lanes],
     size: [usize; 2],
+    /// Tiles of the coarse or written image.
+    grid: Grid,
     padding: usize,
-    map: F,
     points: &'a mut [f32],
     /// Distances between tiles and between points.
     steps: [usize; 2],
+    map: PhantomData<A>,
 }
 
-impl<const N: usize, F: Fn([f32; N]) -> [f32; READ]> Loop for ImagePoints<'_, N, F> {
+impl<const N: usize, A: Along<N, READ>> WithSimd for ImagePoints<'_, N, A> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self) {
-        let written = self.size.map(|size| size + 2 * self.padding + TILE - N);
-        let [rows, columns] = written.map(|size| size.div_ceil(TILE));
+    fn with_simd<S: Simd>(self, simd: S) {
         let mut square = Mapped::<N, READ>::new();
-        for tile in 0..rows * columns {
-            let first = [tile / columns, tile % columns];
-            let first = first.map(|place| (TILE * place) as isize - self.padding as isize);
+        for tile in 0..self.grid.tiles() {
+            let first = self.grid.first(tile);
+            let first = first.map(|place| place as isize - self.padding as isize);
             for (y, row) in square.from.iter_mut().enumerate() {
                 for (x, pixel) in row.iter_mut().enumerate() {
                     let place = inside(first, [y, x], self.size);
                     *pixel = place.map_or([0.0; VECTOR], |place| self.image[place]);
                 }
             }
-            square.map(&self.map);
+            square.map::<S, A>(simd);
             let points = &mut self.points[tile * self.steps[0]..];
             for (point, values) in square.to.as_flattened().iter().enumerate() {
                 points[point * self.steps[1]..][..VECTOR].copy_from_slice(values);
@@ -455,25 +533,35 @@ struct PointImage<'a> {
     /// `[tiles, points, channels]` from the vector on.
     products: &'a [f32],
     channels: usize,
+    grid: Grid,
     size: [usize; 2],
     biases: Lanes,
     /// `[height, width]`
     image: &'a mut [Lanes],
 }
 
-impl Loop for PointImage<'_> {
+impl WithSimd for PointImage<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self) {
-        let columns = self.size[1].div_ceil(TILE);
-        let mut square = Mapped::new();
+    fn with_simd<S: Simd>(self, simd: S) {
+        match self.grid.tile {
+            5 => self.of_tiles::<S, 5>(simd),
+            _ => self.of_tiles::<S, 4>(simd),
+        }
+    }
+}
+
+impl PointImage<'_> {
+    #[inline(always)]
+    fn of_tiles<S: Simd, const T: usize>(self, simd: S) {
+        let mut square = Mapped::<READ, T>::new();
         for (tile, products) in self.products.chunks(POINTS * self.channels).enumerate() {
             for (point, to) in square.from.as_flattened_mut().iter_mut().enumerate() {
                 to.copy_from_slice(&products[point * self.channels..][..VECTOR]);
             }
-            square.map(to_coarse);
-            let first = [tile / columns, tile % columns].map(|place| (TILE * place) as isize);
+            square.map::<S, ToCoarse>(simd);
+            let first = self.grid.first(tile).map(|place| place as isize);
             for (y, row) in square.to.iter().enumerate() {
                 for (x, values) in row.iter().enumerate() {
                     if let Some(place) = inside(first, [y, x], self.size) {
@@ -492,7 +580,7 @@ impl Loop for PointImage<'_> {
 struct Products<'a> {
     /// `[rows, points, read channels]`
     points: &'a [f32],
-    /// See [`Threes::points_of_weights`].
+    /// See [`Tiled::points_of_weights`].
     weights: &'a [f32],
     rows: usize,
     /// Read channels, and those among them that are not filled up; written channels.
@@ -534,12 +622,12 @@ mod tests {
     fn defined(shape: &Geometry, [fine, coarse, weights]: [&[f32]; 3]) -> [Vec<f64>; 3] {
         let [channels, height, width] = shape.fine;
         let [outputs, rows, columns] = shape.coarse;
-        let padding = shape.kernels[0].padding;
+        let (padding, side) = (shape.kernels[0].padding, shape.kernels[0].size[0]);
         let mut found = [coarse.len(), fine.len(), weights.len()].map(|size| vec![0.0; size]);
         for image in 0..shape.images {
             for (output, y, x) in every([outputs, rows, columns]) {
                 let to = ((image * outputs + output) * rows + y) * columns + x;
-                for (channel, i, j) in every([channels, 3, 3]) {
+                for (channel, i, j) in every([channels, side, side]) {
                     let (row, column) = (y + i, x + j);
                     let is = (padding..height + padding).contains(&row)
                         && (padding..width + padding).contains(&column);
@@ -548,7 +636,7 @@ mod tests {
                     }
                     let plane = (image * channels + channel) * height;
                     let from = (plane + row - padding) * width + column - padding;
-                    let weight = ((output * channels + channel) * 3 + i) * 3 + j;
+                    let weight = ((output * channels + channel) * side + i) * side + j;
                     let [a, b, w] = [fine[from], coarse[to], weights[weight]].map(f64::from);
                     found[0][to] += w * a;
                     found[1][from] += w * b;
@@ -576,44 +664,49 @@ mod tests {
 
     #[test]
     fn images_and_gradients_are_those_of_the_definition() {
-        for (images, fine, coarse, padding) in [
-            (16, [32, 4, 4], [48, 4, 4], 1),
-            (13, [33, 8, 8], [32, 8, 8], 1),
-            (37, [32, 7, 5], [35, 7, 5], 1),
-            (12, [40, 9, 6], [32, 7, 4], 0),
-            (300, [32, 4, 4], [32, 6, 6], 2),
+        for (images, fine, coarse, side, padding) in [
+            (16, [32, 4, 4], [48, 4, 4], 3, 1),
+            (13, [33, 8, 8], [32, 8, 8], 3, 1),
+            (37, [32, 7, 5], [35, 7, 5], 3, 1),
+            (12, [40, 9, 6], [32, 7, 4], 3, 0),
+            (300, [32, 4, 4], [32, 6, 6], 3, 2),
+            (32, [34, 5, 5], [48, 5, 5], 2, 0),
+            (160, [33, 7, 9], [35, 7, 9], 2, 0),
+            (14, [40, 6, 11], [32, 5, 10], 2, 0),
+            (14, [32, 4, 9], [48, 5, 10], 2, 1),
         ] {
             let shape = Geometry {
                 images,
                 fine,
-                coarse: [coarse[0], coarse[1], coarse[2]],
+                coarse,
                 kernels: vec![Kernel {
                     channels: coarse[0],
-                    size: [3, 3],
+                    size: [side; 2],
                     padding,
                 }],
                 stride: 1,
             };
-            let threes = Threes::new(&shape).expect("the method fits");
+            let tiled = Tiled::new(&shape).expect("the method fits");
             let sizes = [images * shape.fine_size(), images * shape.coarse_size()];
             let [fine, coarse] = sizes.map(|size| random(size, 1));
-            let weights = random(shape.fine[0] * shape.coarse[0] * TAPS, 2);
+            let weights = random(shape.fine[0] * shape.coarse[0] * side * side, 2);
             let expected = defined(&shape, [&fine, &coarse, &weights]);
-            let [points, back] = [false, true].map(|back| threes.points_of_weights(&weights, back));
+            let [points, back] = [false, true].map(|back| tiled.points_of_weights(&weights, back));
             let name = format!("{shape:?}");
-            close(&threes.gather(&fine, &points, None), &expected[0], &name);
-            close(&threes.spread(&coarse, &back, None), &expected[1], &name);
-            close(&threes.weight_gradient(&fine, &coarse), &expected[2], &name);
+            close(&tiled.gather(&fine, &points, None), &expected[0], &name);
+            close(&tiled.spread(&coarse, &back, None), &expected[1], &name);
+            close(&tiled.weight_gradient(&fine, &coarse), &expected[2], &name);
         }
     }
 
     #[test]
     fn no_images_have_no_gradient() {
-        let threes = Threes {
+        let tiled = Tiled {
             fine: [32, 4, 4],
             coarse: [32, 4, 4],
+            side: 3,
             padding: 1,
         };
-        assert_eq!(threes.weight_gradient(&[], &[]), vec![0.0; 32 * 32 * TAPS]);
+        assert_eq!(tiled.weight_gradient(&[], &[]), vec![0.0; 32 * 32 * 9]);
     }
 }
