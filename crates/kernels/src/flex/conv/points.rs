@@ -198,6 +198,7 @@ fn vectors_mut<S: Simd>(lanes: &mut Lanes) -> &mut [S::f32s] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pulp::WithSimd;
 
     fn numbers<const N: usize>(seed: usize) -> [f32; N] {
         std::array::from_fn(|index| ((7 * index + 3 * seed) % 11) as f32 / 4.0 - 1.0)
@@ -230,7 +231,7 @@ mod tests {
     #[test]
     fn vectors_are_mapped_along_both_axes() {
         struct Work;
-        impl pulp::WithSimd for Work {
+        impl WithSimd for Work {
             type Output = ();
 
             #[inline(always)]
