@@ -71,6 +71,21 @@ pub fn benchmarks() -> Vec<KernelBenchmark> {
         stride: 1,
         side: 8,
     };
+    let threes = Convolution {
+        inputs: 64,
+        outputs: 64,
+        kernel: 3,
+        stride: 1,
+        side: 8,
+    };
+    // Of an agent: a ConvLSTM's gates.
+    let twos = Convolution {
+        inputs: 64,
+        outputs: 256,
+        kernel: 2,
+        stride: 1,
+        side: 5,
+    };
     let patches = Convolution {
         inputs: 128,
         outputs: 64,
@@ -83,6 +98,8 @@ pub fn benchmarks() -> Vec<KernelBenchmark> {
         stream.benchmark("conv/32-to-8-k5-16px"),
         halve.benchmark("conv/32-to-64-k3-stride-2-16px"),
         gates.benchmark("conv/131-to-256-k5-8px"),
+        threes.benchmark("conv/64-to-64-k3-8px"),
+        twos.benchmark("conv/64-to-256-k2-5px"),
         patches.benchmark("conv/128-to-64-patches-2-16px"),
         transposed("transposed-conv/64-to-32-k3-stride-2-8px"),
         transposed_patches("transposed-conv/64-to-128-patches-2-8px", [64, 128], 2, 8),
@@ -145,7 +162,7 @@ impl Convolution {
     }
 
     fn cost(&self) -> Cost {
-        let side = self.side / self.stride;
+        let side = (self.side + 2 * self.padding() - self.kernel) / self.stride + 1;
         let pixels = FRAMES * side * side;
         let products = Cost::convolution(self.inputs, self.outputs, self.kernel, pixels);
         let images = Cost::array(FRAMES * self.inputs * self.side * self.side);

@@ -43,6 +43,17 @@ fn each_letter_of_a_line_is_a_step() {
     );
 }
 
+/// The agent that comes with the program plays an episode, and is as good as its card says.
+#[test]
+fn the_shipped_agent_opens_the_boxes() {
+    let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pretrained/boxworld-small");
+    let played = succeed(play(&[shipped])).stdout;
+    assert_says(&played, &["the episode is over", "solved 1.00"]);
+    let evaluation = succeed(mnemora(["eval", "--json", shipped])).json();
+    let solved = evaluation["outcome"].as_f64().expect("a number");
+    assert!(solved > 0.9, "{evaluation}");
+}
+
 /// Settings with which a training takes a fraction of a second.
 const TINY: [&str; 7] = [
     "training.batch=3",
