@@ -46,7 +46,10 @@ fn each_letter_of_a_line_is_a_step() {
 /// The agent that comes with the program plays an episode, and is as good as its card says.
 #[test]
 fn the_shipped_agent_opens_the_boxes() {
-    let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/../../pretrained/boxworld-small");
+    let shipped = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../pretrained/boxworld-small"
+    );
     let played = succeed(play(&[shipped])).stdout;
     assert_says(&played, &["the episode is over", "solved 1.00"]);
     let evaluation = succeed(mnemora(["eval", "--json", shipped])).json();
