@@ -165,7 +165,7 @@ WORKS = {
     "kernel/conv/32-to-64-k3-stride-2-16px": functools.partial(convolution, 32, 64, 3, 2, 16, True),
     "kernel/conv/131-to-256-k5-8px": functools.partial(convolution, 131, 256, 5, 1, 8, True),
     "kernel/conv/64-to-64-k3-8px": functools.partial(convolution, 64, 64, 3, 1, 8, True),
-    "kernel/conv/64-to-256-k2-5px": functools.partial(convolution, 64, 256, 2, 1, 5, True),
+    "kernel/conv/64-to-256-k2-9px": functools.partial(convolution, 64, 256, 2, 1, 9, True),
     "kernel/conv/128-to-64-patches-2-16px": functools.partial(convolution, 128, 64, 2, 2, 16, True),
     "kernel/transposed-conv/64-to-32-k3-stride-2-8px": functools.partial(transposed_convolution, 64, 32, 8),
     "kernel/transposed-conv/64-to-128-patches-2-8px": functools.partial(transposed_patches, 64, 128, 2, 8),

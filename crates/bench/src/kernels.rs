@@ -78,13 +78,13 @@ pub fn benchmarks() -> Vec<KernelBenchmark> {
         stride: 1,
         side: 8,
     };
-    // Of an agent: a ConvLSTM's gates.
+    // As of an agent's ConvLSTM, on larger maps.
     let twos = Convolution {
         inputs: 64,
         outputs: 256,
         kernel: 2,
         stride: 1,
-        side: 5,
+        side: 9,
     };
     let patches = Convolution {
         inputs: 128,
@@ -99,7 +99,7 @@ pub fn benchmarks() -> Vec<KernelBenchmark> {
         halve.benchmark("conv/32-to-64-k3-stride-2-16px"),
         gates.benchmark("conv/131-to-256-k5-8px"),
         threes.benchmark("conv/64-to-64-k3-8px"),
-        twos.benchmark("conv/64-to-256-k2-5px"),
+        twos.benchmark("conv/64-to-256-k2-9px"),
         patches.benchmark("conv/128-to-64-patches-2-16px"),
         transposed("transposed-conv/64-to-32-k3-stride-2-8px"),
         transposed_patches("transposed-conv/64-to-128-patches-2-8px", [64, 128], 2, 8),
