@@ -42,65 +42,16 @@ pub struct KernelBenchmark {
 
 /// All kernel benchmarks.
 pub fn benchmarks() -> Vec<KernelBenchmark> {
-    let first = Convolution {
-        inputs: 1,
-        outputs: 8,
-        kernel: 7,
-        stride: 1,
-        side: 32,
-    };
-    let stream = Convolution {
-        inputs: 32,
-        outputs: 8,
-        kernel: 5,
-        stride: 1,
-        side: 16,
-    };
-    let halve = Convolution {
-        inputs: 32,
-        outputs: 64,
-        kernel: 3,
-        stride: 2,
-        side: 16,
-    };
-    // Of the consistent GQN: an LSTM's gates, and its canvas to the LSTM.
-    let gates = Convolution {
-        inputs: 131,
-        outputs: 256,
-        kernel: 5,
-        stride: 1,
-        side: 8,
-    };
-    let threes = Convolution {
-        inputs: 64,
-        outputs: 64,
-        kernel: 3,
-        stride: 1,
-        side: 8,
-    };
-    // As of an agent's ConvLSTM, on larger maps.
-    let twos = Convolution {
-        inputs: 64,
-        outputs: 256,
-        kernel: 2,
-        stride: 1,
-        side: 9,
-    };
-    let patches = Convolution {
-        inputs: 128,
-        outputs: 64,
-        kernel: 2,
-        stride: 2,
-        side: 16,
-    };
     vec![
-        first.benchmark("conv/1-to-8-k7-32px"),
-        stream.benchmark("conv/32-to-8-k5-16px"),
-        halve.benchmark("conv/32-to-64-k3-stride-2-16px"),
-        gates.benchmark("conv/131-to-256-k5-8px"),
-        threes.benchmark("conv/64-to-64-k3-8px"),
-        twos.benchmark("conv/64-to-256-k2-9px"),
-        patches.benchmark("conv/128-to-64-patches-2-16px"),
+        convolution("conv/1-to-8-k7-32px", [1, 8], [7, 1], 32),
+        convolution("conv/32-to-8-k5-16px", [32, 8], [5, 1], 16),
+        convolution("conv/32-to-64-k3-stride-2-16px", [32, 64], [3, 2], 16),
+        // Of the consistent GQN: an LSTM's gates, and below its canvas to the LSTM.
+        convolution("conv/131-to-256-k5-8px", [131, 256], [5, 1], 8),
+        convolution("conv/64-to-64-k3-8px", [64, 64], [3, 1], 8),
+        // As of an agent's ConvLSTM, on larger maps.
+        convolution("conv/64-to-256-k2-9px", [64, 256], [2, 1], 9),
+        convolution("conv/128-to-64-patches-2-16px", [128, 64], [2, 2], 16),
         transposed("transposed-conv/64-to-32-k3-stride-2-8px"),
         transposed_patches("transposed-conv/64-to-128-patches-2-8px", [64, 128], 2, 8),
         transposed_patches("transposed-conv/128-to-3-patches-4-16px", [128, 3], 4, 16),
@@ -139,61 +90,42 @@ fn values_and_gradients(elements: usize) -> Cost {
     Cost::array(elements) * 2.0
 }
 
-struct Convolution {
-    inputs: usize,
-    outputs: usize,
-    kernel: usize,
-    stride: usize,
+/// A convolution of square images of this side with a kernel of so many rows and columns and a stride.
+fn convolution(
+    name: &'static str,
+    [inputs, outputs]: [usize; 2],
+    [kernel, stride]: [usize; 2],
     side: usize,
-}
-
-impl Convolution {
-    /// Frames themselves, with one channel, need no gradient.
-    fn of_data(&self) -> bool {
-        self.inputs == 1
-    }
-
-    /// None for a kernel as large as its stride.
-    fn padding(&self) -> usize {
-        match self.kernel == self.stride {
-            true => 0,
-            false => self.kernel / 2,
-        }
-    }
-
-    fn cost(&self) -> Cost {
-        let side = (self.side + 2 * self.padding() - self.kernel) / self.stride + 1;
-        let pixels = FRAMES * side * side;
-        let products = Cost::convolution(self.inputs, self.outputs, self.kernel, pixels);
-        let images = Cost::array(FRAMES * self.inputs * self.side * self.side);
-        let weights = self.outputs * (self.inputs * self.kernel * self.kernel + 1);
-        let others = values_and_gradients(self.outputs * pixels + weights);
-        match self.of_data() {
+) -> KernelBenchmark {
+    // A kernel as large as its stride reads patches that do not touch.
+    let padding = if kernel == stride { 0 } else { kernel / 2 };
+    // Frames themselves, with one channel, need no gradient.
+    let of_data = inputs == 1;
+    let coarse = (side + 2 * padding - kernel) / stride + 1;
+    let pixels = FRAMES * coarse * coarse;
+    let products = Cost::convolution(inputs, outputs, kernel, pixels);
+    let images = Cost::array(FRAMES * inputs * side * side);
+    let weights = outputs * (inputs * kernel * kernel + 1);
+    let others = values_and_gradients(outputs * pixels + weights);
+    KernelBenchmark {
+        name,
+        cost: match of_data {
             true => products.with_backward_to_weights() + images + others,
             false => products.with_backward() + images * 2.0 + others,
-        }
-    }
-
-    fn benchmark(self, name: &'static str) -> KernelBenchmark {
-        KernelBenchmark {
-            name,
-            cost: self.cost(),
-            prepare: Box::new(move |device| {
-                let images = numbers([FRAMES, self.inputs, self.side, self.side], device);
-                let images = match self.of_data() {
-                    true => images,
-                    false => images.require_grad(),
-                };
-                let kernel = self.kernel;
-                let weight = leaf([self.outputs, self.inputs, kernel, kernel], device);
-                let bias = leaf([self.outputs], device);
-                let (stride, padding) = (self.stride, self.padding());
-                Box::new(move || {
-                    let (weight, bias) = (weight.clone(), bias.clone());
-                    conv2d(images.clone(), weight, bias, stride, padding).backward();
-                })
-            }),
-        }
+        },
+        prepare: Box::new(move |device| {
+            let images = numbers([FRAMES, inputs, side, side], device);
+            let images = match of_data {
+                true => images,
+                false => images.require_grad(),
+            };
+            let weight = leaf([outputs, inputs, kernel, kernel], device);
+            let bias = leaf([outputs], device);
+            Box::new(move || {
+                let (weight, bias) = (weight.clone(), bias.clone());
+                conv2d(images.clone(), weight, bias, stride, padding).backward();
+            })
+        }),
     }
 }
 

@@ -87,6 +87,8 @@ fn replicas_are_one_row_and_other_rows_stay() {
     assert_eq!(bound["stderr"], 2.0);
     assert_eq!(bound["replicas"], serde_json::json!([-100.0, -104.0]));
     assert_eq!(bound["seeds"], serde_json::json!([1, 2]));
+    let curve = serde_json::json!([[2, -2811.7686157226562, 0.0], [4, -2806.555908203125, 0.0]]);
+    assert_eq!(bound["curve"], curve);
     assert_eq!(bound["unit"], "nats per sequence");
     let command = bound["command"].as_str().expect("a command");
     assert!(command.ends_with(", seeds [1, 2]"), "{command}");

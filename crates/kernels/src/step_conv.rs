@@ -69,18 +69,21 @@ mod tests {
     use super::*;
     use crate::check::{Way, arranged, assert_same, numbers};
 
-    /// Images of two sizes, and steps that read what the step before gave; small convolutions, and some by Fourier transforms.
+    /// Images of two sizes, and steps that read what the step before gave; small convolutions, some by Fourier transforms, and
+    /// some by tiles.
     #[test]
     fn steps_agree_with_the_plain_composition() {
-        for (channels, kernel, sizes) in [
-            (3, 3, [[5, 7], [4, 4]]),
-            (20, 5, [[8, 8], [16, 16]]),
-            (70, 5, [[8, 8], [6, 9]]),
-            (9, 1, [[4, 4], [2, 3]]),
-            (33, 2, [[5, 5], [8, 10]]),
-            (5, 4, [[5, 7], [1, 2]]),
+        for (images, channels, kernel, sizes) in [
+            (2, 3, 3, [[5, 7], [4, 4]]),
+            (2, 20, 5, [[8, 8], [16, 16]]),
+            (2, 70, 5, [[8, 8], [6, 9]]),
+            (2, 9, 1, [[4, 4], [2, 3]]),
+            (2, 33, 2, [[5, 5], [8, 10]]),
+            (2, 5, 4, [[5, 7], [1, 2]]),
+            (13, 33, 2, [[5, 5], [9, 10]]),
+            (13, 33, 3, [[4, 4], [8, 7]]),
         ] {
-            let count = |[height, width]: [usize; 2]| 2 * channels * height * width;
+            let count = |[height, width]: [usize; 2]| images * channels * height * width;
             let weights = channels * channels * kernel * kernel;
             let scale = 1.0 / (channels * kernel * kernel) as f32;
             let weights = numbers(weights, 3).into_iter().map(|w| scale * w);
@@ -103,7 +106,8 @@ mod tests {
                     };
                     let outputs = [(first, sizes[0]), (second, sizes[1])].map(|(maps, size)| {
                         let [height, width] = size;
-                        let maps: Tensor<4> = arranged(maps, [2, channels, height, width], way);
+                        let maps: Tensor<4> =
+                            arranged(maps, [images, channels, height, width], way);
                         let once = step(maps);
                         let twice = step(once.clone().tanh());
                         (once + twice).flatten::<1>(0, 3)
@@ -111,7 +115,7 @@ mod tests {
                     Tensor::cat(outputs.to_vec(), 0)
                 }
             };
-            let name = format!("{channels} channels, kernels of {kernel}");
+            let name = format!("{images} images, {channels} channels, kernels of {kernel}");
             assert_same(&inputs, 2e-5, &name, of(true), of(false));
         }
     }

@@ -6,7 +6,7 @@ use crate::{
 };
 use mnemora_training::{
     Error, Quantity, Row,
-    checkpoint::state_file,
+    checkpoint::{State, state_file},
     disk,
     measures::{Claim, Measures, Place, Value, filled, mean_and_stderr},
     run::{EVALUATION_FILE, EXPERIMENT_FILE, Origin, read_json, read_origin, write_atomically},
@@ -29,6 +29,8 @@ struct Evidence {
     /// All settings except the seed and those filled in from the data.
     settings: Table,
     evaluation: Row,
+    /// The evaluations at checkpoints.
+    held_out: Vec<Row>,
     origin: Origin,
     seconds: f64,
 }
@@ -65,6 +67,9 @@ struct Claimed {
     stderr: Option<f64>,
     unit: &'static str,
     replicas: Vec<f64>,
+    /// Updates, mean and standard error at the checkpoints that measured the number, often on fewer sequences.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    curve: Vec<(u64, f64, Option<f64>)>,
 }
 
 /// Adds the numbers of runs, or of all runs below folders, to the file `target`, and returns the numbers of the file as
@@ -133,14 +138,15 @@ pub fn claim(paths: &[PathBuf], target: &Path) -> Result<String, LabError> {
 fn evidence(run: &Path) -> Result<Evidence, LabError> {
     let experiment = read_experiment(run, &[])?;
     let evaluation: Row = read_json(&run.join(EVALUATION_FILE))?;
-    let state: Json = read_json(&state_file(run, evaluation.step))?;
+    let state: State = read_json(&state_file(run, evaluation.step))?;
     let mut alike = experiment.clone();
     alike.seed = 0;
     alike.data.step = Default::default();
     Ok(Evidence {
         settings: alike.resolved()?,
         origin: read_origin(run)?,
-        seconds: state["elapsed_seconds"].as_f64().unwrap_or(f64::NAN),
+        seconds: state.elapsed_seconds,
+        held_out: state.held_out,
         experiment,
         evaluation,
     })
@@ -155,26 +161,32 @@ fn claimed(replicas: &[Evidence]) -> Result<Vec<Line>, LabError> {
     let conditions = conditions(replicas);
     let mut rows = Vec::new();
     for (quantity, claim) in claims(first.experiment.family().quantities()) {
-        let found: Vec<Vec<(String, f64)>> = replicas
-            .iter()
-            .map(|run| values(quantity, claim, &run.evaluation))
-            .collect();
-        for (name, _) in &found[0] {
-            let of_name = |run: &Vec<(String, f64)>| {
-                let own = run.iter().find(|(own, _)| own == name);
-                own.map(|(_, value)| *value)
+        for (name, _) in values(quantity, claim, &first.evaluation) {
+            let of_name = |row: &Row| {
+                let mut values = values(quantity, claim, row).into_iter();
+                let own = values.find(|(own, _)| *own == name);
+                own.map(|(_, value)| value)
             };
-            let Some(values) = found.iter().map(of_name).collect::<Option<Vec<f64>>>() else {
+            let evaluations = replicas.iter().map(|run| of_name(&run.evaluation));
+            let Some(values) = evaluations.collect::<Option<Vec<f64>>>() else {
                 continue;
             };
-            let (mean, stderr) = mean_and_stderr(&values);
+            let at = |row: &Row| {
+                let of_run =
+                    |run: &Evidence| of_name(run.held_out.iter().find(|own| own.step == row.step)?);
+                let values: Option<Vec<f64>> = replicas.iter().map(of_run).collect();
+                let (mean, stderr) = mean(&values?);
+                Some((row.step, mean, stderr))
+            };
+            let (value, stderr) = mean(&values);
             let row = Claimed {
-                claim: name.clone(),
                 conditions: conditions.clone(),
-                value: mean,
-                stderr: (values.len() > 1).then_some(stderr),
+                value,
+                stderr,
                 unit: claim.unit,
                 replicas: values,
+                curve: first.held_out.iter().filter_map(at).collect(),
+                claim: name,
             };
             let line = line(&row)?;
             let said = serde_json::from_str(&line).map_err(|error| unreadable(&line, &error))?;
@@ -182,6 +194,12 @@ fn claimed(replicas: &[Evidence]) -> Result<Vec<Line>, LabError> {
         }
     }
     Ok(rows)
+}
+
+/// The mean, and its standard error if there are several values.
+fn mean(values: &[f64]) -> (f64, Option<f64>) {
+    let (mean, stderr) = mean_and_stderr(values);
+    (mean, (values.len() > 1).then_some(stderr))
 }
 
 fn claims(quantities: &[Quantity]) -> impl Iterator<Item = (&Quantity, &'static Claim)> {

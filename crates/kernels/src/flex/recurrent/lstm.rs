@@ -46,14 +46,17 @@ impl Loop for Forward<'_> {
             let (forget, saved) = saved.split_at_mut(size);
             let (candidate, saved) = saved.split_at_mut(size);
             let (open, squashed) = saved.split_at_mut(size);
-            // Slices of equal length, so that the compiler can see it.
-            let (cell, squashed, cell_out) =
-                (&cell[..size], &mut squashed[..size], &mut cell_out[..size]);
-            for j in 0..size {
-                let cell = forget[j] * cell[j] + input[j] * candidate[j];
-                cell_out[j] = cell;
-                squashed[j] = math::tanh(cell);
-                hidden_out[j] = open[j] * squashed[j];
+            // Few slices in each loop: of a loop over more the compiler makes no vectors.
+            let kept = forget.iter().zip(cell);
+            let added = input.iter().zip(&*candidate);
+            for (cell_out, ((f, c), (i, g))) in cell_out.iter_mut().zip(kept.zip(added)) {
+                *cell_out = f * c + i * g;
+            }
+            for (squashed, cell) in squashed.iter_mut().zip(&*cell_out) {
+                *squashed = math::tanh(*cell);
+            }
+            for (hidden, (o, t)) in hidden_out.iter_mut().zip(open.iter().zip(&*squashed)) {
+                *hidden = o * t;
             }
         }
     }
@@ -90,17 +93,32 @@ impl Loop for Gradient<'_> {
             let (input_out, gates_out) = gates_out.split_at_mut(size);
             let (forget_out, gates_out) = gates_out.split_at_mut(size);
             let (candidate_out, open_out) = gates_out.split_at_mut(size);
-            // Slices of equal length, so that the compiler can see it.
-            let (cell, squashed, to_cell) = (&cell[..size], &squashed[..size], &to_cell[..size]);
-            let (open_out, cell_out) = (&mut open_out[..size], &mut cell_out[..size]);
-            for j in 0..size {
-                let (i, f, g, o, t) = (input[j], forget[j], candidate[j], open[j], squashed[j]);
-                open_out[j] = to_hidden[j] * t * o * (1.0 - o);
-                let cell_gradient = to_cell[j] + to_hidden[j] * o * (1.0 - t * t);
-                input_out[j] = cell_gradient * g * i * (1.0 - i);
-                forget_out[j] = cell_gradient * cell[j] * f * (1.0 - f);
-                candidate_out[j] = cell_gradient * i * (1.0 - g * g);
-                cell_out[j] = cell_gradient * f;
+            // See `Forward`.
+            let opened = to_hidden.iter().zip(open);
+            for (out, ((h, o), t)) in open_out.iter_mut().zip(opened.clone().zip(squashed)) {
+                *out = h * t * o * (1.0 - o);
+            }
+            let of_cell = opened.zip(squashed).zip(to_cell);
+            for (out, (((h, o), t), c)) in cell_out.iter_mut().zip(of_cell) {
+                *out = c + h * o * (1.0 - t * t);
+            }
+            let added = input.iter().zip(candidate);
+            for (out, (cell, (i, g))) in
+                input_out.iter_mut().zip(cell_out.iter().zip(added.clone()))
+            {
+                *out = cell * g * i * (1.0 - i);
+            }
+            for (out, (cell, (i, g))) in candidate_out.iter_mut().zip(cell_out.iter().zip(added)) {
+                *out = cell * i * (1.0 - g * g);
+            }
+            for (out, (to_cell, (f, c))) in forget_out
+                .iter_mut()
+                .zip(cell_out.iter().zip(forget.iter().zip(cell)))
+            {
+                *out = to_cell * c * f * (1.0 - f);
+            }
+            for (out, f) in cell_out.iter_mut().zip(forget) {
+                *out *= f;
             }
         }
     }
