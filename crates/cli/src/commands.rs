@@ -5,7 +5,7 @@ use crate::{
     bench,
     error::Error,
     output::{say, say_lines, to_json},
-    signals::StopSignal,
+    signals::{StopSignal, exit_code},
 };
 use clap::CommandFactory;
 use mnemora_lab::{
@@ -434,7 +434,7 @@ fn replicas(
         }
         ReplicasOutcome::Interrupted { signal } => {
             note("stopped; run the same command again to continue");
-            Ok(u8::try_from(128 + signal).unwrap_or(1))
+            Ok(exit_code(signal))
         }
     }
 }
@@ -508,7 +508,7 @@ fn finish(run: &Path, outcome: Outcome, json: bool, open: bool) -> Result<u8, La
                 checkpoint.display(),
                 quoted(&run.display().to_string())
             ));
-            Ok(u8::try_from(128 + signal).unwrap_or(1))
+            Ok(exit_code(signal))
         }
     }
 }

@@ -1,6 +1,10 @@
 //! `mnemora filter`: reads observations from standard input and writes one belief per line to standard output.
 
-use crate::{arguments::Filter, rows, signals::StopSignal};
+use crate::{
+    arguments::Filter,
+    rows,
+    signals::{StopSignal, exit_code},
+};
 use mnemora_lab::{
     FilteredSequence, FilteredStep, LabError, Numbers, Observed, OnlineFilter, check_target,
     find_device, load_filter_state, note, npy, open, open_to_filter, pictures::check_png_name,
@@ -153,9 +157,7 @@ pub fn run(arguments: &Filter) -> Result<u8, LabError> {
         trained.draw_filtered(&passed, path)?;
         note(path.display());
     }
-    Ok(signal
-        .received()
-        .map_or(0, |signal| u8::try_from(128 + signal).unwrap_or(1)))
+    Ok(signal.received().map_or(0, exit_code))
 }
 
 /// The lines as they arrive, or the whole input at once if it is an array.

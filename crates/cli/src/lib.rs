@@ -5,6 +5,7 @@
 mod arguments;
 mod bench;
 mod commands;
+mod course;
 mod error;
 mod filter;
 mod forecast;

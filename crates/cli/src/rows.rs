@@ -4,7 +4,7 @@ use crate::{
     arguments::Filter,
     filter::{Tally, lines_of_standard_input},
     forecast::quantiles,
-    signals::StopSignal,
+    signals::{StopSignal, exit_code},
 };
 use mnemora_lab::{
     Adaptation, Adapted, Fields, FilteredRow, LabError, RefusedRow, RowAsk, RowFilter, Trained,
@@ -250,7 +250,5 @@ pub fn run(
         write_picture(&charts_image(&filtered_charts(&passed))?, path)?;
         note(path.display());
     }
-    Ok(signal
-        .received()
-        .map_or(0, |signal| u8::try_from(128 + signal).unwrap_or(1)))
+    Ok(signal.received().map_or(0, exit_code))
 }

@@ -1,7 +1,8 @@
 //! A terminal as a screen for pictures and keys.
 //!
-//! Two pixels share a character cell: the upper is the colour of a half block, the lower that of its background. The
-//! terminal is put back as it was when the screen goes, also after a panic.
+//! Two pixels share a character cell: the upper is the colour of a half block, the lower that of its background. With
+//! `NO_COLOR` a character stands for the brightness of both. The terminal is put back as it was when the screen goes, also
+//! after a panic.
 
 use crossterm::{
     cursor, event, execute, queue,
@@ -36,6 +37,7 @@ pub enum Key {
 /// The terminal while pictures are shown in it.
 pub struct Screen {
     out: io::Stdout,
+    coloured: bool,
 }
 
 /// Time between two looks at `leave` while no key is pressed.
@@ -78,7 +80,11 @@ impl Screen {
                 put_back();
                 LabError::write("the terminal", error)
             })?;
-        Ok(Self { out })
+        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Ok(Self {
+            out,
+            coloured: !refused,
+        })
     }
 
     /// Shows a picture as large as it fits, and lines of text below it.
@@ -92,12 +98,20 @@ impl Screen {
 
     fn draw(&mut self, picture: &Image, lines: &[String]) -> io::Result<()> {
         let (columns, rows) = terminal::size()?;
+        let lines = lines
+            .iter()
+            .flat_map(|line| wrapped(&printable(line), columns.into()));
+        let lines: Vec<String> = lines.collect();
         let rows_left = usize::from(rows).saturating_sub(lines.len() + 1);
         let cells = half_blocks(picture, usize::from(columns), rows_left);
         queue!(self.out, terminal::BeginSynchronizedUpdate)?;
         for (row, cells) in (0_u16..).zip(&cells) {
             queue!(self.out, cursor::MoveTo(0, row))?;
-            for [upper, lower] in cells {
+            if !self.coloured {
+                let text: String = cells.iter().map(shade).collect();
+                queue!(self.out, Print(text))?;
+            }
+            for [upper, lower] in cells.iter().filter(|_| self.coloured) {
                 let colour = |[r, g, b]: [u8; 3]| Color::Rgb { r, g, b };
                 queue!(
                     self.out,
@@ -119,7 +133,6 @@ impl Screen {
             terminal::Clear(terminal::ClearType::FromCursorDown)
         )?;
         for (row, line) in (first..).zip(lines) {
-            let line: String = printable(line).chars().take(columns.into()).collect();
             queue!(self.out, cursor::MoveTo(0, row), Print(line))?;
         }
         queue!(self.out, terminal::EndSynchronizedUpdate)?;
@@ -220,6 +233,31 @@ fn half_blocks(picture: &Image, columns: usize, rows: usize) -> Vec<Vec<[[u8; 3]
         .collect()
 }
 
+/// A text in lines of at most `columns` characters, cut between words; what remains of a longer word is left out.
+fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + length <= columns => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.chars().take(columns).collect()),
+        }
+    }
+    lines
+}
+
+/// The character for the brightness of a cell.
+fn shade(cell: &[[u8; 3]; 2]) -> char {
+    const SHADES: [char; 10] = [' ', '.', ':', '-', '=', '+', '*', '#', '%', '@'];
+    let brightness =
+        |[r, g, b]: &[u8; 3]| 3 * u32::from(*r) + 5 * u32::from(*g) + 2 * u32::from(*b);
+    let mean = (brightness(&cell[0]) + brightness(&cell[1])) / 20;
+    SHADES[mean as usize * SHADES.len() / 256]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -238,6 +276,22 @@ mod tests {
         assert_eq!(cells[0][0], [[100, 0, 0], [0, 50, 0]]);
         assert_eq!(cells[0][3], [[0; 3], [0, 50, 0]]);
         assert_eq!(cells[1][0], [[0; 3]; 2]);
+    }
+
+    #[test]
+    fn texts_are_cut_between_words() {
+        assert_eq!(wrapped("q leaves; u up", 80), ["q leaves; u up"]);
+        assert_eq!(wrapped("q leaves; u up", 9), ["q leaves;", "u up"]);
+        assert_eq!(wrapped("q leaves; u up", 4), ["q", "leav", "u up"]);
+        assert!(wrapped("", 9).is_empty());
+    }
+
+    #[test]
+    fn without_colours_brighter_cells_have_denser_characters() {
+        let shades = [0, 60, 130, 255].map(|value| shade(&[[value; 3]; 2]));
+        assert_eq!(shades, [' ', ':', '+', '@']);
+        let colours = [[255, 0, 0], [0, 255, 0], [0, 0, 255]].map(|colour| shade(&[colour; 2]));
+        assert_eq!(colours, [':', '=', '.'], "told apart");
     }
 
     #[test]

@@ -40,11 +40,16 @@ impl StopSignal {
         self.armed.store(yes, Ordering::Relaxed);
     }
 
-    /// The number of the signal, once one was received.
+    /// The number of the signal, once one was received: the program ends with [`exit_code`] of it.
     pub fn received(&self) -> Option<i32> {
         match self.received.load(Ordering::Relaxed) {
             0 => None,
             number => i32::try_from(number).ok(),
         }
     }
+}
+
+/// The exit status of a program that a signal ended.
+pub fn exit_code(signal: i32) -> u8 {
+    u8::try_from(128 + signal).unwrap_or(1)
 }

@@ -250,7 +250,7 @@ fn conditions(replicas: &[Evidence]) -> Conditions {
     Conditions {
         setting: experiment.family().setting(experiment),
         model: label(experiment, &origin.command),
-        command: format!("{}, seeds {seeds:?}", command(&origin.command)),
+        command: format!("{}, seeds {seeds:?}", command_of_all(replicas)),
         seeds,
         commit: commits.join(", "),
         machine: origin.machine.clone(),
@@ -272,7 +272,7 @@ fn conditions(replicas: &[Evidence]) -> Conditions {
 }
 
 /// The model's [label](Experiment::label) and what it leaves out: which slots are read, what an inference network
-/// observes and how it treats means, and settings of the command for a rate, the network's size or the RMC's heads.
+/// observes and how it treats means, and settings of the command for a rate or a size.
 fn label(experiment: &Experiment, command: &str) -> String {
     let mut label = experiment.label();
     let nearest = experiment.memory.lru.nearest;
@@ -294,6 +294,8 @@ fn label(experiment: &Experiment, command: &str) -> String {
         ("training.learning_rate=", "rate"),
         ("filtering.hidden=", "units"),
         ("memory.rmc.head_size=", "head"),
+        ("memory.conv_lstm.channels=", "channels"),
+        ("memory.lstm.hidden=", "hidden"),
     ] {
         if let Some((_, rest)) = command.split_once(key) {
             let value = rest.split_whitespace().next().unwrap_or_default();
@@ -303,9 +305,38 @@ fn label(experiment: &Experiment, command: &str) -> String {
     label
 }
 
-/// The command of a run without its folder and its seed. Of data paths only the last name is kept, which is the same on
+/// The command of replicas. Where they differ beside the seed, as in the weights that they begin with, it has the words of
+/// all, separated by bars.
+fn command_of_all(replicas: &[Evidence]) -> String {
+    let commands: Vec<Vec<String>> = replicas
+        .iter()
+        .map(|run| command(&run.origin.command))
+        .collect();
+    let Some(first) = commands.first() else {
+        return String::new();
+    };
+    let word = |(place, word): (usize, &String)| {
+        let all = commands.iter().map(|command| command.get(place));
+        match all.clone().all(|other| other == Some(word)) {
+            true => word.clone(),
+            false => all
+                .flatten()
+                .map(String::as_str)
+                .collect::<Vec<_>>()
+                .join("|"),
+        }
+    };
+    first
+        .iter()
+        .enumerate()
+        .map(word)
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// The words of a run's command without its folder and its seed. Of data paths only the last name is kept, which is the same on
 /// every machine.
-fn command(whole: &str) -> String {
+fn command(whole: &str) -> Vec<String> {
     let last = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
     let mut kept = Vec::new();
     let mut words = shell::words(whole).into_iter().peekable();
@@ -325,7 +356,7 @@ fn command(whole: &str) -> String {
             }),
         }
     }
-    kept.join(" ")
+    kept
 }
 
 /// Cuts each word of a text to what follows its last slash.

@@ -248,20 +248,25 @@ fn evaluation_of(run: &Path) -> Result<Row, LabError> {
     open(run, Which::Usual, &[], None, &light_device()?)?.evaluate()
 }
 
-/// The memory's name; with the experiment's name if experiments differ, with the folder's name if both repeat, and with
-/// a number if that repeats, too.
+/// The memory's name; with the experiment's name if experiments differ, with what differs from it in the setting if settings
+/// do, with the folder's name if all repeat, and with a number if that repeats, too.
 fn label(model: &Replicas, all: &[Replicas]) -> String {
     let name = model.experiment.label();
     let several = all
         .iter()
         .any(|m| m.experiment.name != model.experiment.name);
-    let base = match several {
+    let mut base = match several {
         true => format!("{} {name}", model.experiment.name),
         false => name.clone(),
     };
+    let setting = |m: &Replicas| m.experiment.family().setting(&m.experiment);
+    let own = setting(model);
+    if all.iter().any(|m| setting(m) != own) {
+        base += own.strip_prefix(&model.experiment.name).unwrap_or_default();
+    }
     let alike: Vec<&Replicas> = all
         .iter()
-        .filter(|m| m.experiment.name == model.experiment.name && m.experiment.label() == name)
+        .filter(|m| setting(m) == own && m.experiment.label() == name)
         .collect();
     let same_folder = alike.iter().filter(|m| m.folder == model.folder).count();
     match alike.iter().position(|m| std::ptr::eq(*m, model)) {

@@ -10,7 +10,7 @@ mod programs;
 mod reads;
 mod settings;
 pub(crate) mod shipped;
-mod validate;
+pub(crate) mod validate;
 
 pub use language::LanguageSettings;
 pub use programs::{CurriculumName, ProgramSettings};

@@ -452,9 +452,17 @@ pub fn open(
     let measured_by = experiment.family().measured_by();
     let may_change = |key: &str| key.starts_with("evaluation.") || measured_by.contains(&key);
     if let Some(key) = before.first_change(&experiment, may_change)? {
+        let elsewhere = match key.starts_with("agents.environment.") {
+            true => format!(
+                "; to try the agent in another environment, make a run with its weights: mnemora train EXPERIMENT --weights {} \
+                 --set training.steps=0 --set {key}=VALUE",
+                directory.display()
+            ),
+            false => String::new(),
+        };
         let own: String = measured_by.iter().map(|key| format!(", {key}")).collect();
         return Err(LabError::Configuration(format!(
-            "{key} cannot change after training; --set may only change keys of evaluation{own}"
+            "{key} cannot change after training; --set may only change keys of evaluation{own}{elsewhere}"
         )));
     }
     experiment.refuse_unread(overrides)?;
@@ -569,7 +577,8 @@ pub(crate) fn to_look_at(
             true => String::new(),
             false => {
                 let steps: Vec<String> = steps.iter().map(u64::to_string).collect();
-                format!(" of step {step}; there is {}", steps.join(", "))
+                let steps = steps.join(", ");
+                format!(" of step {step}; those of these steps can be used: {steps}")
             }
         };
         return Err(Error::NoCheckpoint {

@@ -64,7 +64,8 @@ pub fn write_generated(
     write_picture(&picture, out)?;
     write_beside(out, &files)?;
     let (trained_time, model) = (experiment.time(), experiment.label());
-    Ok((time > trained_time).then(|| {
+    let longer = time > trained_time && experiment.family().has_trained_length();
+    Ok(longer.then(|| {
         let dropped = match stored {
             Some(slots) if slots < time => {
                 format!(" and, with {slots} slots, drops its oldest latents beyond")

@@ -76,6 +76,11 @@ pub trait Bundle: Clone + Send + Debug {
         self.map_tensors(&mut Inner)
     }
 
+    /// Moved onto the autodiff device, without gradients.
+    fn lift(self) -> Self {
+        self.map_tensors(&mut Lift)
+    }
+
     /// Leaves of a new graph, on the autodiff device.
     fn leaf(self) -> Self {
         self.map_tensors(&mut Leaf)
@@ -201,6 +206,18 @@ impl TensorMapper for Inner {
 
     fn int<const D: usize>(&mut self, tensor: Tensor<D, Int>) -> Tensor<D, Int> {
         tensor.inner()
+    }
+}
+
+struct Lift;
+
+impl TensorMapper for Lift {
+    fn float<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
+        Tensor::from_inner(tensor)
+    }
+
+    fn int<const D: usize>(&mut self, tensor: Tensor<D, Int>) -> Tensor<D, Int> {
+        Tensor::from_inner(tensor)
     }
 }
 

@@ -150,7 +150,7 @@ pub enum Error {
 impl Error {
     /// 1 for failures while running, 2 for wrong usage and bad input.
     pub fn exit_code(&self) -> u8 {
-        use mnemora_worlds::Error::{PrefetchNotStarted, PrefetchStopped};
+        use mnemora_worlds::Error::{EnvironmentPanicked, PrefetchNotStarted, PrefetchStopped};
         use std::io::ErrorKind;
         match self {
             // A path where there cannot be a file is bad input, not a failure.
@@ -165,7 +165,10 @@ impl Error {
             {
                 2
             }
-            Self::Worlds(PrefetchNotStarted { .. } | PrefetchStopped { .. })
+            Self::Worlds(
+                EnvironmentPanicked { .. } | PrefetchNotStarted { .. } | PrefetchStopped { .. },
+            )
+            | Self::LostUnroll { .. }
             | Self::Write { .. }
             | Self::NonFinite { .. }
             | Self::NonFiniteScore { .. }

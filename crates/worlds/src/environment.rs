@@ -18,7 +18,8 @@ pub struct Step {
     pub reward: f32,
     /// Whether this is the first step of an episode.
     pub first: bool,
-    /// Whether this is the last step of an episode. The next call must be [`Environment::reset`].
+    /// Whether this is the last step of an episode: what it is about has come to its end, or its time is up; the two are not
+    /// told apart. The next call must be [`Environment::reset`].
     pub last: bool,
 }
 
@@ -33,7 +34,7 @@ pub trait Environment: Send {
     /// Begins the episode of this seed and writes its first observation, `[channels, height, width]`, in [0, 1].
     ///
     /// # Errors
-    /// `observation` does not have the size of a frame.
+    /// `observation` does not have the size of a frame, or there is no level with these settings.
     fn reset(&mut self, seed: u64, observation: &mut [f32]) -> Result<Step, Error>;
 
     /// Does action number `action` and writes the observation that follows.

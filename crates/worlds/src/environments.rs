@@ -9,6 +9,7 @@ mod game;
 mod mini_pacman;
 mod random;
 mod repeat_previous;
+pub(crate) mod sealed;
 mod t_maze;
 mod vectorised;
 mod window;

@@ -405,7 +405,7 @@ pub enum Error {
     NoLevel {
         /// The seed of the episode.
         seed: u64,
-        /// Why, and which setting to change.
+        /// Why.
         problem: String,
     },
 

@@ -215,6 +215,11 @@ pub trait Family: Sync {
     /// Numbers per step, as far as they are known before the data are read.
     fn numbers(&self, experiment: &Experiment) -> usize;
 
+    /// Whether a sequence that is longer than those of the training is new to the model, so that it is said.
+    fn has_trained_length(&self) -> bool {
+        true
+    }
+
     /// Changes an experiment so that its sequences have this many steps when they are drawn.
     fn lengthen(&self, _experiment: &mut Experiment, _steps: usize) {}
 

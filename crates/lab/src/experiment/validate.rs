@@ -6,7 +6,7 @@ use mnemora_memory::MemorySettings;
 use mnemora_models::{ModelName, NetworkSettings};
 use mnemora_training::settings::StrategyName;
 use serde::Serialize;
-use toml::Table;
+use toml::{Table, Value};
 
 impl Experiment {
     /// Checks ranges that hold for every experiment. The error is the first violation, with the key and the allowed
@@ -205,23 +205,33 @@ impl Experiment {
 }
 
 /// Checks that sizes are not too large, and 0 only where it has a meaning: where it is the default.
-fn check_sizes<T: Serialize>(path: &str, settings: &T, defaults: &T) -> Result<(), String> {
+pub(crate) fn check_sizes<T: Serialize>(
+    path: &str,
+    settings: &T,
+    defaults: &T,
+) -> Result<(), String> {
     let flat = |settings: &T| -> Result<_, String> {
         let table = Table::try_from(settings).map_err(|error| error.to_string())?;
         let mut values = Vec::new();
         flatten(&table, path, &mut values);
         Ok(values)
     };
-    for ((key, size), (_, default)) in flat(settings)?.into_iter().zip(flat(defaults)?) {
-        let Some(size) = size.as_integer() else {
-            continue;
-        };
-        if size == 0 && default.as_integer() != Some(0) {
-            return Err(format!("{key} is 0, it must be at least 1"));
+    let sizes = |value: &Value| -> Vec<i64> {
+        match value {
+            Value::Array(all) => all.iter().filter_map(Value::as_integer).collect(),
+            one => Vec::from_iter(one.as_integer()),
         }
+    };
+    for ((key, value), (_, default)) in flat(settings)?.into_iter().zip(flat(defaults)?) {
+        let may_be_zero = sizes(&default).contains(&0);
         let largest = largest_size(&key);
-        if size > largest as i64 {
-            return Err(format!("{key} is {size}, it must be at most {largest}"));
+        for size in sizes(&value) {
+            if size == 0 && !may_be_zero {
+                return Err(format!("{key} is 0, it must be at least 1"));
+            }
+            if size > largest as i64 {
+                return Err(format!("{key} is {size}, it must be at most {largest}"));
+            }
         }
     }
     Ok(())

@@ -35,17 +35,22 @@ const MOVES: [[i8; 2]; 4] = [[-1, 0], [1, 0], [0, -1], [0, 1]];
 /// Failed placements after which the level is restarted, and levels after which the generator gives up.
 const TRIES: usize = 200;
 
+/// The most locks and distractors that each level must have. A level of 13 fits in one of seven placements or so, one of 14
+/// in one of fifty, and then an episode may fail to begin.
+const CROWDED: usize = 13;
+
 /// Settings of [`BoxWorld`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BoxWorldConfig {
     /// Least number of locks on the path to the gem.
     pub solution_least: usize,
-    /// Largest number of locks on the path to the gem. The number is uniform between the two.
+    /// Largest number of locks on the path to the gem. The number is uniform between the two, but if the boxes of a level do
+    /// not fit into the grid, its numbers of locks and distractors are drawn again: large ones are rarer.
     pub solution_most: usize,
     /// Least number of distractors.
     pub distractors_least: usize,
-    /// Largest number of distractors. The number is uniform between the two.
+    /// Largest number of distractors. As for locks, the number is uniform between the two where the boxes fit.
     pub distractors_most: usize,
     /// Side of the square around the agent that it sees, odd; 0 for the whole map of 14 x 14.
     pub viewport: usize,
@@ -102,6 +107,19 @@ impl BoxWorldConfig {
             self.distractors_least,
             0..=most,
             || format!("it must be from 0 to environment.distractors_most = {most}"),
+        )?;
+        let most = CROWDED.saturating_sub(self.distractors_least);
+        check(
+            "environment.solution_least",
+            self.solution_least,
+            1..=most,
+            || {
+                let distractors = self.distractors_least;
+                format!(
+                    "with environment.distractors_least = {distractors} these are more than {CROWDED} locks and \
+                     distractors, which hardly ever fit into the grid"
+                )
+            },
         )?;
         check_viewport(self.viewport, 2 * SIDE - 1)?;
         check("environment.length", self.length, 1..=LONGEST, || {
@@ -384,9 +402,8 @@ impl Rules for BoxWorldRules {
             .ok_or_else(|| Error::NoLevel {
                 seed,
                 problem: format!(
-                    "no level fits: {TRIES} in a row had more boxes than the grid of {GRID} x {GRID} holds; lower \
-                     environment.solution_most = {} or environment.distractors_most = {}",
-                    self.config.solution_most, self.config.distractors_most
+                    "no level fits: {TRIES} in a row had more boxes than the grid of {GRID} x {GRID} holds; it needs \
+                     fewer locks or distractors"
                 ),
             })
     }

@@ -3,8 +3,8 @@
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use sha2::{Digest, Sha256};
 
+use super::sealed::{DAMAGED, Fingerprint, sealed};
 use crate::{Environment, Error, Spec, Step};
 
 /// The rules of an environment: how an episode begins, and what an action does to it.
@@ -70,18 +70,10 @@ impl<R: Rules> Game<R> {
         Ok(())
     }
 
-    /// Marks the saved states of games with these settings.
-    fn fingerprint(&self) -> [u8; FINGERPRINT] {
-        let config = serde_json::to_vec(self.rules.config()).expect("settings can be written");
-        let hash = Sha256::new()
-            .chain_update(R::VERSION)
-            .chain_update(config)
-            .finalize();
-        std::array::from_fn(|byte| hash[byte])
+    fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::of(R::VERSION, self.rules.config())
     }
 }
-
-const FINGERPRINT: usize = 8;
 
 impl<R: Rules> Environment for Game<R> {
     fn spec(&self) -> Spec {
@@ -125,24 +117,15 @@ impl<R: Rules> Environment for Game<R> {
         Some(self.rules.score(self.episode.as_ref()?))
     }
 
-    /// The fingerprint of rules and settings, the episode as JSON, and the CRC-32C of both in little-endian order.
+    /// The fingerprint of rules and settings, and the episode as JSON; sealed.
     fn save(&self) -> Vec<u8> {
-        let mut saved = self.fingerprint().to_vec();
+        let mut saved = self.fingerprint().begun();
         serde_json::to_writer(&mut saved, &self.episode).expect("an episode can be written");
-        saved.extend(crc32c::crc32c(&saved).to_le_bytes());
-        saved
+        sealed(saved)
     }
 
     fn restore(&mut self, saved: &[u8]) -> Result<(), Error> {
-        let (content, checksum) = saved.split_last_chunk().ok_or(DAMAGED)?;
-        if crc32c::crc32c(content) != u32::from_le_bytes(*checksum) {
-            return Err(DAMAGED);
-        }
-        let (fingerprint, episode) = content.split_first_chunk().ok_or(DAMAGED)?;
-        if *fingerprint != self.fingerprint() {
-            let problem = "its settings, or the version of the program, are others";
-            return Err(Error::SavedState { problem });
-        }
+        let episode = self.fingerprint().opened(saved)?;
         let episode: Option<R::Episode> = serde_json::from_slice(episode).map_err(|_| DAMAGED)?;
         if episode
             .as_ref()
@@ -154,7 +137,3 @@ impl<R: Rules> Environment for Game<R> {
         Ok(())
     }
 }
-
-pub(super) const DAMAGED: Error = Error::SavedState {
-    problem: "it is damaged",
-};

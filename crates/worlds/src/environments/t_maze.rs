@@ -73,7 +73,8 @@ impl TMazeConfig {
 /// shows the cue and nothing else; no later one does. All cells of the corridor look alike.
 ///
 /// Going forward leads along the corridor to the junction and does nothing there. Going left or right does nothing in
-/// the corridor, except that it costs `penalty` (as in the mazes of Ni et al. 2023, where it shortens the search). At the junction it ends the episode, with reward 1 if it is the side of the cue, otherwise -1.
+/// the corridor, except that it costs `penalty` (as in the mazes of Ni et al. 2023, where it shortens the search). At the
+/// junction it ends the episode, with reward 1 if it is the side of the cue, otherwise -1.
 ///
 /// An agent without memory takes the same decision at every junction, and the cue is left or right with probability 1/2.
 /// So it is right half of the time at best.

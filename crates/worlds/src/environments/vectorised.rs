@@ -100,6 +100,7 @@ pub struct Vectorised<E> {
     rewards: Vec<f32>,
     firsts: Vec<bool>,
     lasts: Vec<bool>,
+    ends: Vec<f32>,
     finished: Vec<Finished>,
     /// Whether an environment failed in the middle of a step.
     failed: bool,
@@ -136,6 +137,7 @@ impl<E: Environment> Vectorised<E> {
             rewards: vec![0.0; count],
             firsts: vec![true; count],
             lasts: vec![false; count],
+            ends: vec![0.0; count * spec.frame.size()],
             finished: Vec::with_capacity(count),
             failed: false,
             environments,
@@ -174,6 +176,12 @@ impl<E: Environment> Vectorised<E> {
     /// `[count]`: whether the last action ended an episode.
     pub fn lasts(&self) -> &[bool] {
         &self.lasts
+    }
+
+    /// `[count, channels, height, width]`: the last observation of the last episode that ended in each environment; zeros
+    /// before. It is not part of a [saved state](Vectorised::save).
+    pub fn ends(&self) -> &[f32] {
+        &self.ends
     }
 
     /// The environments.
@@ -246,6 +254,9 @@ impl<E: Environment> Vectorised<E> {
             score: self.environments[index].score(),
         });
         let next = running.episode + 1;
+        let size = self.spec.frame.size();
+        let frame = index * size..(index + 1) * size;
+        self.ends[frame.clone()].copy_from_slice(&self.observations[frame]);
         self.begin(index, next)
     }
 
@@ -283,7 +294,7 @@ impl<E: Environment> Vectorised<E> {
         let environment = &mut self.environments[index];
         let size = self.spec.frame.size();
         let observation = &mut self.observations[index * size..][..size];
-        // After a panic, nothing of the environment is used before it is reset or restored.
+        // After a panic, the environment is only saved, reset or restored.
         catch_unwind(AssertUnwindSafe(|| call(environment, observation))).unwrap_or_else(|panic| {
             let running = &self.running[index];
             Err(Error::EnvironmentPanicked {

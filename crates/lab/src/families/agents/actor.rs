@@ -37,9 +37,9 @@ pub struct Actor {
 
 /// What an agent did in one step of all environments.
 pub struct Acts {
-    /// By number.
+    /// The numbers of the actions, `[batch]`.
     pub actions: Vec<usize>,
-    /// Of these actions.
+    /// The log probabilities of these actions in nats, `[batch]`.
     pub log_probabilities: Vec<f32>,
     /// The weights of the core's heads.
     pub attention: Vec<Attention>,
@@ -111,6 +111,9 @@ impl Actor {
     }
 
     /// One step in all environments.
+    ///
+    /// # Errors
+    /// An environment cannot begin its next episode, or panicked.
     pub fn step(
         &mut self,
         agent: &Agent,
@@ -169,6 +172,9 @@ impl Actor {
     }
 
     /// An unroll of `time` steps.
+    ///
+    /// # Errors
+    /// Those of [`step`](Self::step).
     pub fn unroll(&mut self, agent: &Agent, time: usize) -> Result<Unroll, mnemora_worlds::Error> {
         let batch = self.environments.count();
         let prepared = agent.prepare();

@@ -2,7 +2,7 @@
 
 use super::{
     actor::{Actor, Choice},
-    learner::environments,
+    environments::{environment_seed, environments},
     settings::AgentSettings,
 };
 use crate::{Experiment, families::supervised::batches};
@@ -17,12 +17,6 @@ struct Episodes {
     outcomes: Vec<f64>,
     /// What the environment counts.
     name: Option<&'static str>,
-}
-
-/// A seed for environments, drawn from a stream.
-pub fn environment_seed(stream: &Stream) -> u64 {
-    const EXACT: f64 = (1_u64 << 53) as f64;
-    (stream.uniform(0) * EXACT) as u64
 }
 
 /// Plays the first `each` episodes of `evaluation.batch` environments to their ends. All are played, so that long episodes
@@ -77,6 +71,9 @@ fn play(
 }
 
 /// Plays held-out episodes.
+///
+/// # Errors
+/// An environment cannot begin, or panicked.
 pub fn evaluate(
     experiment: &Experiment,
     settings: &AgentSettings,

@@ -2,8 +2,7 @@
 
 use super::{
     actor::{Actor, Choice},
-    evaluate::environment_seed,
-    learner::environments,
+    environments::{environment_seed, environments},
     settings::AgentSettings,
 };
 use crate::{
@@ -319,7 +318,7 @@ pub fn figures(
             gif(&film(&spec, &episode)?, SHOWN)?,
             &shown.samples.join("episode.gif"),
             format!(
-                "The first of these episodes: {} steps, return {:.2}. Actions: {names}.",
+                "The first of these episodes: {} steps, return {:.2}. The agent chooses among {names}.",
                 episode.steps, episode.total
             ),
         )?);

@@ -1,4 +1,4 @@
-//! Actors on threads of their own, beside a learner that takes whichever unroll is ready.
+//! Actors on threads of their own, while a learner takes whichever unroll is ready.
 
 use super::{actor::Actor, unroll::Unroll};
 use mnemora_models::Agent;

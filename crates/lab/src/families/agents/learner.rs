@@ -2,12 +2,14 @@
 
 use super::{
     actor::Actor,
-    evaluate::{environment_seed, evaluate},
+    environments::{environment, environment_seed, environments},
+    evaluate::evaluate,
     figures,
     fleet::Fleet,
     play::Watched,
     random_frames::random_frames,
-    settings::{AgentSettings, Mode, with_keys},
+    recent::Recent,
+    settings::{AgentSettings, Mode},
     unroll::Unroll,
 };
 use crate::{
@@ -15,22 +17,19 @@ use crate::{
     experiment::family::{Drawn, Gallery, Shown, Walker},
     pictures::Figures,
 };
-use burn::{
-    module::Module,
-    tensor::{Device, Int, Tensor},
-};
-use mnemora_memory::{AnyCoreState, Bundle, Count, Initializer, TensorMapper};
+use burn::{module::Module, tensor::Device};
+use mnemora_memory::{AnyCoreState, Bundle, Count, Initializer};
 use mnemora_models::{Agent, ImageShape, Transitions, objective};
 use mnemora_training::{
-    Error, Learner, Measures, Purpose, Row, Snapshot, StepFailure,
-    arrays::{Array, Arrays, collect, parameters_of, restore},
+    Error, Learner, Purpose, Row, Snapshot, StepFailure,
+    arrays::{Arrays, collect, parameters_of, restore},
     device::outline,
     memory_use::{Parts, Planned, Work, in_words},
     optimiser::ParameterGradients,
     updates::Updates,
 };
-use mnemora_worlds::{Environment, Finished, Spec, Stream, Vectorised};
-use std::{collections::VecDeque, path::Path};
+use mnemora_worlds::{Environment, Spec, Stream};
+use std::path::Path;
 
 /// An agent that learns.
 ///
@@ -48,8 +47,7 @@ pub struct AgentLearner {
     unroll: Option<Unroll>,
     /// Steps in each environment that were learned from.
     steps: u64,
-    /// The last episodes that ended.
-    recent: VecDeque<Recent>,
+    recent: Recent,
     /// Updates made since the agent acted.
     lag: u64,
     device: Device,
@@ -61,49 +59,6 @@ enum Acting {
     InTurn(Box<Actor>),
     /// Actors on threads, from the first update on.
     Apart(Option<Fleet>),
-}
-
-/// An episode that ended.
-#[derive(Clone, Copy, Debug)]
-struct Recent {
-    total: f64,
-    length: f64,
-    /// `None` if the environment counts nothing.
-    outcome: Option<f64>,
-}
-
-/// Episodes whose mean is measured in training.
-const RECENT: usize = 100;
-
-impl Recent {
-    fn of(episode: &Finished) -> Self {
-        Self {
-            total: episode.total,
-            length: episode.length as f64,
-            outcome: episode.score.map(|(_, score)| score),
-        }
-        .rounded()
-    }
-
-    /// As a checkpoint holds it.
-    fn numbers(&self) -> [f32; 4] {
-        let counted = f32::from(u8::from(self.outcome.is_some()));
-        let outcome = self.outcome.unwrap_or_default() as f32;
-        [self.total as f32, self.length as f32, counted, outcome]
-    }
-
-    fn restored(numbers: &[f32]) -> Self {
-        Self {
-            total: f64::from(numbers[0]),
-            length: f64::from(numbers[1]),
-            outcome: (numbers[2] > 0.5).then_some(f64::from(numbers[3])),
-        }
-    }
-
-    /// Rounded to what a checkpoint holds, so that a resumed run measures the same.
-    fn rounded(self) -> Self {
-        Self::restored(&self.numbers())
-    }
 }
 
 /// The agent of an experiment, for an environment.
@@ -126,28 +81,6 @@ fn model_of(
         let text = error.to_string();
         LabError::Configuration(text.replace("model.", "agents.model."))
     })
-}
-
-/// One environment of an experiment.
-pub(super) fn environment(
-    experiment: &Experiment,
-    settings: &AgentSettings,
-) -> Result<Box<dyn Environment>, LabError> {
-    let environment = settings.environment(experiment.task.name.as_str());
-    environment.map_err(LabError::Configuration)
-}
-
-/// A number of environments of an experiment.
-pub(super) fn environments(
-    experiment: &Experiment,
-    settings: &AgentSettings,
-    count: usize,
-    seed: u64,
-) -> Result<Vectorised<Box<dyn Environment>>, LabError> {
-    let all = (0..count).map(|_| environment(experiment, settings));
-    let all = Vectorised::new(all.collect::<Result<_, _>>()?, seed);
-    let task = experiment.task.name.as_str();
-    all.map_err(|error| LabError::Configuration(with_keys(&error, task)))
 }
 
 /// The actor of a training that acts and learns in turn, in the first episodes.
@@ -190,19 +123,6 @@ pub(super) fn planned(experiment: &Experiment) -> Result<Planned, LabError> {
     Ok(Planned::new(parts(&model), work))
 }
 
-/// Puts a state onto the autodiff device, without a gradient.
-struct Lift;
-
-impl TensorMapper for Lift {
-    fn float<const D: usize>(&mut self, tensor: Tensor<D>) -> Tensor<D> {
-        Tensor::from_inner(tensor)
-    }
-
-    fn int<const D: usize>(&mut self, tensor: Tensor<D, Int>) -> Tensor<D, Int> {
-        Tensor::from_inner(tensor)
-    }
-}
-
 /// Checkpoint counters and arrays.
 const STEPS: &str = "steps of each environment";
 const LAG: &str = "updates since the agent acted";
@@ -234,7 +154,7 @@ impl AgentLearner {
             steps: 0,
             updates: Updates::new(&experiment.training, device),
             unroll: None,
-            recent: VecDeque::with_capacity(RECENT),
+            recent: Recent::new(),
             lag: 0,
             experiment: experiment.clone(),
             settings,
@@ -294,11 +214,8 @@ impl AgentLearner {
         };
         self.lag = updates - acted;
         self.steps += self.settings.unroll as u64;
-        for episode in finished {
-            if self.recent.len() == RECENT {
-                self.recent.pop_front();
-            }
-            self.recent.push_back(Recent::of(&episode));
+        for episode in &finished {
+            self.recent.add(episode);
         }
         Ok(unroll)
     }
@@ -310,7 +227,7 @@ impl AgentLearner {
     pub fn learn(&mut self, step: u64, unroll: &Unroll) -> Result<(), StepFailure> {
         let device = &self.device;
         let observed = unroll.observed(&self.spec, device);
-        let start = unroll.start.clone().map_tensors(&mut Lift);
+        let start = unroll.start.clone().lift();
         let answers = self.model.unroll(observed, &unroll.resets(device), start);
         let steps = unroll.actions.len();
         let discounts = unroll.discounts(self.settings.discount);
@@ -328,12 +245,6 @@ impl AgentLearner {
         let names = ["policy term", "error of the values", "entropy"];
         self.updates
             .make(&mut self.model, step, gradients, &names, found.terms)
-    }
-
-    /// The mean of a number of the last episodes that have it.
-    fn mean(&self, number: impl Fn(&Recent) -> Option<f64>) -> Option<f64> {
-        let values: Vec<f64> = self.recent.iter().filter_map(number).collect();
-        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     }
 
     /// The state of the core in a fresh episode, off the autodiff device.
@@ -358,7 +269,8 @@ impl Learner for AgentLearner {
         };
         let made = self.learn(step, &unroll);
         let again = !step.is_multiple_of(self.settings.passes);
-        self.unroll = again.then_some(unroll);
+        // What an update failed on is kept.
+        self.unroll = (again || made.is_err()).then_some(unroll);
         made
     }
 
@@ -367,18 +279,11 @@ impl Learner for AgentLearner {
     }
 
     fn measured(&mut self) -> Result<Option<Row>, StepFailure> {
-        let [total, outcome, length] = [
-            self.mean(|episode| Some(episode.total)),
-            self.mean(|episode| episode.outcome),
-            self.mean(|episode| Some(episode.length)),
-        ];
+        let recent = self.recent.measured();
         let frames = self.steps * self.experiment.training.batch as u64;
         let lag = self.lag;
         self.updates.measured(|terms| {
-            Measures::new()
-                .with_some("return", total)
-                .with_some("outcome", outcome)
-                .with_some("length", length)
+            recent
                 .with("entropy", terms[2])
                 .with("value_error", terms[1])
                 .with("lag", lag)
@@ -399,14 +304,7 @@ impl Learner for AgentLearner {
                 carried.extend(unroll.save());
             }
         }
-        let recent: Vec<f32> = self.recent.iter().flat_map(Recent::numbers).collect();
-        carried.insert(
-            RECENT_EPISODES.into(),
-            Array {
-                shape: vec![self.recent.len(), 4],
-                values: recent,
-            },
-        );
+        carried.insert(RECENT_EPISODES.into(), self.recent.save());
         let counters = [(STEPS, self.steps), (LAG, self.lag)];
         Snapshot {
             model: collect(&self.model),
@@ -436,9 +334,7 @@ impl Learner for AgentLearner {
             self.unroll = Unroll::load(carried, size, &self.spec, fresh, path)?;
         }
         (self.steps, self.lag) = (steps, lag);
-        let recent = carried.remove(RECENT_EPISODES);
-        let recent = recent.map_or(Vec::new(), |array| array.values);
-        self.recent = recent.chunks_exact(4).map(Recent::restored).collect();
+        self.recent = Recent::restored(carried.remove(RECENT_EPISODES));
         Ok(())
     }
 }
@@ -454,7 +350,7 @@ impl Gallery for AgentLearner {
         Ok(all.step(&vec![0; count])?)
     }
 
-    /// With `steps`, an episode shows so many steps at most.
+    /// With `steps`, an episode shows at most that many.
     fn draw(&self, sequences: usize, seed: u64, steps: Option<usize>) -> Result<Drawn, LabError> {
         let (experiment, settings) = (&self.experiment, &self.settings);
         figures::drawn(experiment, settings, &self.policy(), sequences, seed, steps)

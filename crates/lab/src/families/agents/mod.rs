@@ -3,15 +3,17 @@
 //! | file | contents |
 //! | --- | --- |
 //! | `settings.rs` | the table `[agents]` of an experiment |
+//! | `environments.rs` | the environments of an experiment |
 //! | `actor.rs`, `unroll.rs` | many environments, one policy; what happened in them |
 //! | `fleet.rs` | actors on threads of their own |
-//! | `learner.rs` | the learner |
+//! | `learner.rs`, `recent.rs` | the learner; the last episodes of a training |
 //! | `random_frames.rs` | what its input is standardised by |
 //! | `evaluate.rs`, `quantities.rs` | what is measured |
 //! | `figures.rs` | the pictures of a run |
 //! | `play.rs` | episodes step by step, by a person or by an agent |
 
 mod actor;
+mod environments;
 mod evaluate;
 mod figures;
 mod fleet;
@@ -19,6 +21,7 @@ mod learner;
 mod play;
 mod quantities;
 mod random_frames;
+mod recent;
 mod settings;
 mod unroll;
 
@@ -34,10 +37,12 @@ use crate::{
     experiment::{
         family::{Drawn, Family, Found, Gallery, TaskEntry},
         shipped::{Shipped, presets},
+        validate::check_sizes,
     },
 };
 use burn::tensor::Device;
 use mnemora_figures::chart::Chart;
+use mnemora_models::AgentConfig;
 use mnemora_training::{Quantity, memory_use::Planned};
 use mnemora_worlds::ENVIRONMENTS;
 use quantities::QUANTITIES;
@@ -140,9 +145,11 @@ impl Family for Agents {
             environment.is_ok_and(|environment| environment.spec().frame.height == 1)
         };
         match key.strip_prefix("agents.")? {
-            "clip" | "lambda" => {
-                (settings.objective != ObjectiveName::Ppo).then_some("agents.objective=ppo")
+            "clip" | "lambda" if settings.objective != ObjectiveName::Ppo => {
+                Some("agents.objective=ppo")
             }
+            // The ratio of the policies is 1 in the first update from an unroll.
+            "clip" => (settings.passes == 1).then_some("agents.passes above 1"),
             "actors" => (settings.mode != Mode::Asynchronous).then_some("agents.mode=asynchronous"),
             "model.pixels" => {
                 (experiment.model.memory != MemoryName::Rmc).then_some("model.memory=rmc")
@@ -167,6 +174,7 @@ impl Family for Agents {
                 return Err(format!("{key} is {value}, it must be 0 for agents"));
             }
         }
+        check_sizes("agents.model", &settings.model, &AgentConfig::default())?;
         settings.check(experiment.task.name.as_str())
     }
 
@@ -177,6 +185,11 @@ impl Family for Agents {
     fn time_words(&self, experiment: &Experiment) -> String {
         let unroll = Self::settings(experiment).unroll;
         format!("agents.unroll {unroll}, and the observation after it")
+    }
+
+    /// The state goes on from one unroll to the next.
+    fn has_trained_length(&self) -> bool {
+        false
     }
 
     fn words(&self, experiment: &Experiment) -> String {

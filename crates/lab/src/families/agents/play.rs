@@ -2,9 +2,8 @@
 
 use super::{
     actor::{Actor, Choice},
-    evaluate::environment_seed,
+    environments::{environment_seed, environments},
     figures::drawable,
-    learner::environments,
     settings::AgentSettings,
 };
 use crate::{Experiment, LabError, experiment::family::Walker};
@@ -32,9 +31,9 @@ impl Account {
         };
         let mut words = format!(
             "step {}: {}, reward {:.2}, {:.2} in all",
-            // Without the sign of a zero.
             self.steps,
             spec.actions[action],
+            // Without the sign of a zero.
             self.reward + 0.0,
             self.total + 0.0
         );
@@ -59,9 +58,18 @@ impl Account {
     }
 }
 
-/// What is seen, at least `zoom` pixels for each pixel of a frame.
-fn seen(spec: &Spec, observation: &[f32], zoom: usize) -> Result<Image, LabError> {
-    let (values, [channels, height, width]) = drawable(spec, observation);
+/// What is seen in the only one of `environments`, at least `zoom` pixels for each pixel of a frame; when an episode is `over`,
+/// its last frame.
+fn seen(
+    environments: &Vectorised<Box<dyn Environment>>,
+    over: bool,
+    zoom: usize,
+) -> Result<Image, LabError> {
+    let observation = match over {
+        true => environments.ends(),
+        false => environments.observations(),
+    };
+    let (values, [channels, height, width]) = drawable(&environments.spec(), observation);
     Ok(frame(&values, channels, height, width, zoom)?)
 }
 
@@ -148,10 +156,11 @@ impl Walker for Game {
         letters(&self.spec)
     }
 
-    /// After the end of an episode the next one has begun.
+    /// After the end of an episode any action begins the next one.
     fn step(&mut self, action: usize) -> Result<(), LabError> {
         if self.account.over {
             self.account = Account::default();
+            return Ok(());
         }
         self.environments.step(&[action])?;
         self.account.add(&mut self.environments, action);
@@ -163,7 +172,7 @@ impl Walker for Game {
     }
 
     fn picture(&self, zoom: usize) -> Result<Image, LabError> {
-        seen(&self.spec, self.environments.observations(), zoom)
+        seen(&self.environments, self.account.over, zoom)
     }
 
     fn caption(&self) -> &'static str {
@@ -208,10 +217,11 @@ impl Walker for Watched {
         vec![('n', "next")]
     }
 
-    /// The agent decides what it does.
+    /// The agent decides what it does. After the end of an episode the next one begins.
     fn step(&mut self, _: usize) -> Result<(), LabError> {
         if self.account.over {
             self.account = Account::default();
+            return Ok(());
         }
         let acts = self
             .actor
@@ -226,11 +236,7 @@ impl Walker for Watched {
     }
 
     fn picture(&self, zoom: usize) -> Result<Image, LabError> {
-        seen(
-            self.actor.spec(),
-            self.actor.environments.observations(),
-            zoom,
-        )
+        seen(&self.actor.environments, self.account.over, zoom)
     }
 
     fn caption(&self) -> &'static str {
@@ -273,6 +279,18 @@ mod tests {
         assert!(game.over());
         let words = game.words();
         assert!(words.contains("the episode is over, right"), "{words}");
+        let junction = game.picture(4).unwrap();
+        game.step(0).unwrap();
+        assert!(
+            game.words().starts_with("a new episode"),
+            "{}",
+            game.words()
+        );
+        assert_ne!(
+            game.picture(4).unwrap(),
+            junction,
+            "the last frame, then a cue"
+        );
         game.step(0).unwrap();
         assert!(
             game.words().starts_with("step 1: forward"),

@@ -30,17 +30,20 @@ pub static QUANTITIES: [Quantity; 9] = [
     Quantity::new("greedy_return", "return, most probable actions", "reward per episode")
         .meaning("the most probable action is taken at each step")
         .spread("greedy_return_stderr", "episodes")
+        .compared()
         .format(Format::Decimals(3))
         .better(Better::Higher)
         .claims(&[Claim::new("return, most probable actions", "reward per episode", 4)]),
     Quantity::new("greedy_outcome", "outcome, most probable actions", "")
         .meaning("the most probable action is taken at each step")
         .spread("greedy_outcome_stderr", "episodes")
+        .compared()
         .format(Format::Decimals(4))
         .better(Better::Higher)
         .claims(&[Claim::new("outcome, most probable actions", "", 4)]),
     Quantity::new("length", "length", "steps per episode")
         .meaning("actions of an episode")
+        .compared()
         .format(Format::Decimals(1))
         .tracked()
         .claims(&[Claim::new("length of an episode", "steps", 2)]),
@@ -52,7 +55,7 @@ pub static QUANTITIES: [Quantity; 9] = [
         .better(Better::Lower)
         .tracked(),
     Quantity::new("lag", "lag", "updates")
-        .meaning("made since the policy acted")
+        .meaning("made since the policy acted, of asynchronous actors or from an unroll before")
         .tracked(),
     Quantity::new("frames", "steps in the environment", "")
         .meaning("of all environments so far")

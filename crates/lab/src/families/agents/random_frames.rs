@@ -1,6 +1,6 @@
 //! Frames of agents that act at random, by which an agent's input is standardised.
 
-use super::{learner::environments, settings::AgentSettings};
+use super::{environments::environments, settings::AgentSettings};
 use crate::{Experiment, LabError};
 use burn::tensor::{Device, Tensor, TensorData};
 use mnemora_worlds::Stream;

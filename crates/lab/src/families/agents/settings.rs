@@ -1,5 +1,6 @@
 //! The table `[agents]` of an experiment.
 
+use crate::experiment::keys::flatten;
 use mnemora_models::{AgentConfig, Costs, Objective};
 use mnemora_worlds::{ENVIRONMENTS, Environment, EnvironmentKind};
 use schemars::JsonSchema;
@@ -45,7 +46,7 @@ pub struct AgentSettings {
     pub clip: f64,
     /// PPO: the decay of the generalised advantage estimate (GAE).
     pub lambda: f64,
-    /// The discount of a step.
+    /// The discount of a step. A step that ends an episode has none, whether the episode came to its end or ran out of time.
     pub discount: f64,
     /// Weights of the values and of the entropy.
     pub costs: Costs,
@@ -99,16 +100,29 @@ impl AgentSettings {
                 self.actors
             ));
         }
-        for (key, value, open) in [
-            ("clip", self.clip, true),
-            ("lambda", self.lambda, false),
-            ("discount", self.discount, false),
+        let (clip, lambda, discount) = (self.clip, self.lambda, self.discount);
+        for (key, value, inside, range) in [
+            (
+                "clip",
+                clip,
+                clip > 0.0 && clip < 1.0,
+                "above 0 and below 1",
+            ),
+            (
+                "lambda",
+                lambda,
+                (0.0..=1.0).contains(&lambda),
+                "from 0 to 1",
+            ),
+            (
+                "discount",
+                discount,
+                discount > 0.0 && discount <= 1.0,
+                "above 0 and at most 1",
+            ),
         ] {
-            let inside = value > 0.0 && (value < 1.0 || value == 1.0 && !open);
             if !inside {
-                return Err(format!(
-                    "agents.{key} is {value}, it must be between 0 and 1"
-                ));
+                return Err(format!("agents.{key} is {value}, it must be {range}"));
             }
         }
         for (key, value) in [("value", self.costs.value), ("entropy", self.costs.entropy)] {
@@ -149,11 +163,15 @@ impl AgentSettings {
             .ok_or_else(|| format!("there is no environment {task}"))?;
         let settings = self.environment.get(task).cloned().unwrap_or_default();
         // JSON has no such numbers.
-        for (key, value) in &settings {
+        let mut values = Vec::new();
+        flatten(
+            &settings,
+            &format!("agents.environment.{task}"),
+            &mut values,
+        );
+        for (key, value) in values {
             if let Some(value) = value.as_float().filter(|value| !value.is_finite()) {
-                return Err(format!(
-                    "agents.environment.{task}.{key} is {value}, it must be a finite number"
-                ));
+                return Err(format!("{key} is {value}, it must be a finite number"));
             }
         }
         let settings = serde_json::to_value(settings).map_err(|error| error.to_string())?;

@@ -113,6 +113,9 @@ impl Unroll {
     }
 
     /// What [`save`](Self::save) gave, taken out of `arrays`; `None` if there was no unroll.
+    ///
+    /// # Errors
+    /// A part is missing or damaged. `path` is the file that it comes from.
     pub fn load(
         arrays: &mut Arrays,
         [time, batch]: [usize; 2],

@@ -126,7 +126,7 @@ proptest! {
     fn the_locks_of_a_level_make_one_path(
         seed: u64,
         (solution_least, solution_most) in (1usize..7).prop_flat_map(|most| (1..=most, Just(most))),
-        (distractors_least, distractors_most) in (0usize..6).prop_flat_map(|most| (0..=most, Just(most))),
+        (distractors_least, distractors_most) in (0usize..7).prop_flat_map(|most| (0..=most, Just(most))),
     ) {
         let config = BoxWorldConfig {
             solution_least,
@@ -397,18 +397,45 @@ fn impossible_settings_are_refused() {
         }),
         "environment.viewport = 6: the side of the view must be odd, from 1 to 27, or 0 for the whole map"
     );
-    let mut crowded = world(BoxWorldConfig {
-        solution_least: 18,
-        solution_most: 18,
-        ..config()
-    });
-    let mut seen = vec![0.0; 150];
     assert_eq!(
-        crowded
-            .reset(7, &mut seen)
-            .expect_err("too many boxes")
-            .to_string(),
-        "episode with seed 7: no level fits: 200 in a row had more boxes than the grid of 12 x 12 holds; lower \
-         environment.solution_most = 18 or environment.distractors_most = 5"
+        message(BoxWorldConfig {
+            solution_least: 9,
+            solution_most: 9,
+            distractors_least: 5,
+            ..config()
+        }),
+        "environment.solution_least = 9: with environment.distractors_least = 5 these are more than 13 locks and \
+         distractors, which hardly ever fit into the grid"
+    );
+}
+
+/// With as many boxes as are allowed every episode begins; with many more none does.
+#[test]
+fn crowded_levels_fit() {
+    for (locks, distractors) in [(8, 5), (13, 0), (1, 12)] {
+        let mut crowded = world(BoxWorldConfig {
+            solution_least: locks,
+            solution_most: locks,
+            distractors_least: distractors,
+            distractors_most: distractors,
+            ..BoxWorldConfig::default()
+        });
+        let mut seen = vec![0.0; 150];
+        for seed in 0..100 {
+            crowded.reset(seed, &mut seen).expect("a level fits");
+        }
+    }
+    let rules = BoxWorldRules {
+        config: BoxWorldConfig {
+            solution_least: 18,
+            solution_most: 18,
+            ..BoxWorldConfig::default()
+        },
+        palette: palette(),
+    };
+    assert_eq!(
+        rules.begin(7).expect_err("too many boxes").to_string(),
+        "episode with seed 7: no level fits: 200 in a row had more boxes than the grid of 12 x 12 holds; it needs fewer \
+         locks or distractors"
     );
 }

@@ -11,6 +11,8 @@ use crate::environments::window::Place;
 const SAFE_DISTANCE: u8 = 5;
 /// How often a ghost goes astray at a crossing.
 pub(super) const STOCHASTICITY: f64 = 0.05;
+
+/// Where a ghost is and where it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Ghost {
     pub(super) place: Place,

@@ -1,7 +1,7 @@
 //! The saved state of many environments.
 
 use super::{Finished, Running, Vectorised};
-use crate::environments::game::DAMAGED;
+use crate::environments::sealed::{DAMAGED, opened, sealed};
 use crate::{Environment, Error};
 
 const TAG: &[u8] = b"mnemora vectorised 1";
@@ -42,14 +42,14 @@ impl<E: Environment> Vectorised<E> {
             let score = episode.score.map_or(f64::NAN, |(_, score)| score);
             put(&score.to_le_bytes());
         }
-        saved.extend(crc32c::crc32c(&saved).to_le_bytes());
-        saved
+        sealed(saved)
     }
 
     /// Continues from a state that [`Vectorised::save`] gave for as many environments with the same settings.
     ///
     /// # Errors
-    /// The bytes are not such a state. Nothing changes then.
+    /// The bytes are not such a state. Nothing changes then, unless an environment had panicked, whose own state may not be
+    /// one to go back to; every further step is refused then.
     pub fn restore(&mut self, saved: &[u8]) -> Result<(), Error> {
         let read = self.read(saved)?;
         let before: Vec<Vec<u8>> = self.environments.iter().map(E::save).collect();
@@ -59,7 +59,7 @@ impl<E: Environment> Vectorised<E> {
         }
         if restored.is_err() {
             for (environment, state) in self.environments.iter_mut().zip(&before) {
-                environment.restore(state)?;
+                self.failed |= environment.restore(state).is_err();
             }
             return restored;
         }
@@ -79,11 +79,7 @@ impl<E: Environment> Vectorised<E> {
     }
 
     fn read<'a>(&self, saved: &'a [u8]) -> Result<Saved<'a>, Error> {
-        let (content, checksum) = saved.split_last_chunk().ok_or(DAMAGED)?;
-        if crc32c::crc32c(content) != u32::from_le_bytes(*checksum) {
-            return Err(DAMAGED);
-        }
-        let mut rest = Rest(content.strip_prefix(TAG).ok_or(DAMAGED)?);
+        let mut rest = Rest(opened(saved)?.strip_prefix(TAG).ok_or(DAMAGED)?);
         let seed = rest.number()?;
         let count = self.count();
         if rest.number()? != count as u64 {
@@ -165,7 +161,7 @@ impl<'a> Rest<'a> {
         Ok(self.next::<1>()? == [1])
     }
 
-    /// A number, and as many entries of so many bytes.
+    /// A count, then that many entries of `size` bytes.
     fn bytes_of(&mut self, size: usize) -> Result<&'a [u8], Error> {
         let length = usize::try_from(self.number()?).ok();
         let length = length.and_then(|count| count.checked_mul(size));

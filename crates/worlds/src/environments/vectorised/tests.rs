@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::environments::game::DAMAGED;
+use crate::environments::sealed::DAMAGED;
 use crate::environments::{ENVIRONMENTS, TMaze, TMazeConfig};
 use crate::{EnvironmentKind, FrameShape};
 
@@ -80,6 +80,7 @@ proptest! {
                         score: singles[index].score(),
                     };
                     prop_assert_eq!(finished.next(), Some(expected));
+                    prop_assert_eq!(&together.ends()[index * size..][..size], &buffers[index]);
                     episodes[index] += 1;
                     begin(&mut singles[index], index, &mut episodes[index], &mut buffers[index]);
                     (totals[index], lengths[index]) = (0.0, 0);
@@ -267,18 +268,43 @@ impl Environment for Fragile {
     fn restore(&mut self, saved: &[u8]) -> Result<(), Error> {
         let [done, seed] =
             [0, 8].map(|at| saved[at..].first_chunk().copied().map(u64::from_le_bytes));
-        (self.done, self.seed) = (done.ok_or(DAMAGED)? as usize, seed.ok_or(DAMAGED)?);
+        let (done, seed) = (done.ok_or(DAMAGED)? as usize, seed.ok_or(DAMAGED)?);
+        if done >= self.limit {
+            return Err(DAMAGED);
+        }
+        (self.done, self.seed) = (done, seed);
         Ok(())
     }
 }
 
-#[test]
-fn a_panic_becomes_an_error_to_replay() {
-    let fragile = |limit| Fragile {
+fn fragile(limit: usize) -> Fragile {
+    Fragile {
         limit,
         done: 0,
         seed: 0,
-    };
+    }
+}
+
+/// The panicked environment has no sound state to go back to; the others have.
+#[test]
+fn a_refused_state_after_a_panic_lets_no_step_through() {
+    let mut both = Vectorised::new(vec![fragile(9), fragile(2)], 5).expect("can begin");
+    let saved = both.save();
+    both.step(&[1, 1]).expect("harmed once");
+    both.step(&[1, 1]).expect_err("harmed twice");
+    let mut other = Vectorised::new(vec![fragile(9), fragile(9)], 5).expect("can begin");
+    for _ in 0..5 {
+        other.step(&[1, 1]).expect("runs");
+    }
+    both.restore(&other.save()).expect_err("five of two");
+    assert_eq!(both.environments[0].done, 2, "as before");
+    assert!(matches!(both.step(&[0, 0]), Err(Error::NoEpisode)));
+    both.restore(&saved).expect("was saved");
+    both.step(&[1, 1]).expect("runs");
+}
+
+#[test]
+fn a_panic_becomes_an_error_to_replay() {
     let mut both = Vectorised::new(vec![fragile(9), fragile(2)], 5).expect("can begin");
     both.step(&[0, 1]).expect("harmed once");
     let saved = both.save();

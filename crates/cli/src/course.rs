@@ -1,0 +1,237 @@
+//! How a world is walked through: by a script, by keys on a screen, or by lines of letters; what moves by itself needs none.
+
+use crate::{
+    output::say,
+    screen::{Key, Screen},
+    signals::{StopSignal, exit_code},
+};
+use mnemora_lab::{
+    Image, LabError, TrainingError, Walker, gif, note,
+    pictures::{check_gif_name, write_gif},
+};
+use std::{
+    io::{BufRead, Write},
+    path::Path,
+    time::{Duration, Instant},
+};
+
+/// Hundredths of a second for which a step is shown in a GIF.
+const SHOWN: u16 = 25;
+/// The most steps of what moves by itself where no terminal shows them.
+const LONGEST: usize = 10_000;
+
+/// What a user asked for.
+pub(crate) struct Course<'a> {
+    /// The file with a letter for each step, and its text.
+    script: Option<(&'a Path, String)>,
+    /// The GIF to write.
+    out: Option<&'a Path>,
+}
+
+impl<'a> Course<'a> {
+    /// Reads the script.
+    pub(crate) fn read(script: Option<&'a Path>, out: Option<&'a Path>) -> Result<Self, LabError> {
+        if let Some(out) = out {
+            check_gif_name(out)?;
+        }
+        let read = |file: &'a Path| {
+            let text = std::fs::read_to_string(file);
+            let text = text.map_err(|error| TrainingError::read(file, error))?;
+            Ok::<_, LabError>((file, text))
+        };
+        let script = script.map(read).transpose()?;
+        Ok(Self { script, out })
+    }
+
+    /// Walks, and writes the GIF.
+    pub(crate) fn walk(&self, walker: &mut dyn Walker) -> Result<u8, LabError> {
+        let mut film = Film::new(self.out.is_some());
+        film.take(walker)?;
+        let mut stopped = None;
+        match &self.script {
+            Some((file, text)) => {
+                for action in parsed(walker, text, &file.display().to_string())? {
+                    step(walker, action, &mut film)?;
+                }
+            }
+            None if Screen::is_possible() => stopped = on_screen(walker, &mut film)?,
+            None if walker.moves_by_itself() => {
+                for _ in 0..LONGEST {
+                    step(walker, 0, &mut film)?;
+                    if walker.over() {
+                        break;
+                    }
+                }
+            }
+            None => by_lines(walker, &mut film)?,
+        }
+        if let Some(out) = self.out {
+            film.write(out)?;
+            say(out.display())?;
+        }
+        Ok(stopped.map_or(0, exit_code))
+    }
+}
+
+/// Takes a step and prints a line about it.
+fn step(walker: &mut dyn Walker, action: usize, film: &mut Film) -> Result<(), LabError> {
+    walker.step(action)?;
+    say(walker.words())?;
+    film.take(walker)
+}
+
+/// The pictures of a walk, if a GIF is wanted.
+struct Film {
+    pictures: Vec<Image>,
+    wanted: bool,
+}
+
+impl Film {
+    fn new(wanted: bool) -> Self {
+        Self {
+            pictures: Vec::new(),
+            wanted,
+        }
+    }
+
+    fn take(&mut self, walker: &dyn Walker) -> Result<(), LabError> {
+        if self.wanted {
+            self.pictures.push(filmed(walker)?);
+        }
+        Ok(())
+    }
+
+    fn write(&self, out: &Path) -> Result<(), LabError> {
+        write_gif(out, &gif(&self.pictures, SHOWN)?)
+    }
+}
+
+/// The actions of a script: one letter each; white space and lines that begin with `#` are passed over.
+fn parsed(walker: &dyn Walker, text: &str, file: &str) -> Result<Vec<usize>, LabError> {
+    let keys = walker.keys();
+    let mut actions = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        if line.trim_start().starts_with('#') {
+            continue;
+        }
+        for letter in line.chars().filter(|letter| !letter.is_whitespace()) {
+            match keys.iter().position(|(key, _)| *key == letter) {
+                Some(action) => actions.push(action),
+                None => {
+                    return Err(LabError::Configuration(format!(
+                        "{file}, line {}: there is no action '{letter}'; the letters are {}",
+                        number + 1,
+                        words(walker)
+                    )));
+                }
+            }
+        }
+    }
+    Ok(actions)
+}
+
+/// The keys with their actions, in words.
+fn words(walker: &dyn Walker) -> String {
+    let keys = walker.keys().into_iter();
+    let pairs = keys.map(|(key, name)| format!("{key} {name}"));
+    pairs.collect::<Vec<_>>().join(", ")
+}
+
+/// The action of a key: its letter, or an arrow for the action of that name.
+fn action_of(walker: &dyn Walker, key: Key) -> Option<usize> {
+    let named = |names: &[&str]| {
+        walker
+            .keys()
+            .iter()
+            .position(|(_, name)| names.contains(name))
+    };
+    match key {
+        Key::Character(letter) => walker.keys().iter().position(|(key, _)| *key == letter),
+        Key::Up => named(&["up", "forward"]),
+        Key::Down => named(&["down", "back"]),
+        Key::Left => named(&["left", "turn-left"]),
+        Key::Right => named(&["right", "turn-right"]),
+        Key::Leave => None,
+    }
+}
+
+/// Between two steps of what goes on by itself.
+const PACE: Duration = Duration::from_millis(150);
+/// The least height of a picture on a screen, in pixels, of which two share a cell.
+const TALL: usize = 40;
+
+/// A picture that is not too small for a screen.
+fn large(walker: &dyn Walker) -> Result<Image, LabError> {
+    let picture = walker.picture(1)?;
+    match TALL / picture.height().max(1) {
+        0 | 1 => Ok(picture),
+        zoom => walker.picture(zoom),
+    }
+}
+
+/// Width and height that a small picture in a GIF should have.
+const FILMED: [usize; 2] = [480, 240];
+/// The least number of pixels, along each axis, for a pixel of a frame in a GIF.
+const ZOOM: usize = 8;
+
+/// A picture for a GIF.
+fn filmed(walker: &dyn Walker) -> Result<Image, LabError> {
+    let picture = walker.picture(1)?;
+    let [across, down] = [
+        FILMED[0] / picture.width().max(1),
+        FILMED[1] / picture.height().max(1),
+    ];
+    walker.picture(across.min(down).max(ZOOM))
+}
+
+/// Goes on by keys, with pictures. The signal that ended it, if one did.
+fn on_screen(walker: &mut dyn Walker, film: &mut Film) -> Result<Option<i32>, LabError> {
+    let signal = StopSignal::listen()?;
+    let mut screen = Screen::open()?;
+    let arrows = [Key::Up, Key::Down, Key::Left, Key::Right];
+    let arrows = match arrows.iter().any(|key| action_of(walker, *key).is_some()) {
+        true => "; arrows, too",
+        false => "",
+    };
+    let help = format!("q leaves; {}{arrows}", words(walker));
+    loop {
+        let lines = [walker.caption().to_owned(), walker.words(), help.clone()];
+        screen.show(&large(walker)?, &lines)?;
+        let due = walker.moves_by_itself().then(|| Instant::now() + PACE);
+        let is_due = || due.is_some_and(|due| Instant::now() >= due);
+        let key = screen.key(|| signal.received().is_some() || is_due())?;
+        match key {
+            None => match signal.received() {
+                None => {
+                    walker.step(0)?;
+                    film.take(walker)?;
+                }
+                stopped => return Ok(stopped),
+            },
+            Some(Key::Leave | Key::Character('q')) => return Ok(None),
+            Some(key) => {
+                if let Some(action) = action_of(walker, key) {
+                    walker.step(action)?;
+                    film.take(walker)?;
+                }
+            }
+        }
+    }
+}
+
+/// Walks by lines of letters, and prints a line for each step.
+fn by_lines(walker: &mut dyn Walker, film: &mut Film) -> Result<(), LabError> {
+    note(format_args!(
+        "mnemora: each letter of a line is a step: {}",
+        words(walker)
+    ));
+    say(walker.words())?;
+    for line in std::io::stdin().lock().lines() {
+        let line = line.map_err(|error| TrainingError::read("standard input", error))?;
+        for action in parsed(walker, &line, "standard input")? {
+            step(walker, action, film)?;
+        }
+        let _ = std::io::stdout().flush();
+    }
+    Ok(())
+}
