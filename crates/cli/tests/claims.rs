@@ -181,8 +181,8 @@ fn models_and_settings_have_names_of_their_own() {
             "rmc-rate-0.05-head-3",
             "accuracy",
         ),
-        ("copy", "lstm", "bit error"),
-        ("books-small", "lstm", "perplexity"),
+        ("copy", "lstm-hidden-4", "bit error"),
+        ("books-small", "lstm-hidden-4", "perplexity"),
     ] {
         let all: Vec<String> = rows
             .iter()

@@ -1,6 +1,8 @@
 //! Measured numbers as evidence: rows of a file in `results/`. Each row has the command, commit, machine, data and
 //! budget needed to measure it again.
 
+mod command;
+
 use crate::{
     Experiment, LabError, MemoryName, ModelName, compare::runs_below, open::read_experiment,
 };
@@ -12,7 +14,6 @@ use mnemora_training::{
     run::{EVALUATION_FILE, EXPERIMENT_FILE, Origin, read_json, read_origin, write_atomically},
     say::note,
     settings::StrategyName,
-    shell,
 };
 use serde::Serialize;
 use serde_json::{Map, Value as Json, ser::Formatter};
@@ -250,7 +251,10 @@ fn conditions(replicas: &[Evidence]) -> Conditions {
     Conditions {
         setting: experiment.family().setting(experiment),
         model: label(experiment, &origin.command),
-        command: format!("{}, seeds {seeds:?}", command_of_all(replicas)),
+        command: format!(
+            "{}, seeds {seeds:?}",
+            command::of_replicas(replicas.iter().map(|run| &run.origin))
+        ),
         seeds,
         commit: commits.join(", "),
         machine: origin.machine.clone(),
@@ -303,60 +307,6 @@ fn label(experiment: &Experiment, command: &str) -> String {
         }
     }
     label
-}
-
-/// The command of replicas. Where they differ beside the seed, as in the weights that they begin with, it has the words of
-/// all, separated by bars.
-fn command_of_all(replicas: &[Evidence]) -> String {
-    let commands: Vec<Vec<String>> = replicas
-        .iter()
-        .map(|run| command(&run.origin.command))
-        .collect();
-    let Some(first) = commands.first() else {
-        return String::new();
-    };
-    let word = |(place, word): (usize, &String)| {
-        let all = commands.iter().map(|command| command.get(place));
-        match all.clone().all(|other| other == Some(word)) {
-            true => word.clone(),
-            false => all
-                .flatten()
-                .map(String::as_str)
-                .collect::<Vec<_>>()
-                .join("|"),
-        }
-    };
-    first
-        .iter()
-        .enumerate()
-        .map(word)
-        .collect::<Vec<_>>()
-        .join(" ")
-}
-
-/// The words of a run's command without its folder and its seed. Of data paths only the last name is kept, which is the same on
-/// every machine.
-fn command(whole: &str) -> Vec<String> {
-    let last = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
-    let mut kept = Vec::new();
-    let mut words = shell::words(whole).into_iter().peekable();
-    while let Some(word) = words.next() {
-        match word.as_str() {
-            "--out" | "--seed" => drop(words.next()),
-            "--data" => {
-                kept.push(word);
-                kept.extend(words.next().map(|path| last(&path)));
-            }
-            "--set" if words.peek().is_some_and(|next| next.starts_with("seed=")) => {
-                drop(words.next())
-            }
-            _ => kept.push(match word.strip_prefix("MNEMORA_DATA=") {
-                Some(path) => format!("MNEMORA_DATA={}", last(path)),
-                None => word,
-            }),
-        }
-    }
-    kept
 }
 
 /// Cuts each word of a text to what follows its last slash.
