@@ -454,8 +454,10 @@ pub fn open(
     if let Some(key) = before.first_change(&experiment, may_change)? {
         let elsewhere = match key.starts_with("agents.environment.") {
             true => format!(
-                "; to try the agent in another environment, make a run with its weights: mnemora train EXPERIMENT --weights {} \
+                "; to try the agent in another environment, make a run with its weights: mnemora train {} --memory {} --weights {} \
                  --set training.steps=0 --set {key}=VALUE",
+                before.name,
+                before.model.memory.as_str(),
                 directory.display()
             ),
             false => String::new(),
