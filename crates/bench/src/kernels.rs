@@ -46,11 +46,12 @@ pub fn benchmarks() -> Vec<KernelBenchmark> {
         convolution("conv/1-to-8-k7-32px", [1, 8], [7, 1], 32),
         convolution("conv/32-to-8-k5-16px", [32, 8], [5, 1], 16),
         convolution("conv/32-to-64-k3-stride-2-16px", [32, 64], [3, 2], 16),
-        // Of the consistent GQN: an LSTM's gates, and below its canvas to the LSTM.
+        // The gates of an LSTM of the consistent GQN.
         convolution("conv/131-to-256-k5-8px", [131, 256], [5, 1], 8),
         convolution("conv/64-to-64-k3-8px", [64, 64], [3, 1], 8),
         // As of an agent's ConvLSTM, on larger maps.
         convolution("conv/64-to-256-k2-9px", [64, 256], [2, 1], 9),
+        // From its canvas to the LSTM.
         convolution("conv/128-to-64-patches-2-16px", [128, 64], [2, 2], 16),
         transposed("transposed-conv/64-to-32-k3-stride-2-8px"),
         transposed_patches("transposed-conv/64-to-128-patches-2-8px", [64, 128], 2, 8),
@@ -90,7 +91,7 @@ fn values_and_gradients(elements: usize) -> Cost {
     Cost::array(elements) * 2.0
 }
 
-/// A convolution of square images of this side with a kernel of so many rows and columns and a stride.
+/// A convolution of square images, `side` pixels wide, with a square kernel.
 fn convolution(
     name: &'static str,
     [inputs, outputs]: [usize; 2],

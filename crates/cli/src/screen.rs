@@ -107,16 +107,16 @@ impl Screen {
         queue!(self.out, terminal::BeginSynchronizedUpdate)?;
         for (row, cells) in (0_u16..).zip(&cells) {
             queue!(self.out, cursor::MoveTo(0, row))?;
-            if !self.coloured {
-                let text: String = cells.iter().map(shade).collect();
-                queue!(self.out, Print(text))?;
-            }
-            for [upper, lower] in cells.iter().filter(|_| self.coloured) {
-                let colour = |[r, g, b]: [u8; 3]| Color::Rgb { r, g, b };
+            for cell in cells {
+                if !self.coloured {
+                    queue!(self.out, Print(shade(cell)))?;
+                    continue;
+                }
+                let [upper, lower] = cell.map(|[r, g, b]| Color::Rgb { r, g, b });
                 queue!(
                     self.out,
-                    SetForegroundColor(colour(*upper)),
-                    SetBackgroundColor(colour(*lower)),
+                    SetForegroundColor(upper),
+                    SetBackgroundColor(lower),
                     Print('▀')
                 )?;
             }

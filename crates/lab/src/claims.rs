@@ -4,13 +4,15 @@
 mod command;
 
 use crate::{
-    Experiment, LabError, MemoryName, ModelName, compare::runs_below, open::read_experiment,
+    Experiment, LabError, MemoryName, ModelName,
+    compare::{Estimate, runs_below},
+    open::read_experiment,
 };
 use mnemora_training::{
     Error, Quantity, Row,
     checkpoint::{State, state_file},
     disk,
-    measures::{Claim, Measures, Place, Value, filled, mean_and_stderr},
+    measures::{Claim, Measures, Place, Value, filled},
     run::{EVALUATION_FILE, EXPERIMENT_FILE, Origin, read_json, read_origin, write_atomically},
     say::note,
     settings::StrategyName,
@@ -176,10 +178,10 @@ fn claimed(replicas: &[Evidence]) -> Result<Vec<Line>, LabError> {
                 let of_run =
                     |run: &Evidence| of_name(run.held_out.iter().find(|own| own.step == row.step)?);
                 let values: Option<Vec<f64>> = replicas.iter().map(of_run).collect();
-                let (mean, stderr) = mean(&values?);
-                Some((row.step, mean, stderr))
+                let Estimate { value, stderr } = Estimate::of(&values?);
+                Some((row.step, value, stderr))
             };
-            let (value, stderr) = mean(&values);
+            let Estimate { value, stderr } = Estimate::of(&values);
             let row = Claimed {
                 conditions: conditions.clone(),
                 value,
@@ -195,12 +197,6 @@ fn claimed(replicas: &[Evidence]) -> Result<Vec<Line>, LabError> {
         }
     }
     Ok(rows)
-}
-
-/// The mean, and its standard error if there are several values.
-fn mean(values: &[f64]) -> (f64, Option<f64>) {
-    let (mean, stderr) = mean_and_stderr(values);
-    (mean, (values.len() > 1).then_some(stderr))
 }
 
 fn claims(quantities: &[Quantity]) -> impl Iterator<Item = (&Quantity, &'static Claim)> {

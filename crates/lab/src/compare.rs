@@ -12,7 +12,7 @@ use mnemora_figures::chart::{self, Chart, Layout};
 use mnemora_training::{
     Error, Quantity, Row, checkpoint,
     device::light_device,
-    measures::{Comparison as Compared, decimals},
+    measures::{Comparison as Compared, decimals, mean_and_stderr},
     run::{EVALUATION_FILE, EXPERIMENT_FILE, read_json, read_metrics, read_origin},
     say::one_line,
 };
@@ -88,13 +88,9 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    fn of(values: &[f64]) -> Self {
-        let count = values.len() as f64;
-        let value = values.iter().sum::<f64>() / count;
-        let stderr = (values.len() > 1).then(|| {
-            let squares: f64 = values.iter().map(|v| (v - value).powi(2)).sum();
-            (squares / (count - 1.0) / count).sqrt()
-        });
+    pub(crate) fn of(values: &[f64]) -> Self {
+        let (value, stderr) = mean_and_stderr(values);
+        let stderr = (values.len() > 1).then_some(stderr);
         Self { value, stderr }
     }
 

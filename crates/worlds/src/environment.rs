@@ -34,7 +34,7 @@ pub trait Environment: Send {
     /// Begins the episode of this seed and writes its first observation, `[channels, height, width]`, in [0, 1].
     ///
     /// # Errors
-    /// `observation` does not have the size of a frame, or there is no level with these settings.
+    /// `observation` is not as large as a frame, or no level can be made with these settings.
     fn reset(&mut self, seed: u64, observation: &mut [f32]) -> Result<Step, Error>;
 
     /// Does action number `action` and writes the observation that follows.

@@ -23,12 +23,13 @@ pub(super) fn of_replicas<'a>(origins: impl Iterator<Item = &'a Origin>) -> Stri
     words.join(" ")
 }
 
-/// The words of a run's command, and of the commands that went on with other settings.
+/// The words of a run's command, and the settings of the commands that went on with others.
 fn of_run(origin: &Origin) -> Vec<String> {
     let mut words = kept(shell::words(&origin.command));
     for change in &origin.changes {
-        let command = shell::words(&change.command).into_iter();
-        let settings = kept(command.skip_while(|word| word != "resume").skip(2));
+        let command = shell::words(&change.command);
+        let settings = command.windows(2).filter(|pair| pair[0] == "--set");
+        let settings: Vec<String> = settings.flatten().cloned().collect();
         if let (Some(last), false) = (words.last_mut(), settings.is_empty()) {
             last.push(',');
             let after = format!("resumed after {} updates with", change.after_step);
@@ -41,7 +42,7 @@ fn of_run(origin: &Origin) -> Vec<String> {
 
 /// The words that do not name a run's folder or its seed. Of data paths only the last name is kept, which is the same on every
 /// machine.
-fn kept(words: impl IntoIterator<Item = String>) -> Vec<String> {
+fn kept(words: Vec<String>) -> Vec<String> {
     let last = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
     let mut kept = Vec::new();
     let mut words = words.into_iter().peekable();
@@ -102,7 +103,7 @@ mod tests {
         let plain = origin("mnemora train a --set x=1", &[(9, "mnemora resume runs/a")]);
         let longer = origin(
             "mnemora train a --set x=1",
-            &[(9, "mnemora resume runs/a --set training.steps=5")],
+            &[(9, "mnemora resume --set training.steps=5 runs/a --json")],
         );
         let told = "mnemora train a --set x=1, resumed after 9 updates with --set training.steps=5";
         assert_eq!(

@@ -215,7 +215,7 @@ pub trait Family: Sync {
     /// Numbers per step, as far as they are known before the data are read.
     fn numbers(&self, experiment: &Experiment) -> usize;
 
-    /// Whether a sequence that is longer than those of the training is new to the model, so that it is said.
+    /// Whether a model may do worse on sequences that are longer than those of its training. Who asks for them is told.
     fn has_trained_length(&self) -> bool {
         true
     }

@@ -35,8 +35,8 @@ const MOVES: [[i8; 2]; 4] = [[-1, 0], [1, 0], [0, -1], [0, 1]];
 /// Failed placements after which the level is restarted, and levels after which the generator gives up.
 const TRIES: usize = 200;
 
-/// The most locks and distractors that each level must have. A level of 13 fits in one of seven placements or so, one of 14
-/// in one of fifty, and then an episode may fail to begin.
+/// The most locks and distractors that each level must have. With so many a level fits after a few placements; with more an
+/// episode may fail to begin.
 const CROWDED: usize = 13;
 
 /// Settings of [`BoxWorld`].

@@ -117,8 +117,8 @@ fn damaged_states_are_refused() {
     }
 }
 
-/// Bytes with a right checksum, but numbers out of range: refused, or an episode that can be acted in. The labyrinth, whose
-/// states have no digits, has such a test of its own.
+/// Bytes with a right checksum, but numbers out of range: refused, or an episode that can be acted in. The states of the
+/// labyrinth are not text; it has a test of its own.
 #[test]
 fn no_saved_state_makes_a_step_panic() {
     for kind in ENVIRONMENTS.iter().filter(|kind| kind.name != "labyrinth") {

@@ -1,4 +1,4 @@
-//! Actors on threads of their own, while a learner takes whichever unroll is ready.
+//! Actors on threads of their own. The learner takes the first unroll that is ready.
 
 use super::{actor::Actor, unroll::Unroll};
 use mnemora_models::Agent;
