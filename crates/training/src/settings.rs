@@ -28,7 +28,8 @@ pub enum OptimiserName {
 }
 
 /// The numbers of RMSProp. The defaults are those of IMPALA's published code, whose loss is a sum. The losses here are means:
-/// for a mean over N steps, `epsilon / N^2` does what `epsilon` does for the sum.
+/// for a mean over N steps, `epsilon / N^2` does what `epsilon` does for the sum. IMPALA's `epsilon` is 0.1; the default is that for
+/// N = 1,280, 40 steps of 32 environments.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RmsProp {
@@ -44,7 +45,7 @@ impl Default for RmsProp {
     fn default() -> Self {
         Self {
             decay: 0.99,
-            epsilon: 0.1,
+            epsilon: 0.1 / (1_280.0 * 1_280.0),
             momentum: 0.0,
         }
     }
