@@ -33,11 +33,15 @@ mod product;
 mod simd;
 #[path = "../../../crates/kernels/src/flex/conv/spectral/mod.rs"]
 mod spectral;
+#[path = "../../../crates/kernels/src/flex/dense/vectors.rs"]
+mod vectors;
 
 /// Where the files look for each other.
 mod flex {
     pub(crate) use crate::simd;
     pub(crate) mod conv {
-        pub(crate) use crate::{field, fourier};
+        #[cfg(test)]
+        pub(crate) use crate::field;
+        pub(crate) use crate::fourier;
     }
 }
