@@ -89,10 +89,8 @@ pub enum Command {
         /// Seed of the held-out sequences and of the noise in the latents [default: the run's seed]
         #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
         seed: Option<u64>,
-        /// Checkpoint to use: last, best (by held-out bound, or by accuracy if the task has one) or a number of updates; usual
-        /// is the best of a training with training.patience, otherwise the last
-        #[arg(long, default_value = "usual", value_name = "WHICH")]
-        checkpoint: Which,
+        #[command(flatten)]
+        checkpoint: Checkpoint,
         #[command(flatten)]
         data: Data,
         #[command(flatten)]
@@ -118,10 +116,8 @@ pub enum Command {
         /// Seed of the prompts and samples
         #[arg(long, default_value_t = 1)]
         seed: u64,
-        /// Checkpoint to use: last, best (by held-out bound, or by accuracy if the task has one) or a number of updates; usual
-        /// is the best of a training with training.patience, otherwise the last
-        #[arg(long, default_value = "usual", value_name = "WHICH")]
-        checkpoint: Which,
+        #[command(flatten)]
+        checkpoint: Checkpoint,
         #[command(flatten)]
         data: Data,
         #[command(flatten)]
@@ -145,10 +141,8 @@ pub enum Command {
     Report {
         /// Directory of the run
         run: PathBuf,
-        /// Checkpoint to use: last, best (by held-out bound, or by accuracy if the task has one) or a number of updates; usual
-        /// is the best of a training with training.patience, otherwise the last
-        #[arg(long, default_value = "usual", value_name = "WHICH")]
-        checkpoint: Which,
+        #[command(flatten)]
+        checkpoint: Checkpoint,
         #[command(flatten)]
         data: Data,
         #[command(flatten)]
@@ -164,10 +158,11 @@ pub enum Command {
         /// New directory
         #[arg(long, value_name = "DIR")]
         out: PathBuf,
-        /// Checkpoint to use: last, best (by held-out bound, or by accuracy if the task has one) or a number of updates; usual
-        /// is the best of a training with training.patience, otherwise the last
-        #[arg(long, default_value = "usual", value_name = "WHICH")]
-        checkpoint: Which,
+        /// Take the copy of the table along that the run keeps; forecasts and filters need it
+        #[arg(long)]
+        with_data: bool,
+        #[command(flatten)]
+        checkpoint: Checkpoint,
         #[command(flatten)]
         data: Data,
     },
@@ -270,10 +265,8 @@ pub struct Filter {
     /// Seed of the sampled latents
     #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     pub seed: u64,
-    /// Checkpoint to use: last, best (by held-out bound, or by accuracy if the task has one) or a number of updates; usual
-    /// is the best of a training with training.patience, otherwise the last
-    #[arg(long, default_value = "usual", value_name = "WHICH")]
-    pub checkpoint: Which,
+    #[command(flatten)]
+    pub checkpoint: Checkpoint,
     #[command(flatten)]
     pub data: Data,
     #[command(flatten)]
@@ -303,10 +296,8 @@ pub struct Walk {
     /// Seed of the picture, of the walk that is memorised, and of the samples
     #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     pub seed: u64,
-    /// Checkpoint to use: last, best (by held-out bound, or by accuracy if the task has one) or a number of updates; usual
-    /// is the best of a training with training.patience, otherwise the last
-    #[arg(long, default_value = "usual", value_name = "WHICH")]
-    pub checkpoint: Which,
+    #[command(flatten)]
+    pub checkpoint: Checkpoint,
     #[command(flatten)]
     pub data: Data,
     #[command(flatten)]
@@ -330,7 +321,8 @@ pub struct Play {
     /// Change a setting of the environment: --set viewport=0 (repeatable)
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// File with a letter for each step, instead of the keyboard
+    /// File with a letter for each step, instead of the keyboard; after the end of an episode any letter begins the next
+    /// one
     #[arg(long, value_name = "FILE")]
     pub script: Option<PathBuf>,
     /// GIF of the episode to write
@@ -445,10 +437,8 @@ pub struct Query {
     /// RUN/samples/query.png]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Checkpoint to use: last, best (by held-out bound, or by accuracy if the task has one) or a number of updates; usual
-    /// is the best of a training with training.patience, otherwise the last
-    #[arg(long, default_value = "usual", value_name = "WHICH")]
-    pub checkpoint: Which,
+    #[command(flatten)]
+    pub checkpoint: Checkpoint,
     #[command(flatten)]
     pub data: Data,
     #[command(flatten)]
@@ -551,6 +541,15 @@ pub struct Settings {
     pub seed: Option<u64>,
     #[command(flatten)]
     pub data: Data,
+}
+
+/// The checkpoint.
+#[derive(Debug, Args)]
+pub struct Checkpoint {
+    /// Checkpoint to use: last, best (by held-out bound, or by accuracy if the task has one) or a number of updates; usual
+    /// is the best of a training with training.patience, otherwise the last
+    #[arg(long = "checkpoint", default_value = "usual", value_name = "WHICH")]
+    pub which: Which,
 }
 
 /// The device.

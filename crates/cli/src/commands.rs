@@ -10,21 +10,17 @@ use crate::{
 use clap::CommandFactory;
 use mnemora_lab::{
     DATA_VARIABLE, DEVICE_VARIABLE, Device, Experiment, FirstWeights, KERNELS_VARIABLE, LabError,
-    Outcome, ReplicasOutcome, Row, RunContext, StrategyName, THREADS_VARIABLE, Which, claim,
-    compare, export, families, find_device, going_on, is_table, load_experiment, note, one_line,
-    open, open_to_judge, pictures, plan, present, quoted, read_experiment, resume, run_name,
-    shipped, train_from, train_replicas,
+    Outcome, REPORT_FILE, ReplicasOutcome, Row, RunContext, THREADS_VARIABLE, Which, claim,
+    compare, export, find_device, first_checkpoint, going_on, is_table, load_experiment, note,
+    one_line, open, open_to_judge, pictures, plan, present, quoted, read_experiment, resume,
+    run_name, train_from, train_replicas,
 };
-use std::{
-    collections::BTreeSet,
-    io::IsTerminal as _,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 /// Runs a command and gives its exit status.
 pub fn run(command: Command) -> Result<u8, Error> {
     Ok(match command {
-        Command::List { json } => list(json),
+        Command::List { json } => crate::list::run(json),
         Command::Keys { prefix, of, json } => crate::keys::run(&prefix, of.as_deref(), json),
         Command::Completions { shell } => completions(shell),
         Command::Man { out } => manual(&out),
@@ -69,7 +65,8 @@ pub fn run(command: Command) -> Result<u8, Error> {
         } => {
             let device = find_device(on.device)?;
             let data = data.data.as_deref();
-            let (trained, judged) = open_to_judge(&run, checkpoint, &overrides, data, &device)?;
+            let (trained, judged) =
+                open_to_judge(&run, checkpoint.which, &overrides, data, &device)?;
             if seed.is_some() && !trained.evaluation_draws() {
                 note(
                     "mnemora: --seed has no effect: a text is read from its start and nothing is sampled",
@@ -95,7 +92,7 @@ pub fn run(command: Command) -> Result<u8, Error> {
             on,
         } => {
             let device = find_device(on.device)?;
-            let trained = open(&run, checkpoint, &[], data.data.as_deref(), &device)?;
+            let trained = open(&run, checkpoint.which, &[], data.data.as_deref(), &device)?;
             let out = out.unwrap_or_else(|| run.join("samples").join("generated.png"));
             let steps = steps.map(|steps| steps as usize);
             let line = present::write_generated(&trained, sequences as usize, seed, steps, &out)?;
@@ -118,7 +115,7 @@ pub fn run(command: Command) -> Result<u8, Error> {
             open: look,
         } => {
             let device = find_device(on.device)?;
-            let trained = open(&run, checkpoint, &[], data.data.as_deref(), &device)?;
+            let trained = open(&run, checkpoint.which, &[], data.data.as_deref(), &device)?;
             let page = present::rewrite_report(&run, &trained)?;
             say(page.display())?;
             if look {
@@ -129,10 +126,12 @@ pub fn run(command: Command) -> Result<u8, Error> {
         Command::Export {
             run,
             out,
+            with_data,
             checkpoint,
             data,
         } => {
-            export(&run, checkpoint, data.data.as_deref(), &out)?;
+            let data = data.data.as_deref();
+            export(&run, checkpoint.which, data, with_data, &out)?;
             say(out.display())?;
             Ok(0)
         }
@@ -166,138 +165,6 @@ fn manual(folder: &Path) -> Result<u8, LabError> {
         .and_then(|()| clap_mangen::generate_to(Arguments::command(), folder));
     written.map_err(|error| LabError::write(folder, error))?;
     note(folder.display());
-    Ok(0)
-}
-
-/// Width of the names of tasks, in characters.
-const TASK_NAMES: usize = 22;
-/// Minimum and maximum width of a line in a terminal, in characters.
-const MIN_WIDTH: usize = 60;
-const MAX_WIDTH: usize = 120;
-
-/// Width of a line: that of the terminal; without one a line is not broken.
-fn line_width() -> usize {
-    match std::io::stdout().is_terminal() {
-        true => textwrap::termwidth().clamp(MIN_WIDTH, MAX_WIDTH),
-        false => usize::MAX,
-    }
-}
-
-/// Whether an experiment can only be trained with data that do not come with the program.
-fn needs_data(experiment: &Experiment) -> bool {
-    let mut tasks = experiment.family().tasks().into_iter();
-    tasks.any(|task| task.name == experiment.task.name.as_str() && task.needs_data)
-}
-
-/// A count with commas between its thousands.
-fn with_thousands_separators(count: u64) -> String {
-    let digits = count.to_string();
-    let places = digits.char_indices().map(|(place, digit)| {
-        let comma = place > 0 && (digits.len() - place).is_multiple_of(3);
-        if comma {
-            format!(",{digit}")
-        } else {
-            digit.to_string()
-        }
-    });
-    places.collect()
-}
-
-fn list(json: bool) -> Result<u8, LabError> {
-    let experiments: Vec<Experiment> = shipped()
-        .iter()
-        .map(|shipped| shipped.experiment(&[]))
-        .collect::<Result<_, _>>()?;
-    if json {
-        let rows: Vec<_> = experiments
-            .iter()
-            .map(|e| {
-                serde_json::json!({
-                    "name": e.name, "task": e.task.name, "description": e.description,
-                    "updates": e.training.steps, "needs_data": needs_data(e),
-                })
-            })
-            .collect();
-        let memories: Vec<_> = mnemora_lab::MemoryName::ALL
-            .iter()
-            .map(|memory| memory.as_str())
-            .collect();
-        let models: BTreeSet<_> = families()
-            .into_iter()
-            .flat_map(|family| family.models())
-            .map(|name| name.as_str())
-            .collect();
-        let strategies: Vec<_> = StrategyName::ALL.iter().map(|name| name.as_str()).collect();
-        let all = serde_json::json!({
-            "experiments": rows, "memories": memories, "models": models, "strategies": strategies,
-        });
-        say(to_json(&all))?;
-        return Ok(0);
-    }
-    let names = experiments.iter().map(|e| e.name.len()).max().unwrap_or(0);
-    let row = |name: &str, names: usize, words: &str| {
-        let indent = " ".repeat(names + 4);
-        let options = textwrap::Options::new(line_width())
-            .initial_indent("")
-            .subsequent_indent(&indent)
-            .break_words(false)
-            .word_splitter(textwrap::WordSplitter::NoHyphenation);
-        say(textwrap::fill(
-            &format!("  {name:names$}  {words}"),
-            options,
-        ))
-    };
-    for family in families() {
-        say(format_args!("experiments with {}", family.name()))?;
-        let own = |e: &&Experiment| e.family().name() == family.name();
-        for experiment in experiments.iter().filter(own) {
-            let updates = with_thousands_separators(experiment.training.steps);
-            let data = if needs_data(experiment) {
-                "; needs data"
-            } else {
-                ""
-            };
-            let words = format!("{} ({updates} updates{data})", experiment.description);
-            row(&experiment.name, names, &words)?;
-        }
-        say("")?;
-    }
-    say("memories (--memory NAME)")?;
-    for family in families() {
-        let names = family.memories().iter().map(|memory| memory.as_str());
-        let names = names.collect::<Vec<_>>().join(", ");
-        if !names.is_empty() {
-            say(format_args!("  of {:10} {names}", family.name()))?;
-        }
-    }
-    say("\nmodels (--set model.name=NAME)")?;
-    for family in families() {
-        let names: Vec<_> = family.models().iter().map(|name| name.as_str()).collect();
-        if names.len() > 1 {
-            say(format_args!(
-                "  of {:10} {}",
-                family.name(),
-                names.join(", ")
-            ))?;
-        }
-    }
-    for family in families() {
-        let plays = match family.name() {
-            "agents" => ", the environments of `mnemora play NAME`",
-            _ => "",
-        };
-        say(format_args!("\ntasks of {}{plays}", family.name()))?;
-        for task in family.tasks() {
-            let data = if task.needs_data { " (needs data)" } else { "" };
-            row(task.name, TASK_NAMES, &format!("{}{data}", task.about))?;
-        }
-    }
-    say("")?;
-    let strategies: Vec<_> = StrategyName::ALL.iter().map(|name| name.as_str()).collect();
-    say(format_args!(
-        "ways to filter, for models with latents (--set filtering.strategy=NAME)\n  {}",
-        strategies.join(", ")
-    ))?;
     Ok(0)
 }
 
@@ -349,7 +216,20 @@ fn train_command(arguments: &Train) -> Result<u8, LabError> {
     let data = arguments.settings.data.data.as_deref();
     // A dry run refuses a missing device, too.
     let device = find_device(arguments.on.device)?;
+    let newest = arguments.weights.as_deref().map(|run| (run, Which::Last));
+    let usual = arguments.from.as_deref().map(|run| (run, Which::Usual));
+    let weights = newest
+        .or(usual)
+        .map(|(run, which)| FirstWeights { run, which });
+    let name = run_name(
+        &arguments.experiment,
+        &experiment,
+        &arguments.settings.overrides,
+    )?;
     if arguments.dry_run {
+        if let Some(weights) = weights {
+            first_checkpoint(weights, &experiment)?;
+        }
         let plan = plan(experiment, data)?;
         if arguments.json {
             let parameters: serde_json::Map<_, _> = plan
@@ -372,11 +252,6 @@ fn train_command(arguments: &Train) -> Result<u8, LabError> {
         say(plan.experiment.to_toml()?.trim_end())?;
         return Ok(0);
     }
-    let name = run_name(
-        &arguments.experiment,
-        &experiment,
-        &arguments.settings.overrides,
-    )?;
     if let Some(count) = arguments.replicas {
         let out = arguments.out.clone();
         let out = out.unwrap_or_else(|| Path::new("runs").join(name));
@@ -389,11 +264,6 @@ fn train_command(arguments: &Train) -> Result<u8, LabError> {
     let signal = StopSignal::listen()?;
     let interrupted = || signal.received();
     let all_saved = |saved| signal.end_at_once(saved);
-    let newest = arguments.weights.as_deref().map(|run| (run, Which::Last));
-    let usual = arguments.from.as_deref().map(|run| (run, Which::Usual));
-    let weights = newest
-        .or(usual)
-        .map(|(run, which)| FirstWeights { run, which });
     let outcome = train_from(
         experiment,
         &out,
@@ -495,7 +365,7 @@ fn finish(run: &Path, outcome: Outcome, json: bool, open: bool) -> Result<u8, La
     match outcome {
         Outcome::Finished(evaluation) => {
             say_evaluation(&read_experiment(run, &[])?, &evaluation, json)?;
-            let page = run.join("report.html");
+            let page = run.join(REPORT_FILE);
             note(format_args!("report: {}", page.display()));
             if open {
                 open_in_browser(&page);

@@ -45,7 +45,7 @@ impl<'a> Course<'a> {
 
     /// Walks, and writes the GIF.
     pub(crate) fn walk(&self, walker: &mut dyn Walker) -> Result<u8, LabError> {
-        let mut film = Film::new(self.out.is_some());
+        let mut film = Film::new(walker, self.out.is_some())?;
         film.take(walker)?;
         let mut stopped = None;
         match &self.script {
@@ -83,20 +83,21 @@ fn step(walker: &mut dyn Walker, action: usize, film: &mut Film) -> Result<(), L
 /// The pictures of a walk, if a GIF is wanted.
 struct Film {
     pictures: Vec<Image>,
-    wanted: bool,
+    /// Of every picture; `None` if no GIF is wanted.
+    zoom: Option<usize>,
 }
 
 impl Film {
-    fn new(wanted: bool) -> Self {
-        Self {
+    fn new(walker: &dyn Walker, wanted: bool) -> Result<Self, LabError> {
+        Ok(Self {
             pictures: Vec::new(),
-            wanted,
-        }
+            zoom: wanted.then(|| filmed_zoom(walker)).transpose()?,
+        })
     }
 
     fn take(&mut self, walker: &dyn Walker) -> Result<(), LabError> {
-        if self.wanted {
-            self.pictures.push(filmed(walker)?);
+        if let Some(zoom) = self.zoom {
+            self.pictures.push(walker.picture(zoom)?);
         }
         Ok(())
     }
@@ -174,14 +175,14 @@ const FILMED: [usize; 2] = [480, 240];
 /// The least number of pixels, along each axis, for a pixel of a frame in a GIF.
 const ZOOM: usize = 8;
 
-/// A picture for a GIF.
-fn filmed(walker: &dyn Walker) -> Result<Image, LabError> {
+/// The zoom of the pictures for a GIF, which all have one size.
+fn filmed_zoom(walker: &dyn Walker) -> Result<usize, LabError> {
     let picture = walker.picture(1)?;
     let [across, down] = [
         FILMED[0] / picture.width().max(1),
         FILMED[1] / picture.height().max(1),
     ];
-    walker.picture(across.min(down).max(ZOOM))
+    Ok(across.min(down).max(ZOOM))
 }
 
 /// Goes on by keys, with pictures. The signal that ended it, if one did.

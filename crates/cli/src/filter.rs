@@ -4,6 +4,7 @@ use crate::{
     arguments::Filter,
     rows,
     signals::{StopSignal, exit_code},
+    standard_input::{BYTE_ORDER_MARK, NPY, PATIENCE, Tally, lines_of_standard_input},
 };
 use mnemora_lab::{
     FilteredSequence, FilteredStep, LabError, Numbers, Observed, OnlineFilter, check_target,
@@ -12,9 +13,8 @@ use mnemora_lab::{
 };
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use std::{
-    io::{BufRead, ErrorKind, Read, Write},
-    sync::mpsc::{Receiver, RecvTimeoutError, sync_channel},
-    time::{Duration, Instant},
+    io::{ErrorKind, Write},
+    sync::mpsc::RecvTimeoutError,
 };
 
 /// A line of standard input.
@@ -79,20 +79,8 @@ struct Refusal<'a> {
     prediction: Option<&'a [f32]>,
 }
 
-/// Time between two checks for a signal while no input arrives.
-const PATIENCE: Duration = Duration::from_millis(100);
-/// Lines read ahead.
-const AHEAD: usize = 64;
-/// The first bytes of a `.npy` file.
-const NPY: &[u8] = b"\x93NUMPY";
 /// The first bytes of a ZIP archive, such as a `.npz` file.
 const ZIP: &[u8] = b"PK\x03\x04";
-/// Most bytes of a line. A line of two hundred thousand numbers has about two million.
-const LONGEST_LINE: u64 = 1 << 28;
-/// Most bytes of an array.
-const LARGEST_ARRAY: u64 = 1 << 33;
-/// The mark that may precede a text in UTF-8.
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Runs the filter until its input ends or a signal arrives.
 pub fn run(arguments: &Filter) -> Result<u8, LabError> {
@@ -105,7 +93,7 @@ pub fn run(arguments: &Filter) -> Result<u8, LabError> {
     }
     let device = find_device(arguments.on.device)?;
     let data = arguments.data.data.as_deref();
-    let (run, checkpoint) = (&arguments.run, arguments.checkpoint);
+    let (run, checkpoint) = (&arguments.run, arguments.checkpoint.which);
     let trained = match arguments.recording {
         Some(_) => open(run, checkpoint, &[], data, &device)?,
         None => open_to_filter(run, checkpoint, data, &device)?,
@@ -158,40 +146,6 @@ pub fn run(arguments: &Filter) -> Result<u8, LabError> {
         note(path.display());
     }
     Ok(signal.received().map_or(0, exit_code))
-}
-
-/// The lines as they arrive, or the whole input at once if it is an array.
-pub fn lines_of_standard_input() -> Receiver<Result<Vec<u8>, LabError>> {
-    let (sender, receiver) = sync_channel(AHEAD);
-    std::thread::spawn(move || {
-        let mut input = std::io::stdin().lock();
-        let failed = |source| LabError::read("standard input", source);
-        loop {
-            let mut line = Vec::new();
-            let array = input.fill_buf().is_ok_and(|bytes| bytes.starts_with(NPY));
-            // One byte beyond the limit shows that the input is too long.
-            let most = if array { LARGEST_ARRAY } else { LONGEST_LINE };
-            let mut bounded = input.by_ref().take(most + 1);
-            let read = match array {
-                true => bounded.read_to_end(&mut line),
-                false => bounded.read_until(b'\n', &mut line),
-            };
-            let message = match read {
-                Ok(0) => break,
-                Ok(length) if length as u64 > most => Err(LabError::Configuration(format!(
-                    "standard input: {} of more than {most} bytes",
-                    if array { "an array" } else { "a line" }
-                ))),
-                Ok(_) => Ok(line),
-                Err(error) => Err(failed(error)),
-            };
-            // The receiver is gone: the process is ending.
-            if sender.send(message).is_err() {
-                break;
-            }
-        }
-    });
-    receiver
 }
 
 /// A running filter.
@@ -347,42 +301,6 @@ impl Session<'_> {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
             Err(error) => Err(LabError::write("standard output", error)),
             Ok(()) => Ok(true),
-        }
-    }
-}
-
-/// The numbers of the closing message.
-#[derive(Default)]
-pub struct Tally {
-    microseconds: Vec<f64>,
-    /// Observations that could not be used.
-    pub refused: usize,
-}
-
-impl Tally {
-    /// Does the work of an observation, and notes its time if it succeeds.
-    pub fn timed<T, E>(&mut self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
-        let begun = Instant::now();
-        let done = work();
-        if done.is_ok() {
-            self.microseconds.push(begun.elapsed().as_secs_f64() * 1e6);
-        }
-        done
-    }
-
-    /// Says how long observations took.
-    pub fn report(mut self) {
-        self.microseconds.sort_by(f64::total_cmp);
-        let count = self.microseconds.len();
-        let refused = match self.refused {
-            0 => String::new(),
-            refused => format!(", {refused} refused"),
-        };
-        match self.microseconds.get(count / 2) {
-            None => note(format_args!("mnemora: no observation{refused}")),
-            Some(median) => note(format_args!(
-                "mnemora: {count} observations{refused}; median {median:.0} microseconds each"
-            )),
         }
     }
 }

@@ -10,12 +10,14 @@ mod error;
 mod filter;
 mod forecast;
 mod keys;
+mod list;
 mod output;
 mod play;
 mod query;
 mod rows;
 mod screen;
 mod signals;
+mod standard_input;
 mod walk;
 
 use clap::Parser;

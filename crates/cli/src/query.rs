@@ -54,7 +54,7 @@ fn answers(arguments: &Query) -> Result<Vec<Answered>, LabError> {
     let mut all: Vec<Answered> = Vec::new();
     let mut names = Vec::new();
     for run in runs {
-        let trained = open(run, arguments.checkpoint, &[], data, &device)?;
+        let trained = open(run, arguments.checkpoint.which, &[], data, &device)?;
         names.push([trained.experiment.label(), run.display().to_string()]);
         let answered = trained.answers(&question)?;
         if all

@@ -2,13 +2,13 @@
 
 use crate::{
     arguments::Filter,
-    filter::{Tally, lines_of_standard_input},
     forecast::quantiles,
     signals::{StopSignal, exit_code},
+    standard_input::{BYTE_ORDER_MARK, PATIENCE, Tally, lines_of_standard_input},
 };
 use mnemora_lab::{
     Adaptation, Adapted, Fields, FilteredRow, LabError, RefusedRow, RowAsk, RowFilter, Trained,
-    check_target, fields_of_line, filtered_charts, load_filter_state, note,
+    fields_of_line, filtered_charts, load_filter_state, note,
     pictures::{charts_image, write_picture},
     save_filter_state,
 };
@@ -19,8 +19,6 @@ use std::{
     time::Duration,
 };
 
-/// Time between two checks for a signal while no input arrives.
-const PATIENCE: Duration = Duration::from_millis(100);
 /// The most rows of a picture.
 const MOST_DRAWN: usize = 5000;
 
@@ -182,9 +180,6 @@ pub fn run(
             filter.steps()
         ));
     }
-    if let Some(path) = &arguments.state {
-        check_target(path)?;
-    }
     let signal = StopSignal::listen()?;
     let mut tally = Tally::default();
     let mut passed: Vec<FilteredRow> = Vec::new();
@@ -196,7 +191,7 @@ pub fn run(
             Err(RecvTimeoutError::Timeout) => continue,
             Err(RecvTimeoutError::Disconnected) => break,
         };
-        let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&line);
+        let line = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&line);
         if line.trim_ascii().is_empty() {
             continue;
         }

@@ -8,7 +8,13 @@ pub fn run(arguments: &Walk) -> Result<u8, LabError> {
     let course = Course::read(arguments.script.as_deref(), arguments.out.as_deref())?;
     let device = find_device(arguments.on.device)?;
     let data = arguments.data.data.as_deref();
-    let trained = open(&arguments.run, arguments.checkpoint, &[], data, &device)?;
+    let trained = open(
+        &arguments.run,
+        arguments.checkpoint.which,
+        &[],
+        data,
+        &device,
+    )?;
     let mut walker = trained.walker(arguments.seed, arguments.image.as_deref())?;
     if walker.moves_by_itself() {
         return Err(LabError::Configuration(format!(

@@ -893,15 +893,67 @@ fn checkpoint_that_was_never_written() {
 }
 
 #[test]
+fn configuration_that_was_edited_or_damaged() {
+    let folder = empty_folder();
+    let run = finished_run(folder.path());
+    let experiment = run.join("experiment.toml");
+    let text = fs::read_to_string(&experiment).expect("the file is there");
+    let refused = |parts: &[&str]| {
+        for name in ["resume", "eval", "generate", "report", "compare"] {
+            let mut command = mnemora([name]);
+            command.arg(&run);
+            assert_says(&refuse_leaving(&run, command), parts);
+        }
+    };
+    // Half of it is valid, too; so is nothing.
+    let half = text[..text.len() / 2].rfind('\n').expect("it has lines");
+    for wrong in [
+        text.replacen("latent = 4", "latent = 6", 1),
+        text[..half].to_owned(),
+        String::new(),
+    ] {
+        assert_ne!(wrong, text);
+        fs::write(&experiment, wrong).expect("a file is written");
+        refused(&["experiment.toml", "was damaged, or edited"]);
+    }
+    // A remark changes nothing.
+    fs::write(&experiment, format!("# a remark\n{text}")).expect("a file is written");
+    let mut eval = mnemora(["eval"]);
+    eval.arg(&run);
+    succeed(eval);
+}
+
+#[test]
 fn weights_that_do_not_fit_the_configuration() {
     let folder = empty_folder();
     let run = finished_run(folder.path());
-    replace_in(&run.join("experiment.toml"), "latent = 4", "latent = 6");
+    let experiment = run.join("experiment.toml");
+    replace_in(&experiment, "latent = 4", "latent = 6");
+    // A run of an earlier version, which kept no checksum of its configuration.
+    let origin = run.join("origin.json");
+    let mut kept = read_json(&origin);
+    kept["experiment_sha256"] = serde_json::json!([]);
+    fs::write(&origin, kept.to_string()).expect("a file is written");
     for name in ["resume", "eval", "generate", "report"] {
         let mut command = mnemora([name]);
         command.arg(&run);
         let message = refuse_leaving(&run, command);
         assert_says(&message, &["weights.safetensors", "tensor '", "wants ["]);
+    }
+}
+
+#[test]
+fn what_a_training_would_refuse_a_dry_run_refuses() {
+    let folder = empty_folder();
+    for (words, parts) in [
+        (["--weights", "nothere"], ["nothere", "not a run"]),
+        (["--set", "name=../y"], ["name is '../y'", "folder name"]),
+    ] {
+        for more in [&["--dry-run"][..], &[]] {
+            let mut command = mnemora(["train", "perfect-recall-small"]);
+            command.args(words).args(more);
+            assert_says(&refuse_leaving(folder.path(), command), &parts);
+        }
     }
 }
 
@@ -1274,7 +1326,7 @@ fn data_for_scenes_that_are_made() {
     let message = refuse(train_views("mnist-dice-small", folder.path()));
     assert_says(
         &message,
-        &["--data is", "mnist-dice are made", "own-views and gqn-data"],
+        &["--data is", "the task mnist-dice reads no data"],
     );
     let command = mnemora(["train", "prism", "--out", "run"]);
     let message = refuse_leaving(folder.path(), with_settings(command, &["data.max_bytes=7"]));

@@ -289,7 +289,7 @@ fn what_makes_no_text_is_refused() {
         ("language.words=letters", "one of spaced, running"),
         ("task.window=0", "at least 1"),
         ("training.segment=2", "text"),
-        ("filtering.strategy=gradient", "no latents"),
+        ("filtering.strategy=gradient", "must be direct"),
     ] {
         let message = refuse(train(&out, data.path(), "rmc", &[setting]));
         let key = setting.split_once('=').expect("key=value").0;
@@ -355,7 +355,7 @@ fn another_text_than_the_runs_is_refused() {
     assert_says(&message, &["language.samples", "cannot change"]);
     let filter = run(on(&["filter"], &out));
     assert_eq!(filter.status, Some(2));
-    assert_says(&filter.stderr, &["the task text", "no latents"]);
+    assert_says(&filter.stderr, &["the task text", "do not filter"]);
 
     // Weights for another vocabulary under this run's name.
     let small = runs.path().join("small");

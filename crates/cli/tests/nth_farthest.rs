@@ -227,5 +227,8 @@ fn what_makes_no_question_is_refused() {
         &["different tasks", "3 vectors", "4 vectors of 2 dimensions"],
     );
     let filter = refuse(on(&["filter"], &out));
-    assert_says(&filter, &["nth-farthest", "no latents"]);
+    assert_says(
+        &filter,
+        &["nth-farthest", "the family classes do not filter"],
+    );
 }

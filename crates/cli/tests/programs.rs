@@ -303,5 +303,5 @@ fn what_makes_no_program_is_refused() {
     let message = refuse(resume(&out, &["task.programs.curriculum=naive"]));
     assert_says(&message, &["task.programs.curriculum", "training"]);
     let filter = refuse(on(&["filter"], &out));
-    assert_says(&filter, &["programs", "no latents"]);
+    assert_says(&filter, &["programs", "do not filter"]);
 }

@@ -645,7 +645,7 @@ fn what_does_not_go_together_is_refused() {
         "--set",
         "model.name=srnn",
     ]));
-    assert_says(&message, &["model.name", "recorded sequences"]);
+    assert_says(&message, &["model.name", "srnn is for recordings"]);
     for (setting, key) in [
         ("task.side=32", "task.side"),
         ("task.colour=true", "task.colour"),
@@ -668,7 +668,7 @@ fn what_does_not_go_together_is_refused() {
     succeed(common::train_copy(&out, &["model.memory=lstm"]));
     let ended = filter(&out, &[], b"");
     assert_eq!(ended.status, Some(2));
-    assert_says(&ended.stderr, &["copy", "no latents"]);
+    assert_says(&ended.stderr, &["copy", "do not filter"]);
     let missing = run(mnemora(["filter", "no-such-run"]));
     assert_eq!(missing.status, Some(2), "{missing:?}");
 }

@@ -260,10 +260,62 @@ fn columns_known_in_advance_are_asked_for() {
         &refuse(ask(Some(&future))),
         &["--future ends after 2 steps", "3"],
     );
+    fs::write(&future, rows(3).replacen(",1\n", ",5\n", 1)).unwrap();
+    assert_says(
+        &refuse(ask(Some(&future))),
+        &["--future, row 1, column holiday: 5", "neither 0 nor 1"],
+    );
+}
+
+/// A table that comes along with an export makes it as useful as the run.
+#[test]
+fn an_export_forecasts_with_its_table() {
+    let (folder, table) = written("waves.csv", &waves(1.0, 0.0));
+    let run = folder.path().join("run");
+    succeed(train(&table, &run, &[]));
+    let export = |name: &str, words: &[&str]| {
+        let out = folder.path().join(name);
+        let mut command = mnemora(["export".as_ref(), run.as_os_str()]);
+        command.arg("--out").arg(&out).args(words);
+        (out, command)
+    };
+    let (with, command) = export("with", &["--with-data"]);
+    succeed(command);
+    let (without, command) = export("without", &[]);
+    assert_says(&succeed(command).stderr, &["--with-data"]);
+    let steps = ["--steps", "3"];
+    let expected = forecast(&run, &steps);
+    fs::remove_file(&table).expect("it is removed");
+    assert_eq!(forecast(&with, &steps), expected);
+    let one = filtered(&with, &[], "{\"level\":0.5}\n");
+    assert_eq!(one, filtered(&run, &[], "{\"level\":0.5}\n"));
+    let mut command = mnemora(["forecast".as_ref(), without.as_os_str()]);
+    command.args(steps);
+    assert_says(&refuse(command), &["no copy of its table", "--with-data"]);
+    for (out, included) in [(&with, true), (&without, false)] {
+        let card = fs::read_to_string(out.join("README.md")).expect("a card");
+        assert_eq!(!card.contains("The table is not included"), included);
+        assert!(card.contains(": a file"), "{card}");
+    }
+    // A future for a model that is told nothing of it.
+    let future = folder.path().join("future.csv");
+    fs::write(&future, "Date,holiday\n120,1\n121,0\n").expect("it is written");
+    let mut command = mnemora(["forecast".as_ref(), run.as_os_str()]);
+    command.args(steps).arg("--future").arg(&future);
+    assert_says(&refuse(command), &["--future", "table.known"]);
 }
 
 #[test]
 fn what_is_wrong_is_one_line_before_anything_is_trained() {
+    let column = |value: fn(u32) -> f64| {
+        let lines = (0..60_u32).map(|row| format!("{}\n", value(row)));
+        format!("a\n{}", lines.collect::<String>())
+    };
+    let jump = column(|row| match row {
+        0..55 => f64::from(row * 7 % 11) * 1e-9,
+        _ => 5.0,
+    });
+    let through_zero = column(|row| f64::from(row % 7) * 1.5);
     for (text, settings, parts) in [
         ("a;b\n1;2\n", vec![], vec!["separator looks like ';'"]),
         ("a,a\n1,2\n", vec![], vec!["two columns are named a"]),
@@ -306,6 +358,22 @@ fn what_is_wrong_is_one_line_before_anything_is_trained() {
             "a\n1.5\n2.5\n",
             vec!["table.counts=[\"a\"]"],
             vec!["1.5", "table.counts"],
+        ),
+        (
+            "a\n1.5\n2.5\n",
+            vec!["table.counts=[\"a\"]", "table.numbers=[\"a\"]"],
+            vec!["table.numbers", "table.counts", "both name the column 'a'"],
+        ),
+        ("a\n1.5\n", vec![], vec!["a single row"]),
+        (
+            &jump,
+            vec![],
+            vec!["column a: 5", "a million deviations", "x.csv"],
+        ),
+        (
+            &through_zero,
+            vec!["table.change=growth"],
+            vec!["column a: 0", "table.change"],
         ),
     ] {
         let (folder, table) = written("x.csv", text);

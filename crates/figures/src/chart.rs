@@ -5,6 +5,7 @@
 //! model keeps its colour across charts.
 
 mod axis;
+mod colour;
 mod draw;
 mod live;
 mod path;
@@ -56,6 +57,13 @@ pub struct Chart {
     pub y_range: Option<(f64, f64)>,
     /// A shaded range of the x axis.
     pub shaded: Option<Shaded>,
+}
+
+impl Chart {
+    /// Whether a line has points.
+    pub fn has_points(&self) -> bool {
+        self.series.iter().any(|series| !series.points.is_empty())
+    }
 }
 
 /// Layout of the charts of a figure, in CSS pixels.
@@ -310,7 +318,7 @@ mod tests {
         assert_eq!((width, height), (600, 400));
         let blue = |x: std::ops::Range<usize>, y: std::ops::Range<usize>| {
             y.flat_map(|y| x.clone().map(move |x| (y * width + x) * 3))
-                .filter(|&at| pixels[at..at + 3] == draw::colour(0))
+                .filter(|&at| pixels[at..at + 3] == colour::colour(0))
                 .count()
         };
         assert!(blue(0..300, 0..200) > 100);

@@ -138,6 +138,10 @@ pub(crate) fn runs_below(path: &Path) -> Result<Vec<PathBuf>, LabError> {
 }
 
 /// Reads runs, or all runs below a folder, and groups them. All must be of the same task with the same lengths.
+///
+/// # Errors
+/// If there is no run, a run is named twice, cannot be read or, where it is not evaluated, not be evaluated, or the runs
+/// are of different tasks or data.
 pub fn compare(paths: &[PathBuf]) -> Result<Comparison, LabError> {
     let mut models: Vec<Replicas> = Vec::new();
     let mut seen: Vec<PathBuf> = Vec::new();
@@ -213,8 +217,10 @@ pub fn compare(paths: &[PathBuf]) -> Result<Comparison, LabError> {
     let data = |m: &Replicas| m.experiment.data.fingerprint.clone();
     if let Some(other) = models.iter().find(|m| data(m) != first.data.fingerprint) {
         return Err(LabError::Configuration(format!(
-            "{} and {} use different data, so their numbers cannot be compared",
+            "{} ({}) and {} ({}) use different data, so their numbers cannot be compared",
+            one_line(&models[0].folder),
             first.label(),
+            one_line(&other.folder),
             other.experiment.label(),
         )));
     }
@@ -311,7 +317,8 @@ impl Comparison {
         write_in_new_folder(out, &bytes)
     }
 
-    /// The family's charts for comparisons. Bands are standard errors over replicas.
+    /// The family's charts for comparisons, without those of numbers that no run measured. Bands are standard errors over
+    /// replicas.
     fn charts(&self) -> Result<Vec<Chart>, LabError> {
         let Some(first) = self.models.first() else {
             return Err(LabError::Configuration("no run was named".into()));
@@ -323,10 +330,11 @@ impl Comparison {
             held_out: &model.held_out,
         });
         let curves = Curves(logged.collect());
-        Ok(first
-            .experiment
-            .family()
-            .compared(&first.experiment, &curves))
+        let experiment = &first.experiment;
+        let charts = experiment.family().compared(experiment, &curves);
+        let (drawn, empty): (Vec<_>, Vec<_>) = charts.into_iter().partition(Chart::has_points);
+        // Without any curve, the charts say that there are no values.
+        Ok(if drawn.is_empty() { empty } else { drawn })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Experiments as configuration: the TOML file, defaults, overrides, validation.
 
 mod build;
+pub(crate) mod data;
 pub mod explain;
 pub mod family;
 pub(crate) mod keys;

@@ -1,8 +1,9 @@
 //! Exports a trained run for sharing: weights without the optimiser's state, numbers, and a model card.
 
 use crate::{
-    Experiment, LabError,
-    open::{Trained, Which, open},
+    Experiment, LabError, Trained,
+    kept::{keep_as, kept},
+    open::{Which, open},
 };
 use mnemora_training::{
     Error, Row, Snapshot,
@@ -12,7 +13,7 @@ use mnemora_training::{
     run::{
         Draft, EVALUATION_FILE, METRICS_FILE, Origin, read_origin, write_atomically, write_json,
     },
-    say::one_line,
+    say::{note, one_line},
     shell::without_folders,
 };
 use std::{fmt::Write, path::Path};
@@ -21,12 +22,27 @@ use std::{fmt::Write, path::Path};
 pub const CARD_FILE: &str = "README.md";
 
 /// Copies everything needed to look at a run into the new directory `out`, completely or not at all. `generate`,
-/// `eval`, `report` and `compare` accept it like any run; `resume` does not.
+/// `eval`, `report` and `compare` accept it like any run; `resume` does not. The copy of a table that a run keeps comes
+/// along if it is asked for.
 ///
 /// # Errors
-/// If `run` is not a run with an intact checkpoint, if its held-out numbers are not finite, or if `out` is not empty.
-pub fn export(run: &Path, which: Which, data: Option<&Path>, out: &Path) -> Result<(), LabError> {
+/// If `run` is not a run with an intact checkpoint, if its held-out numbers are not finite, if it keeps no copy that is
+/// asked for, or if `out` is not empty.
+pub fn export(
+    run: &Path,
+    which: Which,
+    data: Option<&Path>,
+    with_data: bool,
+    out: &Path,
+) -> Result<(), LabError> {
     let trained = open(run, which, &[], data, &light_device()?)?;
+    let copy = kept(run, &trained.experiment);
+    if with_data && copy.is_none() {
+        return Err(LabError::Configuration(format!(
+            "--with-data: {} keeps no copy of its data",
+            run.display()
+        )));
+    }
     let draft = Draft::begin(out).map_err(|error| match error {
         // A copy cannot be continued.
         Error::RunExists(directory) => LabError::Configuration(format!(
@@ -41,7 +57,11 @@ pub fn export(run: &Path, which: Which, data: Option<&Path>, out: &Path) -> Resu
     // Folder names mean nothing on another machine.
     if !trained.experiment.data.directory.is_empty() {
         let set = origin.data.split(':').next().unwrap_or_default();
-        origin.data = format!("{set}: a folder");
+        let kind = match copy.is_some() || Path::new(&trained.experiment.data.directory).is_file() {
+            true => "a file",
+            false => "a folder",
+        };
+        origin.data = format!("{set}: {kind}");
     }
     origin.command = without_folders(&origin.command);
     for change in &mut origin.changes {
@@ -49,6 +69,15 @@ pub fn export(run: &Path, which: Which, data: Option<&Path>, out: &Path) -> Resu
     }
     let mut experiment = trained.experiment.clone();
     experiment.data.directory = String::new();
+    if let Some((copy, name)) = copy
+        .as_deref()
+        .filter(|_| with_data)
+        .and_then(|copy| Some((copy, copy.file_name()?)))
+    {
+        let bytes = disk::read(copy).map_err(|error| LabError::read(copy, error))?;
+        keep_as(draft.path(), name, &bytes)?;
+        experiment.data.directory = name.to_string_lossy().into_owned();
+    }
 
     let metrics = run.join(METRICS_FILE);
     let rows = disk::read(&metrics).map_err(|error| LabError::read(&metrics, error))?;
@@ -71,7 +100,20 @@ pub fn export(run: &Path, which: Which, data: Option<&Path>, out: &Path) -> Resu
     )?;
     write_json(&draft.path().join(EVALUATION_FILE), &evaluation)?;
     let notes = trained.ask(|learner| Ok(learner.notes()))?;
-    let card = card(&trained, &experiment, &origin, &evaluation, &notes);
+    let without_table = copy.is_some() && !with_data;
+    if without_table {
+        note(
+            "mnemora: the table is not in the export, and forecasts and filters need it; --with-data takes it along",
+        );
+    }
+    let card = card(
+        &trained,
+        &experiment,
+        &origin,
+        &evaluation,
+        &notes,
+        without_table,
+    );
     write_atomically(&draft.path().join(CARD_FILE), card.as_bytes())?;
     draft.finish(&experiment.to_toml()?, origin)?;
     Ok(())
@@ -84,6 +126,7 @@ fn card(
     origin: &Origin,
     evaluation: &Row,
     notes: &[String],
+    without_table: bool,
 ) -> String {
     let mut card = format!(
         "# {}, {}\n\n",
@@ -134,6 +177,12 @@ fn card(
         "\nThe optimiser's state is not included: the model can be evaluated, drawn and \
          used, but not trained further.\n"
     );
+    if without_table {
+        let _ = write!(
+            card,
+            "\nThe table is not included. Forecasts and filters need it; `mnemora export RUN --with-data` takes it along.\n"
+        );
+    }
     card
 }
 

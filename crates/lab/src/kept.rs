@@ -6,6 +6,7 @@ use mnemora_training::{
     run::{Run, write_atomically},
 };
 use std::{
+    ffi::OsStr,
     fs,
     path::{Path, PathBuf},
 };
@@ -22,10 +23,15 @@ pub fn keep(run: &Run, file: &Path) -> Result<(), LabError> {
         return Ok(());
     };
     let bytes = disk::read(file).map_err(|error| LabError::read(file, error))?;
-    let folder = run.directory().join(FOLDER);
     run.check()?;
+    keep_as(run.directory(), name, &bytes)
+}
+
+/// Writes the copy of a file of data.
+pub fn keep_as(run: &Path, name: &OsStr, bytes: &[u8]) -> Result<(), LabError> {
+    let folder = run.join(FOLDER);
     fs::create_dir_all(&folder).map_err(|error| LabError::write(&folder, error))?;
-    Ok(write_atomically(&folder.join(name), &bytes)?)
+    Ok(write_atomically(&folder.join(name), bytes)?)
 }
 
 /// The copy that a run keeps; `None` if it keeps none.

@@ -7,6 +7,7 @@
 //! | `experiment.rs`, `experiment/` | experiments: settings, overrides, checks, the presets |
 //! | `families/` | the families that come with mnemora, one folder or file each |
 //! | `open.rs`, `memory_use.rs` | opening an experiment or a run; the check of free memory |
+//! | `trained.rs` | a run that was opened, and what can be asked of its model |
 //! | `kept.rs` | the copy of its data that a run keeps |
 //! | `train.rs`, `replicas.rs` | training a run from its start or a checkpoint; the same under several seeds |
 //! | `answered.rs` | what models answer to a question about a scene |
@@ -25,11 +26,13 @@ mod export;
 pub mod families;
 mod kept;
 mod memory_use;
+mod numeric;
 mod open;
 pub mod pictures;
 pub mod present;
 mod replicas;
 mod train;
+mod trained;
 
 pub use answered::{Answered, Place};
 pub use burn::tensor::Device;
@@ -67,7 +70,7 @@ pub use mnemora_training::{
         FilterState, FilteredStep, Numbers, Observed, OnlineFilter, load_filter_state,
         save_filter_state,
     },
-    run::{Change, Origin, check_target, read_metrics, read_origin},
+    run::{Change, Origin, REPORT_FILE, check_target, read_metrics, read_origin},
     say::{note, one_line, printable},
     settings::{EvaluationSettings, FilteringSettings, Schedule, StrategyName, TrainingSettings},
     shell::quoted,
@@ -75,11 +78,10 @@ pub use mnemora_training::{
 };
 pub use mnemora_worlds::series::fields_of_line;
 pub use mnemora_worlds::{DATA_VARIABLE, npy};
-pub use open::{
-    Plan, Trained, Which, open, open_to_filter, open_to_judge, plan, prepare, read_experiment,
-};
+pub use open::{Plan, Which, open, open_to_filter, open_to_judge, plan, prepare, read_experiment};
 pub use replicas::{ReplicasOutcome, replica, train_replicas};
-pub use train::{FirstWeights, going_on, resume, train, train_from};
+pub use train::{FirstWeights, first_checkpoint, going_on, resume, train, train_from};
+pub use trained::Trained;
 
 use families::{
     agents::Agents, copy::Copy, frames::FRAMES, navigation::Navigating, nth_farthest::NthFarthest,

@@ -1,39 +1,33 @@
 //! Opening an experiment or a run: data, model, threads.
 
 use crate::{
-    Answered, Experiment, LabError,
-    experiment::family::{FilteredSequence, Found, Gallery, Question, Walker},
-    families::tables::{
-        Adapted, Ask, Fields, FilteredRow, Forecast, RefusedRow, RowAsk, RowFilter,
-    },
+    Experiment, LabError, Trained,
+    experiment::family::{Found, Gallery},
     kept::kept,
     memory_use::check as check_memory,
-    pictures::{self, write_picture},
 };
 use burn::tensor::Device;
 use mnemora_memory::Count;
 use mnemora_training::{
-    Error, Measures, Purpose, Quantity, Row,
-    arrays::Arrays,
-    checkpoint::{self, Checkpoint, State},
+    Error, Quantity,
+    checkpoint::{self, Checkpoint},
     device::is_processor,
     memory_use::{MemoryUse, Planned, in_words},
-    online::{FilterState, FilteredStep, Observed, OnlineFilter},
     run::{EXPERIMENT_FILE, Origin, experiment_text, read_origin},
     say::note,
     threads::Threads,
 };
-use std::{
-    io::ErrorKind,
-    path::Path,
-    sync::{Mutex, PoisonError},
-};
+use std::{io::ErrorKind, path::Path};
 use toml::{Table, Value};
 
 /// Reads the experiment of a run, with overrides.
+///
+/// # Errors
+/// If this is not a run, if its experiment was edited or damaged, or is not valid with the overrides.
 pub fn read_experiment(directory: &Path, overrides: &[String]) -> Result<Experiment, LabError> {
     let text = experiment_text(directory)?;
     let path = directory.join(EXPERIMENT_FILE).display().to_string();
+    check_unedited(directory, &text, &path)?;
     let written = text.parse::<Table>().unwrap_or_default();
     let said = |key| written.get("filtering").and_then(|table| table.get(key));
     // Before this was a setting, an inference network learned after each step.
@@ -45,6 +39,25 @@ pub fn read_experiment(directory: &Path, overrides: &[String]) -> Result<Experim
         .chain(overrides.iter().cloned())
         .collect();
     Experiment::parse(&text, &path, &overrides)
+}
+
+/// Checks that `text`, the configuration of a run, is one that the program wrote. A change of comments or order is no edit.
+fn check_unedited(directory: &Path, text: &str, path: &str) -> Result<(), LabError> {
+    // Without an origin nothing is known about it.
+    let origin = read_origin(directory).unwrap_or_default();
+    if origin.has_written(text) {
+        return Ok(());
+    }
+    let again = Experiment::parse(text, path, &[])
+        .and_then(|experiment| Ok([experiment.to_toml()?, experiment.to_complete_toml()?]));
+    match again {
+        Ok(again) if again.iter().any(|text| origin.has_written(text)) => Ok(()),
+        _ => Err(LabError::Configuration(format!(
+            "{path} was damaged, or edited after the run was started, so it is no longer that of the run: undo the change \
+             (--set changes keys of training and of evaluation, --data the folder of the data), or train it again under \
+             another --out"
+        ))),
+    }
 }
 
 /// What an experiment would train, without training it.
@@ -134,6 +147,9 @@ pub(crate) fn find(
 }
 
 /// Describes what would be trained. Reads the data, but builds no model.
+///
+/// # Errors
+/// If the data cannot be read or are not those of the experiment, or the model does not fit them.
 pub fn plan(mut experiment: Experiment, data: Option<&Path>) -> Result<Plan, LabError> {
     let found = find(&mut experiment, data)?;
     found.check(&experiment)?;
@@ -152,250 +168,6 @@ pub(crate) fn report_damage(problems: &[String], step: u64) {
         note(format_args!(
             "mnemora: {problem}; using checkpoint step-{step}"
         ));
-    }
-}
-
-/// A run opened to look at its model.
-pub struct Trained {
-    /// The experiment as resolved when the run was made.
-    pub experiment: Experiment,
-    /// The state of the checkpoint.
-    pub state: State,
-    /// The task, and the model of the checkpoint.
-    learner: Mutex<Box<dyn Gallery>>,
-    threads: Threads,
-}
-
-impl Trained {
-    /// Calls the learner on the experiment's own threads.
-    pub(crate) fn ask<T: Send>(
-        &self,
-        question: impl FnOnce(&dyn Gallery) -> Result<T, LabError> + Send,
-    ) -> Result<T, LabError> {
-        self.threads.run(|| {
-            let learner = self.learner.lock();
-            question(learner.unwrap_or_else(PoisonError::into_inner).as_ref())
-        })
-    }
-
-    /// Held-out numbers of the model, on as many sequences as the experiment says.
-    pub fn evaluate(&self) -> Result<Row, LabError> {
-        self.evaluate_for(Purpose::Final)
-    }
-
-    /// As [`evaluate`](Self::evaluate), but draws the held-out sequences and the noise under `seed` instead of the
-    /// experiment's seed.
-    pub fn evaluate_under(&self, seed: u64) -> Result<Row, LabError> {
-        let Row { step, measures } = self.evaluate_for(Purpose::Seeded(seed))?;
-        let mut seeded = Measures::new().with("seed", seed);
-        seeded.append("", measures);
-        Ok(Row {
-            step,
-            measures: seeded,
-        })
-    }
-
-    /// Whether an evaluation is random. Texts are read from their start and are not.
-    pub fn evaluation_draws(&self) -> bool {
-        self.experiment.family().evaluation_draws()
-    }
-
-    fn evaluate_for(&self, purpose: Purpose) -> Result<Row, LabError> {
-        self.ask(|learner| Ok(learner.evaluate(purpose, self.state.step)?))
-    }
-
-    /// Held-out numbers on other data than the run's: those of `data` that the run does not have. Under the experiment's
-    /// seed, or another one.
-    ///
-    /// # Errors
-    /// If the model does not judge other data, or these do not fit it.
-    pub fn evaluate_on(&self, data: &Path, seed: Option<u64>) -> Result<Row, LabError> {
-        let purpose = seed.map_or(Purpose::Final, Purpose::Seeded);
-        let step = self.state.step;
-        let row = self.ask(|learner| learner.evaluate_on(data, purpose, step).transpose())?;
-        row.ok_or_else(|| {
-            LabError::Configuration(format!(
-                "a model of the task {} is evaluated on the data of its run only",
-                self.experiment.task.name.as_str()
-            ))
-        })
-    }
-
-    /// Held-out numbers as the rows of a table.
-    pub fn numbers(&self, evaluation: &Row) -> Vec<mnemora_figures::page::Number> {
-        pictures::numbers(self.experiment.family().quantities(), evaluation)
-    }
-
-    /// Returns an error if the bound or perplexity of an evaluation is not finite: the model has diverged.
-    pub fn check_finite(&self, evaluation: &Row) -> Result<(), LabError> {
-        match evaluation.non_finite(self.experiment.family().quantities()) {
-            None => Ok(()),
-            Some((what, value)) => Err(Error::NonFiniteScore {
-                what: format!("the held-out {what}"),
-                value,
-            }
-            .into()),
-        }
-    }
-}
-
-impl Trained {
-    /// The model as an online filter.
-    ///
-    /// # Errors
-    /// If the task is `copy`, `nth-farthest`, `programs` or a text, whose models have no latents, or if the posterior
-    /// uses later observations (`network.srnn.smoothing`).
-    pub fn online(&self, seed: u64) -> Result<Box<dyn OnlineFilter>, LabError> {
-        let filter = self.ask(|learner| Ok(learner.online(seed)))?;
-        let threads = self.threads.clone();
-        let filter = filter
-            .map(|filter| -> Box<dyn OnlineFilter> { Box::new(OnThreads { threads, filter }) });
-        filter.ok_or_else(|| {
-            let why = match self.experiment.network.srnn.smoothing {
-                true => "its posterior uses later observations (network.srnn.smoothing)",
-                false => "it has no latents",
-            };
-            let task = self.experiment.task.name.as_str();
-            LabError::Configuration(format!(
-                "a model of the task {task} cannot be used as a filter: {why}"
-            ))
-        })
-    }
-}
-
-impl Trained {
-    /// A held-out recording, by its number from 1, as input for the filter, `[steps, numbers]`.
-    ///
-    /// # Errors
-    /// If there is no such recording.
-    pub fn recording(&self, number: usize) -> Result<Vec<f32>, LabError> {
-        let recording = self.ask(|learner| learner.recording(number).transpose())?;
-        recording.ok_or_else(|| {
-            LabError::Configuration(format!(
-                "the task {} has no recordings; give observations on standard input",
-                self.experiment.task.name.as_str()
-            ))
-        })
-    }
-
-    /// A walk in the world that the model remembers: see [`Gallery::walker`](crate::Gallery::walker).
-    ///
-    /// # Errors
-    /// If the model does not walk, or if the picture cannot be walked in.
-    pub fn walker(&self, seed: u64, picture: Option<&Path>) -> Result<Box<dyn Walker>, LabError> {
-        let walker = self.ask(|learner| learner.walker(seed, picture).transpose())?;
-        walker.ok_or_else(|| {
-            LabError::Configuration(format!(
-                "{}, trained on {}, neither walks nor plays; train image-navigation-small for a model that walks, t-maze-small \
-                 for an agent that plays",
-                self.experiment.label(),
-                self.experiment.task.name.as_str()
-            ))
-        })
-    }
-
-    /// Answers a question about a held-out scene: see [`Gallery::answers`](crate::Gallery::answers).
-    ///
-    /// # Errors
-    /// If the model does not answer questions, or the question does not fit the scene or the model.
-    pub fn answers(&self, question: &Question) -> Result<Answered, LabError> {
-        let answered = self.ask(|learner| learner.answers(question).transpose())?;
-        answered.ok_or_else(|| {
-            LabError::Configuration(format!(
-                "{}, trained on {}, does not answer questions about scenes; train patterns or prism for a model that does",
-                self.experiment.label(),
-                self.experiment.task.name.as_str()
-            ))
-        })
-    }
-
-    /// A forecast of the steps that follow the end of each sequence.
-    ///
-    /// # Errors
-    /// If the model does not forecast, or the tables named do not fit it.
-    pub fn forecast(&self, ask: &Ask) -> Result<Forecast, LabError> {
-        let forecast = self.ask(|learner| learner.forecast(ask).transpose())?;
-        forecast.ok_or_else(|| {
-            LabError::Configuration(format!(
-                "{}, trained on {}, does not forecast; mnemora train FILE.csv makes a model that does",
-                self.experiment.label(),
-                self.experiment.task.name.as_str()
-            ))
-        })
-    }
-
-    /// The model as a filter of a table's rows; `None` if it does not model tables.
-    ///
-    /// # Errors
-    /// If the run's table does not have what is asked for.
-    pub fn rows(&self, ask: &RowAsk) -> Result<Option<Box<dyn RowFilter>>, LabError> {
-        let filter = self.ask(|learner| learner.rows(ask).transpose())?;
-        let threads = self.threads.clone();
-        Ok(filter.map(|filter| -> Box<dyn RowFilter> { Box::new(OnThreads { threads, filter }) }))
-    }
-
-    /// Draws the observations, their predictions and how surprising they were.
-    pub fn draw_filtered(&self, sequence: &FilteredSequence, out: &Path) -> Result<(), LabError> {
-        let picture = self.ask(|learner| learner.draw_filtered(sequence).transpose())?;
-        let picture = picture.ok_or_else(|| {
-            LabError::Configuration(format!(
-                "there is no picture of filtering for the task {}",
-                self.experiment.task.name.as_str()
-            ))
-        })?;
-        write_picture(&picture, out)
-    }
-}
-
-/// A filter that runs on its experiment's own threads.
-struct OnThreads<F: ?Sized> {
-    threads: Threads,
-    filter: Box<F>,
-}
-
-impl<F: FilterState + ?Sized> FilterState for OnThreads<F> {
-    fn model(&self) -> &str {
-        self.filter.model()
-    }
-
-    fn steps(&self) -> u64 {
-        self.filter.steps()
-    }
-
-    fn save(&self) -> Arrays {
-        self.filter.save()
-    }
-
-    fn restore(&mut self, state: Arrays, path: &Path) -> Result<(), Error> {
-        self.threads.run(|| self.filter.restore(state, path))
-    }
-}
-
-impl OnlineFilter for OnThreads<dyn OnlineFilter> {
-    fn observed(&self) -> Observed {
-        self.filter.observed()
-    }
-
-    fn step(&mut self, x: &[f32], condition: Option<&[f32]>) -> Result<FilteredStep, String> {
-        self.threads.install(|| self.filter.step(x, condition))
-    }
-
-    fn skip(&mut self, condition: Option<&[f32]>) -> Result<FilteredStep, String> {
-        self.threads.install(|| self.filter.skip(condition))
-    }
-}
-
-impl RowFilter for OnThreads<dyn RowFilter> {
-    fn check_names(&self, names: &[String]) -> Result<(), LabError> {
-        self.filter.check_names(names)
-    }
-
-    fn step(&mut self, row: &Fields) -> Result<FilteredRow, RefusedRow> {
-        self.threads.install(|| self.filter.step(row))
-    }
-
-    fn adapted(&self) -> Option<Adapted> {
-        self.filter.adapted()
     }
 }
 
@@ -440,6 +212,10 @@ impl std::str::FromStr for Which {
 }
 
 /// Opens a run without locking it, so that a run in training can be looked at. The model is put on `device`.
+///
+/// # Errors
+/// If this is not a run, an override changes more than what is measured, the data or the checkpoint cannot be read or do
+/// not fit the model, or everything together takes more memory than there is.
 pub fn open(
     directory: &Path,
     which: Which,
@@ -475,6 +251,9 @@ pub fn open(
 
 /// Opens a run to evaluate it. Also returns the data to judge, if they are others than the run's own: see
 /// [`Trained::evaluate_on`].
+///
+/// # Errors
+/// As [`open`].
 pub fn open_to_judge<'a>(
     directory: &Path,
     which: Which,
@@ -494,6 +273,9 @@ pub fn open_to_judge<'a>(
 }
 
 /// Opens a run to use it as a filter. Data are not needed if the run has recorded what a step of them is.
+///
+/// # Errors
+/// As [`open`].
 pub fn open_to_filter(
     directory: &Path,
     which: Which,
@@ -542,12 +324,7 @@ fn with_weights(
         origin => origin?,
     };
     state.check_identity(directory, &origin)?;
-    Ok(Trained {
-        experiment,
-        learner: Mutex::new(learner),
-        threads,
-        state,
-    })
+    Ok(Trained::new(experiment, state, learner, threads))
 }
 
 /// Reads a checkpoint to look at its model. The newest state says which one is the best.
@@ -595,7 +372,12 @@ pub(crate) fn to_look_at(
 mod tests {
     use super::*;
     use crate::{ModelName, load_experiment, shipped};
-    use mnemora_training::{Snapshot, arrays::Array, device::light_device};
+    use mnemora_training::{
+        Measures, Row, Snapshot,
+        arrays::{Array, Arrays},
+        checkpoint::State,
+        device::light_device,
+    };
     use std::fs;
 
     const BOUND: [Quantity; 1] = [Quantity::new("bound", "bound", "nats")];

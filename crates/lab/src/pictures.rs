@@ -182,6 +182,7 @@ pub fn write_picture(picture: &Image, path: &Path) -> Result<(), LabError> {
 
 /// Checks that a name is one of a PNG file.
 pub fn check_png_name(path: &Path) -> Result<(), LabError> {
+    refuse_folder(path)?;
     match path.extension().is_some_and(|extension| extension != "png") {
         false => Ok(()),
         true => Err(LabError::Configuration(format!(
@@ -191,8 +192,19 @@ pub fn check_png_name(path: &Path) -> Result<(), LabError> {
     }
 }
 
+fn refuse_folder(path: &Path) -> Result<(), LabError> {
+    match path.is_dir() {
+        false => Ok(()),
+        true => Err(LabError::Configuration(format!(
+            "{} is a folder; name a file for the picture",
+            path.display()
+        ))),
+    }
+}
+
 /// Checks that a name is one of a GIF file.
 pub fn check_gif_name(path: &Path) -> Result<(), LabError> {
+    refuse_folder(path)?;
     match path.extension().is_some_and(|extension| extension == "gif") {
         true => Ok(()),
         false => Err(LabError::Configuration(format!(

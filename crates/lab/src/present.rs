@@ -186,8 +186,7 @@ fn write_progress_page(
         held_out: std::slice::from_ref(&state.held_out),
     }]);
     let charts = experiment.family().compared(experiment, &curves);
-    let drawn = |chart: &Chart| chart.series.iter().any(|series| !series.points.is_empty());
-    let charts = charts.into_iter().filter(drawn);
+    let charts = charts.into_iter().filter(Chart::has_points);
     page.charts = charts.map(|chart| chart_figure(chart, "")).collect();
     held.check()?;
     Ok(write_atomically(

@@ -2,7 +2,7 @@
 
 use crate::{
     Experiment, LabError,
-    experiment::family::Gallery,
+    experiment::{family::Gallery, presets::BOOKKEEPING},
     kept::keep,
     open::{Which, prepare, prepare_run, read_experiment, report_damage, threads_of, to_look_at},
     present,
@@ -161,26 +161,39 @@ pub fn train_from(
     threads.run(|| go_on(begun, &experiment, learner, context))
 }
 
-/// Loads the weights of another run into a learner, and says which they are.
-fn first_weights(
+/// The checkpoint of another run whose weights a training begins with.
+///
+/// # Errors
+/// If there is none, or its model is another.
+pub fn first_checkpoint(
     FirstWeights { run, which }: FirstWeights,
     experiment: &Experiment,
-    learner: &mut dyn Gallery,
-) -> Result<String, LabError> {
+) -> Result<Checkpoint, LabError> {
     let found = to_look_at(
         run,
         which.settled(experiment),
         experiment.family().quantities(),
     )?;
-    let step = found.state.step;
-    if found.state.memory != experiment.label() {
-        return Err(LabError::Configuration(format!(
+    match found.state.memory == experiment.label() {
+        true => Ok(found),
+        false => Err(LabError::Configuration(format!(
             "{}: its model is {}, not {}",
             run.display(),
             found.state.memory,
             experiment.label()
-        )));
+        ))),
     }
+}
+
+/// Loads the weights of another run into a learner, and says which they are.
+fn first_weights(
+    weights: FirstWeights,
+    experiment: &Experiment,
+    learner: &mut dyn Gallery,
+) -> Result<String, LabError> {
+    let run = weights.run;
+    let found = first_checkpoint(weights, experiment)?;
+    let step = found.state.step;
     found.check_vocabulary(run, learner.vocabulary().as_deref())?;
     let path = checkpoint::weights_file(run, step);
     learner.restore(found.snapshot, &path)?;
@@ -197,18 +210,11 @@ fn taken(error: Error, experiment: &Experiment) -> LabError {
     let Error::RunExists(directory) = &error else {
         return error.into();
     };
-    let no_part = [
-        "name",
-        "description",
-        "data.directory",
-        "data.max_bytes",
-        "data.max_unpacked_bytes",
-    ];
     let differences = read_experiment(directory, &[])
         .and_then(|found| found.differences(experiment))
         .map(|changes| {
             let told = changes.into_iter();
-            let told = told.filter(|change| !no_part.contains(&change.key.as_str()));
+            let told = told.filter(|change| !BOOKKEEPING.contains(&change.key.as_str()));
             told.collect::<Vec<_>>()
         });
     match differences.as_deref() {
@@ -282,7 +288,6 @@ pub fn resume(
         }
         Err(error) => return Err(error.into()),
     };
-    run.check_unedited(&[before.to_toml()?, before.to_complete_toml()?])?;
     let differently = differences(run.origin(), &state, context, threads.count());
     if !differently.is_empty() && !context.continue_differently {
         return Err(LabError::Configuration(format!(

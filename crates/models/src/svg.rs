@@ -43,9 +43,9 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SvgNetwork {
-    /// Strided convolutions ([`DcganEncoder`]).
+    /// Strided convolutions (DCGAN).
     Dcgan,
-    /// Convolutions and pooling ([`VggEncoder`]).
+    /// Convolutions and pooling (VGG).
     Vgg,
 }
 

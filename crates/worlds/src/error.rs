@@ -2,7 +2,7 @@
 //! right.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::{DATA_VARIABLE, Part, Split};
 
@@ -226,13 +226,6 @@ pub enum Error {
         characters: usize,
     },
 
-    /// A character without drawings.
-    #[error("{path}: holds no drawings, but at least one CCCC_DD.png is needed")]
-    NoDrawings {
-        /// The character.
-        path: String,
-    },
-
     /// Two folders with drawings of the same character.
     #[error("{path}: holds drawings of character {number:04}, but so does {other}")]
     CharacterTwice {
@@ -253,15 +246,6 @@ pub enum Error {
         file: String,
     },
 
-    /// A drawing in the folder of another character.
-    #[error("{file}: a drawing of another character in the folder of character {known:04}")]
-    MisplacedDrawing {
-        /// The drawing.
-        file: String,
-        /// Official number of the folder's character.
-        known: u16,
-    },
-
     /// A drawing that is not a valid PNG image.
     #[error("{file}: damaged PNG image ({cause}); fetch the file again")]
     DamagedPng {
@@ -269,19 +253,6 @@ pub enum Error {
         file: String,
         /// The decoder's error.
         cause: String,
-    },
-
-    /// A drawing with another size than the originals.
-    #[error(
-        "{file}: the image has {rows} x {columns} pixels, but Omniglot drawings have 105 x 105"
-    )]
-    WrongDrawingSize {
-        /// The image.
-        file: String,
-        /// Its pixel rows.
-        rows: u32,
-        /// Its pixel columns.
-        columns: u32,
     },
 
     /// A damaged file inside the program.
@@ -602,4 +573,51 @@ pub enum Error {
 fn list(numbers: &[u16]) -> String {
     let words: Vec<String> = numbers.iter().map(u16::to_string).collect();
     words.join(" ")
+}
+
+/// An error about the content of a file, in one line.
+pub(crate) fn unusable(file: &Path, problem: impl Into<String>) -> Error {
+    Error::Unusable {
+        file: file.display().to_string(),
+        problem: one_line(&problem.into()),
+    }
+}
+
+/// A text with escaped control characters, cut if it is too long: a name from a file may contain line ends and
+/// terminal codes, or be as long as the file.
+pub(crate) fn one_line(text: &str) -> String {
+    const LONGEST: usize = 1000;
+    let mut line = String::new();
+    for character in text.chars() {
+        if line.len() > LONGEST {
+            line.push_str("...");
+            break;
+        }
+        if character.is_control() {
+            line.extend(character.escape_default());
+        } else {
+            line.push(character);
+        }
+    }
+    line
+}
+
+/// An error of the operating system about a file.
+pub(crate) fn refused(file: &Path, cause: io::Error) -> Error {
+    Error::Read {
+        file: file.display().to_string(),
+        cause,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::one_line;
+
+    #[test]
+    fn what_a_file_says_is_one_line_of_some_length() {
+        assert_eq!(one_line("à\n\u{1b}[2Jb"), "à\\n\\u{1b}[2Jb");
+        let line = one_line(&"x".repeat(1 << 20));
+        assert!(line.len() < 1010 && line.ends_with("x..."));
+    }
 }

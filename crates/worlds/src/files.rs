@@ -7,7 +7,8 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use crate::Error;
-use crate::folder::{entries, has_extension, natural_order, refused, unusable, within};
+use crate::error::{refused, unusable};
+use crate::folder::{entries, has_extension, natural_order, within};
 
 /// Deepest nesting of folders that is read.
 const DEEPEST: usize = 12;

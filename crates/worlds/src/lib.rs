@@ -13,14 +13,14 @@
 //! | `algorithmic/` | supervised tasks: copy, the N-th farthest, learning to execute programs |
 //! | `images/` | labelled images that the tasks of frames draw from: MNIST, Omniglot |
 //! | `navigation/` | walks of an agent: what it sees, what it does, where it truly is; windows that walk over pictures, and a [`labyrinth`] of rooms |
-//! | `recordings/` | sequences of different lengths: music, speech, clips, a user's own; windows and whole recordings |
+//! | `recordings/` | sequences of different lengths: music, speech, clips, a user's own; windows and whole recordings; `parts.rs` divides them |
 //! | `series/` | tables of measurements over time, with gaps and columns of several kinds |
 //! | `scenes/` | scenes that are asked what they look like from another view |
 //! | `text/` | words for language models: WikiText, books, a user's own texts |
 //! | `environment.rs` | [`Environment`]: a world to act in, one step at a time |
 //! | `environments/` | Mini-Pacman, BoxWorld and games of memory, listed in one table: [`ENVIRONMENTS`]; many at once: [`Vectorised`] |
 //! | `formats/` | WAV, SPHERE, NumPy, IDX, PNG, JPEG, CSV, TFRecord |
-//! | `files.rs`, `folder.rs` | how a user's files are opened, ordered and divided into parts |
+//! | `files.rs`, `folder.rs` | how a user's files are opened and ordered |
 //! | `stream.rs` | named random streams: batch `i` is always the same |
 //! | `prefetch.rs` | batches made ahead on a second thread |
 //! | `settings.rs`, `error.rs` | ranges of settings, and all errors, one line each |

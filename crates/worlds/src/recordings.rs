@@ -4,6 +4,7 @@
 pub(crate) mod corpus;
 mod moving_digits;
 pub(crate) mod own;
+pub(crate) mod parts;
 pub(crate) mod piano_roll;
 pub(crate) mod speech;
 pub(crate) mod video;

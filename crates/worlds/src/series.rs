@@ -23,9 +23,9 @@ pub use ticking::Ticking;
 
 use crate::{
     Error, Limits, Part,
+    error::unusable,
     files::Files,
     folder::has_extension,
-    folder::unusable,
     formats::{parquet, table::Table},
     images::hexadecimal,
 };

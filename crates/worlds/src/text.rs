@@ -33,10 +33,12 @@ pub use self::batches::TextBatch;
 pub use self::vocabulary::{Frequency, Vocabulary};
 use self::words::Interner;
 pub use self::words::WordStyle;
+use crate::error::unusable;
 use crate::files::{Files, is_named};
-use crate::folder::{self, unusable};
+use crate::folder;
 use crate::images::{DATA_VARIABLE, check_folder, hexadecimal};
 use crate::recordings::corpus::Parts;
+use crate::recordings::parts::parts;
 use crate::settings::check;
 use crate::{Error, Limits, Origin, Part};
 
@@ -490,7 +492,7 @@ fn open_folder(
     };
     let told = is_named(&folder.join("index.csv")) || named.iter().any(in_part);
     if told || named.len() >= MANY_FILES {
-        let parts = folder::parts(folder, named, &read.files)?;
+        let parts = parts(folder, named, &read.files)?;
         for part in Part::ALL {
             for file in parts.get(part) {
                 let words = read.interner.read_file(file, style, &read.files)?;

@@ -1,30 +1,15 @@
 //! Lays out and draws charts on any surface.
 
 use super::axis::{Axis, Tick};
+use super::colour::{FAINT, FRAME, GRID, INK, PALETTE, SHADE, colour};
 use super::path::{clipped, dashes, thinned};
 use super::surface::{Label, Point, Surface};
 use super::{Chart, Layout, Series};
 use crate::FigureError;
 use crate::picture::{Align, Colour, text_width};
 
-const INK: Colour = [34, 34, 34];
-const FAINT: Colour = [95, 95, 95];
-const GRID: Colour = [228, 228, 228];
-const FRAME: Colour = [150, 150, 150];
-const SHADE: Colour = [230, 159, 0];
 const SHADE_OPACITY: f32 = 0.16;
 const BAND_OPACITY: f32 = 0.18;
-/// Okabe and Ito, "Color universal design", 2008; without yellow, which is too light for a line on white.
-const PALETTE: [Colour; 7] = [
-    [0, 114, 178],
-    [213, 94, 0],
-    [0, 158, 115],
-    [204, 121, 167],
-    [86, 180, 233],
-    [230, 159, 0],
-    [0, 0, 0],
-];
-
 const TITLE_SIZE: f64 = 15.0;
 const TEXT_SIZE: f64 = 12.5;
 const TICK_SIZE: f64 = 12.0;
@@ -36,26 +21,6 @@ const SWATCH: f64 = 22.0;
 const WIDER: f64 = 1.08;
 /// A series with at most this many points shows them as dots.
 const DOTTED_POINTS: usize = 40;
-
-/// The colour of the series at this position.
-pub(super) fn colour(place: usize) -> Colour {
-    PALETTE[place % PALETTE.len()]
-}
-
-/// The names under which a page can replace a colour: of what is drawn with it as a line, and of what is filled with it.
-pub(super) fn classes(colour: Colour) -> Option<(String, String)> {
-    let both = |name: &str| Some((name.to_owned(), name.to_owned()));
-    match colour {
-        INK => both("ink"),
-        FAINT => both("faint"),
-        GRID => both("grid"),
-        FRAME => both("frame"),
-        _ => {
-            let place = PALETTE.iter().position(|own| *own == colour)?;
-            Some((format!("l{place}"), format!("f{place}")))
-        }
-    }
-}
 
 /// Draws charts in rows of `layout.columns`.
 pub(super) fn figure(

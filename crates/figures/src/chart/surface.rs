@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::draw;
+use super::colour::classes;
 use crate::FigureError;
 use crate::picture::{Align, Colour, Image, mask, text_width};
 
@@ -63,7 +63,7 @@ impl Svg {
 /// The attribute with the colour, and the class by which a page can replace it.
 fn painted(attribute: &str, colour: Colour) -> String {
     let hex = hex(colour);
-    match draw::classes(colour) {
+    match classes(colour) {
         Some((line, fill)) => {
             let class = if attribute == "stroke" { line } else { fill };
             format!("{attribute}=\"{hex}\" class=\"{class}\"")

@@ -2,13 +2,21 @@
 
 use super::{Experiment, LikelihoodName, VisualName};
 use crate::LabError;
-use mnemora_memory::{CoreConfig, MemoryConfig, MemoryError, MemoryName, Place};
+use burn::tensor::Device;
+use mnemora_memory::{CoreConfig, Initializer, MemoryConfig, MemoryError, MemoryName, Place};
 use mnemora_models::{
     ClassifierConfig, EncoderDecoderConfig, GtmmConfig, ImageShape, LanguageConfig,
     LikelihoodConfig, SequenceConfig, VisualConfig,
 };
+use mnemora_worlds::Stream;
 
 impl Experiment {
+    /// Draws the parameters of its model, from its seed.
+    pub fn initializer(&self, device: &Device) -> Initializer {
+        let stream = Stream::new(self.seed, "parameters").at(0);
+        Initializer::new(stream, device.clone())
+    }
+
     /// The likelihood of observations measured in bins of width `bin`, or 0 if they are continuous; `squashed` if they
     /// are intensities.
     pub fn likelihood_config(&self, bin: f64, squashed: bool) -> LikelihoodConfig {

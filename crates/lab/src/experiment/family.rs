@@ -51,6 +51,13 @@ pub fn add_families(own: &[&'static dyn Family]) {
                 preset.name
             );
         }
+        if let Some((table, _)) = family.own_settings() {
+            let template = Experiment::template().expect("default settings can be written");
+            assert!(
+                !template.contains_key(table),
+                "there is already a table of settings '{table}'"
+            );
+        }
         let mut added = ADDED.write().unwrap_or_else(PoisonError::into_inner);
         added.push(*family);
     }
@@ -369,7 +376,7 @@ pub trait Gallery: Learner {
         None
     }
 
-    /// The model as an online filter, whose samples are drawn under `seed`; `None` for a model without latents.
+    /// The model as an online filter, whose samples are drawn under `seed`; `None` for a model that does not filter.
     fn online(&self, _seed: u64) -> Option<Box<dyn OnlineFilter>> {
         None
     }
@@ -462,4 +469,25 @@ pub struct Shown<'a> {
     pub held_out: &'a [Row],
     /// Folder for pictures.
     pub samples: &'a Path,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::families::frames::{FRAMES, Frames};
+    use mnemora_memory::AnyMemory;
+
+    #[test]
+    #[should_panic(expected = "there is already a table of settings 'training'")]
+    fn a_table_of_settings_belongs_to_one_family() {
+        static OTHER: Frames<AnyMemory> = Frames {
+            name: "others",
+            tasks: &[],
+            presets: &[],
+            memories: &[],
+            memory: |experiment, place, init| (FRAMES.memory)(experiment, place, init),
+            settings: || Some(("training", Table::new())),
+        };
+        add_families(&[&OTHER]);
+    }
 }

@@ -97,14 +97,18 @@ fn check_name(name: &str) -> Result<(), LabError> {
 /// Longest list of changes in a run's name, in characters; a digest replaces the rest.
 const LONGEST_CHANGES: usize = 100;
 
-/// Keys that appear elsewhere in a run's name, or that change nothing of what is learned except for how long.
-const NOT_IN_NAMES: [&str; 11] = [
+/// Keys that say what an experiment is called and where its data are, and nothing of what is learned.
+pub(crate) const BOOKKEEPING: [&str; 5] = [
     "name",
     "description",
-    "seed",
     "data.directory",
     "data.max_bytes",
     "data.max_unpacked_bytes",
+];
+
+/// Other keys that appear elsewhere in a run's name, or that change nothing of what is learned except for how long.
+const NOT_IN_NAMES: [&str; 6] = [
+    "seed",
     "training.steps",
     "training.log_every",
     "training.checkpoint_every",
@@ -130,7 +134,10 @@ pub fn run_name(
     let mut changes = String::new();
     for change in base.differences(experiment)? {
         let key = change.key.as_str();
-        if !keys.contains(&key) || NOT_IN_NAMES.contains(&key) || experiment.label_says(key) {
+        if !keys.contains(&key) || experiment.label_says(key) {
+            continue;
+        }
+        if BOOKKEEPING.contains(&key) || NOT_IN_NAMES.contains(&key) {
             continue;
         }
         // Measurements do not change what is learned.
@@ -149,6 +156,7 @@ pub fn run_name(
         let digest = digest(changes.as_bytes());
         changes = format!("{}-{}", &changes[..LONGEST_CHANGES], &digest[..8]);
     }
+    check_name(&experiment.name)?;
     Ok(format!(
         "{}-{}{changes}",
         experiment.name,

@@ -103,12 +103,11 @@ impl<'de> Deserialize<'de> for TaskName {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ModelSettings {
-    /// Which model: `gtmm`, the temporal VAE around a memory, or, for recorded sequences, `vrnn`, `srnn` or, for clips,
-    /// `svg`; for walks also `gtm-sm`, for scenes `cgqn`, `gqn` or `deterministic`, and for stories also `sssm`, `sv2p` or `cdna`. The tasks `copy`, `nth-farthest` and `programs` use the memory alone (`programs` uses two).
+    /// Which model: `mnemora list` shows those of each family of tasks. `gtmm` is the temporal VAE around a memory, or the
+    /// memory alone in families that have no latents.
     pub name: ModelName,
-    /// Which memory: `vrnn`, `introspection`, `ntm`, `lru`, `dnc`, `hybrid` or `rmc`; where tasks give actions
-    /// (`mnist-map`, walks), also `spatial`. For the task `copy`: `lstm`, `ntm`, `lru`, `dnc` or `rmc`; for `nth-farthest` and `programs` also `stacked-lstm` or `ent-net`; for texts:
-    /// `lstm`, `stacked-lstm` or `rmc`.
+    /// Which memory, if the model has one: `mnemora list` shows those of each family of tasks. `spatial` is for tasks that
+    /// give actions.
     pub memory: MemoryName,
     /// Size of `z`.
     pub latent: usize,

@@ -1,7 +1,10 @@
 //! Checks of ranges and of settings that conflict.
 
-use super::keys::flatten;
-use super::{DecoderInputName, Experiment};
+use super::{
+    DecoderInputName, Experiment,
+    family::{Family, families},
+    keys::flatten,
+};
 use mnemora_memory::MemorySettings;
 use mnemora_models::{ModelName, NetworkSettings};
 use mnemora_training::settings::StrategyName;
@@ -122,14 +125,16 @@ impl Experiment {
         let task = self.task.name;
         let family = self.family();
         if !family.models().contains(&self.model.name) {
+            let name = self.model.name.as_str();
             let models: Vec<&str> = family.models().iter().map(|name| name.as_str()).collect();
+            let others = families().into_iter();
+            let others = others.filter(|other| other.models().contains(&self.model.name));
+            let others: Vec<&str> = others.map(Family::name).collect();
             return Err(format!(
-                "model.name is '{}', for the task {} it must be {}; vrnn, srnn and svg are for recorded sequences, \
-                 such as jsb-chorales, gtm-sm is for walks, such as image-navigation, cgqn, gqn, gqn-original and deterministic are \
-                 for scenes, such as prism, and sssm, sv2p and cdna for stories, such as travelling-salesman",
-                self.model.name.as_str(),
+                "model.name is '{name}', for the task {} it must be {}; {name} is for {}: see mnemora list",
                 task.as_str(),
-                models.join(" or ")
+                models.join(" or "),
+                others.join(" and ")
             ));
         }
         if self.chooses_memory() && !family.memories().contains(&self.model.memory) {
@@ -145,7 +150,8 @@ impl Experiment {
         let strategy = self.filtering.strategy;
         if !self.has_latents() && strategy != StrategyName::Direct {
             return Err(format!(
-                "filtering.strategy is '{}', it must be direct for the task {}: its model has no latents to infer",
+                "filtering.strategy is '{}', it must be direct for the task {}: only the temporal VAEs, VRNN, SRNN and SVG \
+                 find beliefs by a strategy",
                 strategy.as_str(),
                 task.as_str()
             ));
@@ -169,13 +175,14 @@ impl Experiment {
     fn validate_segment(&self) -> Result<(), String> {
         let (segment, time) = (self.training.segment, self.time());
         match self.task.name {
-            _ if segment > 0 && self.filtering.strategy != StrategyName::Direct => Err(format!(
-                "training.segment is {segment}, it must be 0 unless filtering.strategy is direct"
-            )),
             name if segment > 0 && !self.family().has_segments() => Err(format!(
                 "training.segment is {segment}, it must be 0 for the task {}, which is trained on \
-                 whole sequences",
-                name.as_str()
+                 whole sequences ({})",
+                name.as_str(),
+                self.family().time_words(self)
+            )),
+            _ if segment > 0 && self.filtering.strategy != StrategyName::Direct => Err(format!(
+                "training.segment is {segment}, it must be 0 unless filtering.strategy is direct"
             )),
             _ if segment >= time => Err(format!(
                 "training.segment is {segment}, but a sequence has {time} steps ({}): it must be less, or \

@@ -1,13 +1,16 @@
 //! The copy task: a recurrent core reads a string of bit vectors and reproduces it (Graves et al. 2014, section 4.1).
 
-use super::supervised::{Learned, Supervised, SupervisedTask, batches, data_stream};
+use super::{
+    held_out::{batches, data_stream},
+    supervised::{Learned, SupervisedTask, made},
+};
 use crate::{
     Experiment, LabError, MemoryName,
     curves::{
         Curves, bit_error_chart, bound_chart, bound_figure, held_out_series, training_series,
     },
     experiment::{
-        family::{Drawn, Family, Found, Gallery, Shown, TaskEntry},
+        family::{Drawn, Family, Found, Shown, TaskEntry},
         shipped::{Shipped, presets},
     },
     pictures::{Figures, attention_maps, chart_figure, grid, save_figure},
@@ -110,7 +113,7 @@ impl Family for Copy {
         _: &mut Experiment,
         _: Option<&Path>,
     ) -> Result<Box<dyn Found>, LabError> {
-        Ok(Box::new(RandomBits))
+        Ok(made::<Strings>())
     }
 
     fn compared(&self, _: &Experiment, curves: &Curves) -> Vec<Chart> {
@@ -118,31 +121,6 @@ impl Family for Copy {
             bit_error_chart(curves.held_out("bit_error")),
             bound_chart(curves.held_out("bound")),
         ]
-    }
-}
-
-struct RandomBits;
-
-impl Found for RandomBits {
-    fn words(&self) -> String {
-        "random bits".into()
-    }
-
-    fn planned(&self, experiment: &Experiment) -> Result<Planned, LabError> {
-        Strings::planned(experiment)
-    }
-
-    fn training_picture(&self, experiment: &Experiment) -> Result<Drawn, LabError> {
-        let picture = training_picture(experiment)?;
-        Ok(Drawn::picture(picture, experiment.time()))
-    }
-
-    fn learner(
-        self: Box<Self>,
-        experiment: &Experiment,
-        device: &Device,
-    ) -> Result<Box<dyn Gallery>, LabError> {
-        Ok(Box::new(Supervised::<Strings>::new(experiment, device)?))
     }
 }
 
@@ -209,6 +187,8 @@ impl SupervisedTask for Strings {
     type Model = SequenceModel<AnyCore>;
     type Batch = CopyBatch;
 
+    const DATA: &'static str = "random bits";
+
     fn new(experiment: &Experiment) -> Result<Self, LabError> {
         let (bits, longest) = (experiment.task.bits, experiment.task.longest);
         Ok(Self {
@@ -241,6 +221,24 @@ impl SupervisedTask for Strings {
             ..Work::default()
         };
         Ok(Planned::new(Self::parts(&model), work))
+    }
+
+    /// Draws strings of training batches, one per batch: the input and the output to be written.
+    fn training_picture(experiment: &Experiment) -> Result<Image, LabError> {
+        let task = CopyTask::new(experiment.task.bits, experiment.task.longest)?;
+        let data = Stream::new(experiment.seed, "data");
+        let mut images = Vec::new();
+        for index in 0..experiment.evaluation.pictures as u64 {
+            let batch = task.batch(&data, index, 1, None);
+            let steps = 0..batch.time;
+            for (title, values, bits) in [
+                ("Input", &batch.inputs, batch.width),
+                ("Target", &batch.targets, batch.bits),
+            ] {
+                images.push(bit_map(title, values, bits, steps.clone(), "step")?);
+            }
+        }
+        Ok(grid(&images, 2)?)
     }
 
     fn batch(
@@ -369,24 +367,6 @@ impl SupervisedTask for Strings {
             memory,
         })
     }
-}
-
-/// Draws strings of training batches, one per batch: the input and the output to be written.
-pub fn training_picture(experiment: &Experiment) -> Result<Image, LabError> {
-    let task = CopyTask::new(experiment.task.bits, experiment.task.longest)?;
-    let data = Stream::new(experiment.seed, "data");
-    let mut images = Vec::new();
-    for index in 0..experiment.evaluation.pictures as u64 {
-        let batch = task.batch(&data, index, 1, None);
-        let steps = 0..batch.time;
-        for (title, values, bits) in [
-            ("Input", &batch.inputs, batch.width),
-            ("Target", &batch.targets, batch.bits),
-        ] {
-            images.push(bit_map(title, values, bits, steps.clone(), "step")?);
-        }
-    }
-    Ok(grid(&images, 2)?)
 }
 
 /// Draws `steps` of one sequence's values `[time, bits]`, one column per step.

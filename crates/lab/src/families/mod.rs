@@ -3,11 +3,31 @@
 pub mod agents;
 pub mod copy;
 pub mod frames;
+mod held_out;
 pub mod navigation;
 pub mod nth_farthest;
+mod own;
 pub mod programs;
 pub mod recordings;
 pub mod scenes;
 pub mod supervised;
 pub mod tables;
+mod trainer;
 pub mod words;
+
+use mnemora_models::ImageShape;
+use mnemora_worlds::FrameShape;
+
+/// The shape of a frame as the models know it.
+fn image_shape(frame: FrameShape) -> ImageShape {
+    let FrameShape {
+        channels,
+        height,
+        width,
+    } = frame;
+    ImageShape {
+        channels,
+        height,
+        width,
+    }
+}

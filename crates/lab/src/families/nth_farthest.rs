@@ -1,7 +1,10 @@
 //! The N-th farthest task: a recurrent core reads labelled vectors and names the one that is n-th farthest from a
 //! reference vector (Santoro et al. 2018, section 4.1).
 
-use super::supervised::{Learned, Supervised, SupervisedTask, batches, data_stream};
+use super::{
+    held_out::{batches, data_stream},
+    supervised::{Learned, SupervisedTask, made},
+};
 use crate::{
     Experiment, LabError, MemoryName, TaskSettings,
     curves::{
@@ -9,7 +12,7 @@ use crate::{
         held_out_series, training_series,
     },
     experiment::{
-        family::{Drawn, Family, Found, Gallery, Shown, TaskEntry},
+        family::{Drawn, Family, Found, Shown, TaskEntry},
         shipped::{Shipped, presets},
     },
     pictures::{Figures, attention_maps, chart_figure, grid, save_figure},
@@ -127,7 +130,7 @@ impl Family for NthFarthest {
         _: &mut Experiment,
         _: Option<&Path>,
     ) -> Result<Box<dyn Found>, LabError> {
-        Ok(Box::new(RandomVectors))
+        Ok(made::<Vectors>())
     }
 
     fn compared(&self, experiment: &Experiment, curves: &Curves) -> Vec<Chart> {
@@ -136,31 +139,6 @@ impl Family for NthFarthest {
             accuracy_chart(curves.held_out("accuracy"), chance),
             bound_chart(curves.held_out("bound")),
         ]
-    }
-}
-
-struct RandomVectors;
-
-impl Found for RandomVectors {
-    fn words(&self) -> String {
-        "random vectors".into()
-    }
-
-    fn planned(&self, experiment: &Experiment) -> Result<Planned, LabError> {
-        Vectors::planned(experiment)
-    }
-
-    fn training_picture(&self, experiment: &Experiment) -> Result<Drawn, LabError> {
-        let picture = training_picture(experiment)?;
-        Ok(Drawn::picture(picture, experiment.time()))
-    }
-
-    fn learner(
-        self: Box<Self>,
-        experiment: &Experiment,
-        device: &Device,
-    ) -> Result<Box<dyn Gallery>, LabError> {
-        Ok(Box::new(Supervised::<Vectors>::new(experiment, device)?))
     }
 }
 
@@ -234,6 +212,8 @@ impl SupervisedTask for Vectors {
     type Model = Classifier<AnyCore>;
     type Batch = NthFarthestBatch;
 
+    const DATA: &'static str = "random vectors";
+
     fn new(experiment: &Experiment) -> Result<Self, LabError> {
         Ok(Self {
             task: task(experiment)?,
@@ -267,6 +247,16 @@ impl SupervisedTask for Vectors {
             ..Work::default()
         };
         Ok(Planned::new(Self::parts(&model), work))
+    }
+
+    /// Draws the first sequences of the training data, with every n.
+    fn training_picture(experiment: &Experiment) -> Result<Image, LabError> {
+        let task = task(experiment)?;
+        let data = Stream::new(experiment.seed, "data");
+        let images = (0..experiment.evaluation.pictures as u64)
+            .map(|index| input_map(&task.batch(&data, index, 1)))
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(grid(&images, 2)?)
     }
 
     fn stages(&self, experiment: &Experiment) -> Option<Stages> {
@@ -444,16 +434,6 @@ impl SupervisedTask for Vectors {
             memory,
         })
     }
-}
-
-/// Draws the first sequences of the training data, with every n.
-pub fn training_picture(experiment: &Experiment) -> Result<Image, LabError> {
-    let task = task(experiment)?;
-    let data = Stream::new(experiment.seed, "data");
-    let images = (0..experiment.evaluation.pictures as u64)
-        .map(|index| input_map(&task.batch(&data, index, 1)))
-        .collect::<Result<Vec<_>, _>>()?;
-    Ok(grid(&images, 2)?)
 }
 
 /// Draws the inputs of the first sequence of a batch, one column per step, with question and answer.

@@ -1,7 +1,10 @@
 //! Learning to execute: one recurrent core reads a program character by character, another writes its output (Zaremba,
 //! Sutskever 2014; Santoro et al. 2018, section 4.2 and appendix A.2).
 
-use super::supervised::{Learned, Supervised, SupervisedTask, batches, data_stream};
+use super::{
+    held_out::{batches, data_stream, part},
+    supervised::{Learned, SupervisedTask, made},
+};
 use crate::{
     Experiment, LabError, MemoryName,
     curves::{
@@ -10,7 +13,7 @@ use crate::{
     },
     experiment::{
         CurriculumName, DecoderInputName,
-        family::{Drawn, Family, Found, Gallery, Shown, TaskEntry},
+        family::{Drawn, Family, Found, Shown, TaskEntry},
         shipped::{Shipped, presets},
     },
     pictures::{Figures, attention_maps, chart_figure, save_figure},
@@ -128,7 +131,7 @@ impl Family for Programs {
         _: &mut Experiment,
         _: Option<&Path>,
     ) -> Result<Box<dyn Found>, LabError> {
-        Ok(Box::new(RandomPrograms))
+        Ok(made::<Execution>())
     }
 
     fn compared(&self, _: &Experiment, curves: &Curves) -> Vec<Chart> {
@@ -136,31 +139,6 @@ impl Family for Programs {
             character_accuracy_chart(curves.held_out("accuracy")),
             bound_chart(curves.held_out("bound")),
         ]
-    }
-}
-
-struct RandomPrograms;
-
-impl Found for RandomPrograms {
-    fn words(&self) -> String {
-        "random programs".into()
-    }
-
-    fn planned(&self, experiment: &Experiment) -> Result<Planned, LabError> {
-        Execution::planned(experiment)
-    }
-
-    fn training_picture(&self, experiment: &Experiment) -> Result<Drawn, LabError> {
-        let picture = training_picture(experiment)?;
-        Ok(Drawn::picture(picture, experiment.time()))
-    }
-
-    fn learner(
-        self: Box<Self>,
-        experiment: &Experiment,
-        device: &Device,
-    ) -> Result<Box<dyn Gallery>, LabError> {
-        Ok(Box::new(Supervised::<Execution>::new(experiment, device)?))
     }
 }
 
@@ -278,6 +256,8 @@ impl SupervisedTask for Execution {
     type Model = EncoderDecoder<AnyCore>;
     type Batch = ProgramBatch;
 
+    const DATA: &'static str = "random programs";
+
     fn new(experiment: &Experiment) -> Result<Self, LabError> {
         let settings = &experiment.task.programs;
         Ok(Self {
@@ -321,6 +301,18 @@ impl SupervisedTask for Execution {
         Ok(Planned::new(Self::parts(&model), work))
     }
 
+    /// Draws the first programs of the training data at the start of the curriculum, with their outputs.
+    fn training_picture(experiment: &Experiment) -> Result<Image, LabError> {
+        let settings = &experiment.task.programs;
+        let task = settings.task()?;
+        let data = Stream::new(experiment.seed, "data");
+        let curriculum = settings.curriculum.at(Hardness::EASIEST);
+        let blocks: Vec<Vec<Labelled>> = (0..experiment.evaluation.pictures as u64)
+            .map(|index| question(&task.batch(Part::Train, &data, index, 1, curriculum), 0))
+            .collect();
+        Ok(text_panel(&blocks)?)
+    }
+
     fn stages(&self, experiment: &Experiment) -> Option<Stages> {
         let count = stage_count(self.task.target());
         self.curriculum
@@ -362,10 +354,7 @@ impl SupervisedTask for Execution {
         purpose: Purpose,
     ) -> Result<Measures, LabError> {
         let data = data_stream(experiment, purpose);
-        let part = match purpose.is_short() {
-            true => Part::Valid,
-            false => Part::Test,
-        };
+        let part = part(purpose, |_| true);
         let mut bounds = Vec::new();
         let mut correct = Correct::default();
         for index in 0..batches(experiment, purpose) {
@@ -451,18 +440,6 @@ impl SupervisedTask for Execution {
             memory,
         })
     }
-}
-
-/// Draws the first programs of the training data at the start of the curriculum, with their outputs.
-pub fn training_picture(experiment: &Experiment) -> Result<Image, LabError> {
-    let settings = &experiment.task.programs;
-    let task = settings.task()?;
-    let data = Stream::new(experiment.seed, "data");
-    let curriculum = settings.curriculum.at(Hardness::EASIEST);
-    let blocks: Vec<Vec<Labelled>> = (0..experiment.evaluation.pictures as u64)
-        .map(|index| question(&task.batch(Part::Train, &data, index, 1, curriculum), 0))
-        .collect();
-    Ok(text_panel(&blocks)?)
 }
 
 #[cfg(test)]

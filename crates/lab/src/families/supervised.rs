@@ -2,13 +2,14 @@
 
 use crate::{
     Experiment, LabError,
-    experiment::family::{Drawn, Gallery, Shown},
+    experiment::family::{Drawn, Found, Gallery, Shown},
     pictures::Figures,
 };
 use burn::{
     module::Module,
     tensor::{Device, Tensor},
 };
+use mnemora_figures::picture::Image;
 use mnemora_memory::Initializer;
 use mnemora_training::{
     Error, Learner, Measures, Purpose, Row, Snapshot, StepFailure,
@@ -20,7 +21,7 @@ use mnemora_training::{
     updates::Updates,
 };
 use mnemora_worlds::{Prefetch, Stream};
-use std::{hint::black_box, path::Path, sync::Arc};
+use std::{hint::black_box, marker::PhantomData, path::Path, sync::Arc};
 
 /// A task whose answers are right or wrong, and the model that answers.
 pub trait SupervisedTask: Send + Sync + Sized + 'static {
@@ -28,6 +29,9 @@ pub trait SupervisedTask: Send + Sync + Sized + 'static {
     type Model: Module;
     /// A batch on the host.
     type Batch: Send;
+
+    /// Its data in words.
+    const DATA: &'static str;
 
     /// The task of an experiment.
     fn new(experiment: &Experiment) -> Result<Self, LabError>;
@@ -40,6 +44,9 @@ pub trait SupervisedTask: Send + Sync + Sized + 'static {
 
     /// What training it takes.
     fn planned(experiment: &Experiment) -> Result<Planned, LabError>;
+
+    /// See [`Found::training_picture`].
+    fn training_picture(experiment: &Experiment) -> Result<Image, LabError>;
 
     /// The stages of its curriculum, if it has one.
     fn stages(&self, _experiment: &Experiment) -> Option<Stages> {
@@ -80,6 +87,36 @@ pub trait SupervisedTask: Send + Sync + Sized + 'static {
     fn figures(&self, model: &Self::Model, shown: &Shown) -> Result<Figures, LabError>;
 }
 
+/// An experiment of a task whose sequences are made, not read.
+pub fn made<T: SupervisedTask>() -> Box<dyn Found> {
+    Box::new(Made::<T>(PhantomData))
+}
+
+struct Made<T>(PhantomData<T>);
+
+impl<T: SupervisedTask> Found for Made<T> {
+    fn words(&self) -> String {
+        T::DATA.into()
+    }
+
+    fn planned(&self, experiment: &Experiment) -> Result<Planned, LabError> {
+        T::planned(experiment)
+    }
+
+    fn training_picture(&self, experiment: &Experiment) -> Result<Drawn, LabError> {
+        let picture = T::training_picture(experiment)?;
+        Ok(Drawn::picture(picture, experiment.time()))
+    }
+
+    fn learner(
+        self: Box<Self>,
+        experiment: &Experiment,
+        device: &Device,
+    ) -> Result<Box<dyn Gallery>, LabError> {
+        Ok(Box::new(Supervised::<T>::new(experiment, device)?))
+    }
+}
+
 /// The result of a batch.
 pub struct Learned {
     /// The loss, `[1]`.
@@ -112,8 +149,7 @@ impl<T: SupervisedTask> Supervised<T> {
     /// A fresh learner with its model on `device`, initialised from the experiment's seed.
     pub fn new(experiment: &Experiment, device: &Device) -> Result<Self, LabError> {
         let task = Arc::new(T::new(experiment)?);
-        let stream = Stream::new(experiment.seed, "parameters").at(0);
-        let mut init = Initializer::new(stream, device.clone());
+        let mut init = experiment.initializer(device);
         let (data, size) = (
             Stream::new(experiment.seed, "data"),
             experiment.training.batch,
@@ -232,20 +268,6 @@ impl<T: SupervisedTask> Gallery for Supervised<T> {
     fn figures(&self, shown: &Shown) -> Result<Figures, LabError> {
         self.task.figures(&self.model.valid(), shown)
     }
-}
-
-/// Number of batches of an evaluation.
-pub fn batches(experiment: &Experiment, purpose: Purpose) -> u64 {
-    match purpose.is_short() {
-        true => experiment.evaluation.checkpoint_batches,
-        false => experiment.evaluation.batches,
-    }
-}
-
-/// The random stream of an evaluation's held-out sequences, different from training's.
-pub fn data_stream(experiment: &Experiment, purpose: Purpose) -> Stream {
-    let seed = purpose.seed(experiment.seed);
-    Stream::new(seed, &format!("{} data", purpose.stream()))
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@ use hound::{SampleFormat, WavReader, WavSpec, WavWriter};
 pub(crate) use self::resample::Resampler;
 #[cfg(test)]
 pub(crate) use self::sphere::tests::timit as sphere_file;
+use crate::error::unusable;
 use crate::files::Files;
-use crate::folder::unusable;
 use crate::{Error, Limits};
 
 /// Sound in one channel.

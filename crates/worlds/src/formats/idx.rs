@@ -16,8 +16,8 @@ use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 
+use crate::error::unusable;
 use crate::files::{Files, Room, beyond};
-use crate::folder::unusable;
 use crate::{Error, Limits};
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];

@@ -7,8 +7,9 @@ use std::path::Path;
 
 use zip::ZipArchive;
 
+use crate::error::{one_line, unusable};
 use crate::files::{Files, Room, beyond};
-use crate::folder::{self, natural_order, one_line, unusable};
+use crate::folder::{self, natural_order};
 use crate::{Error, Limits};
 
 /// An array, row-major.
@@ -120,15 +121,11 @@ impl Array {
     }
 }
 
-/// All arrays of a `.npz` archive by their names, in natural order; or the single array of a `.npy` file.
+/// All arrays of a `.npz` archive by their names, in natural order, or the single array of a `.npy` file; with the limit
+/// on the unpacked bytes.
 ///
 /// # Errors
 /// The file cannot be read, is damaged or exceeds the limits, or an array has an unsupported type.
-pub fn read_arrays(path: &Path, limits: Limits) -> Result<Vec<(String, Array)>, Error> {
-    open_arrays(path, &Files::new(limits)).map(|(arrays, _)| arrays)
-}
-
-/// The same, with the limit on the unpacked bytes.
 pub(crate) fn open_arrays(
     path: &Path,
     files: &Files,

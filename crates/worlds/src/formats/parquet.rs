@@ -3,8 +3,8 @@
 use super::table::Table;
 use crate::{
     Error,
+    error::unusable,
     files::{Files, Room},
-    folder::unusable,
 };
 use bytes::Bytes;
 use chrono::{DateTime, NaiveDate};

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use crate::Error;
+use crate::error::unusable;
 use crate::files::{Files, Room};
-use crate::folder::unusable;
 
 /// A header and rows with the same number of fields, without blank lines.
 #[derive(Clone, Debug, PartialEq)]

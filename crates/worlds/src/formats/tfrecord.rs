@@ -4,8 +4,8 @@
 //! numbers are little-endian.
 
 use crate::Error;
+use crate::error::{refused, unusable};
 use crate::files::{Files, Room};
-use crate::folder::{refused, unusable};
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;

@@ -11,7 +11,7 @@
 //! | `agent.rs` | eight actions, momentum, displacements |
 //! | `walker.rs` | a script that explores a map and touches nothing |
 //! | `walks.rs` | batches of walks to learn from: rotations on the spot, walks in a room, in several rooms |
-//! | `episode.rs` | the labyrinth as an [`Environment`](crate::Environment), with goals |
+//! | `environment.rs` | the labyrinth as an [`Environment`](crate::Environment), with goals |
 //!
 //! ```
 //! use mnemora_worlds::labyrinth::{LabyrinthTask, LabyrinthWalks};
@@ -25,7 +25,7 @@
 //! ```
 
 mod agent;
-mod episode;
+mod environment;
 mod map;
 mod physics;
 mod plan;
@@ -36,7 +36,7 @@ mod walker;
 mod walks;
 
 pub use self::agent::{ACTIONS, Action, Agent, AgentConfig, Moved};
-pub use self::episode::{Labyrinth, LabyrinthConfig};
+pub use self::environment::{Labyrinth, LabyrinthConfig};
 pub use self::map::{Cell, Map, MapConfig, Object};
 pub use self::physics::{is_free, slide};
 pub use self::plan::Plan;

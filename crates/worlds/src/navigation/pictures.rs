@@ -1,7 +1,7 @@
 //! Square colour pictures to walk over.
 
+use crate::error::unusable;
 use crate::files::Files;
-use crate::folder::unusable;
 use crate::formats::npy::{self, Numbers};
 use crate::formats::picture::Picture;
 use crate::images::{DATA_VARIABLE, hexadecimal};
@@ -257,7 +257,7 @@ fn archive_in(path: &Path, files: &Files) -> Result<Option<PathBuf>, Error> {
         .iter()
         .all(|part| path.join(part).is_dir());
     let mut archives: Vec<PathBuf> = std::fs::read_dir(path)
-        .map_err(|cause| crate::folder::refused(path, cause))?
+        .map_err(|cause| crate::error::refused(path, cause))?
         .flatten()
         .map(|entry| entry.path())
         .filter(|file| file.extension().is_some_and(|extension| extension == "npz"))

@@ -5,8 +5,9 @@ mod rows;
 
 use std::path::Path;
 
+use crate::error::unusable;
 use crate::files::Files;
-use crate::folder::{has_extension, unusable};
+use crate::folder::has_extension;
 use crate::formats::npy;
 use crate::formats::picture::FrameSettings;
 use crate::formats::table::Table;

@@ -20,10 +20,12 @@ use std::path::{Path, PathBuf};
 
 use self::files::{read_file, songs};
 pub use self::midi::MidiSettings;
+use crate::error::unusable;
 use crate::files::{Files, is_named};
-use crate::folder::{self, has_extension, unusable};
+use crate::folder::{self, has_extension};
 use crate::images::{DATA_VARIABLE, check_folder};
 use crate::recordings::corpus::{Corpus, Parts, Recording, Values};
+use crate::recordings::parts::parts;
 use crate::{Error, FrameShape, Limits, Origin};
 
 /// The notes that sound at each step; at least one step.
@@ -58,13 +60,6 @@ impl Roll {
         Ok(Roll {
             steps: steps.collect::<Result<_, _>>()?,
         })
-    }
-
-    /// A roll from the steps of [`Values::Notes`]; `None` if there are no steps, or a bit does not stand
-    /// for a note.
-    pub fn from_steps(steps: Vec<u128>) -> Option<Roll> {
-        let sound = steps.iter().all(|chord| chord >> Roll::NOTES == 0);
-        (sound && !steps.is_empty()).then_some(Roll { steps })
     }
 
     /// A roll from a model's output: `values` is `[steps, 88]`; a note sounds if its value is at least 0.5.
@@ -283,7 +278,7 @@ impl PianoRolls {
         let named = found
             .into_iter()
             .map(|file| (folder::within(path, &file), file));
-        let parts = folder::parts(path, named.collect(), &files)?;
+        let parts = parts(path, named.collect(), &files)?;
         let songs = parts.try_map(|songs| {
             songs
                 .into_iter()
@@ -300,6 +295,9 @@ impl PianoRolls {
 
 /// Songs with their names.
 type Songs = Parts<Vec<(String, Roll)>>;
+
+/// Bytes that a song takes besides its steps: its name, and the overhead of two allocations.
+const SONG: usize = size_of::<(String, Roll)>() + 64;
 
 fn corpus(name: &str, songs: Songs, origin: Origin, notes: Vec<String>) -> Corpus {
     let recordings = |songs: Vec<(String, Roll)>| {
@@ -436,8 +434,6 @@ mod tests {
                 prop_assert!(roll.midi_notes(step).map(i64::from).eq(notes.iter().copied()));
             }
             prop_assert_eq!(roll.midi_notes(notes.len()).count(), 0);
-            prop_assert_eq!(Roll::from_steps(roll.steps().to_vec()), Some(roll));
-            prop_assert_eq!(Roll::from_steps(vec![1 << 88]), None);
         }
     }
 }

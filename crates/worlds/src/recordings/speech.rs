@@ -18,10 +18,12 @@ use std::path::{Path, PathBuf};
 
 use self::reader::Reader;
 pub use self::timit::SaSentences;
+use crate::error::unusable;
 use crate::files::{Files, is_named};
-use crate::folder::{self, unusable};
+use crate::folder;
 use crate::images::{DATA_VARIABLE, check_folder};
 use crate::recordings::corpus::{Corpus, Part, Parts};
+use crate::recordings::parts::{hold_out, parts};
 use crate::{Error, FrameShape, Limits, Origin};
 
 /// Extensions of recordings.
@@ -194,7 +196,7 @@ impl Speech {
         let named = files
             .into_iter()
             .map(|file| (folder::within(path, &file), file));
-        let parts = folder::parts(path, named.collect(), &reader.files)?;
+        let parts = parts(path, named.collect(), &reader.files)?;
         let parts = reader.read_all(path, parts)?;
         Ok(reader.corpus(name, parts, origin))
     }
@@ -234,7 +236,7 @@ impl Speech {
 /// Splits off a fraction of the recordings for validation.
 fn keep_for_validation<T>(train: Vec<T>) -> (Vec<T>, Vec<T>) {
     let count = (train.len() as f64 * VALID_SHARE).round() as usize;
-    folder::hold_out(train, count)
+    hold_out(train, count)
 }
 
 macro_rules! bundled {

@@ -14,12 +14,14 @@ use std::path::{Path, PathBuf};
 
 use self::arrays::{array_clip, array_parts};
 pub use self::kth::KthSplit;
+use crate::error::unusable;
 use crate::files::{Files, Room, is_named};
-use crate::folder::{self, has_extension, unusable};
+use crate::folder::{self, has_extension};
 use crate::formats::npy;
 use crate::formats::picture::{FrameSettings, Picture};
 use crate::images::{DATA_VARIABLE, check_folder};
 use crate::recordings::corpus::{Corpus, Part, Parts, Recording, Values};
+use crate::recordings::parts::parts;
 use crate::{Error, FrameShape, Limits, Origin};
 
 /// Extensions of pictures.
@@ -235,7 +237,7 @@ impl Reader<'_> {
                 let named = sources
                     .into_iter()
                     .map(|source| (folder::within(path, &source), source));
-                folder::parts(path, named.collect(), &self.files)?.try_map(|sources| {
+                parts(path, named.collect(), &self.files)?.try_map(|sources| {
                     let sources = sources.iter();
                     sources
                         .map(|source| {

@@ -12,8 +12,8 @@ mod own;
 mod poses;
 
 use super::{Ask, Scene, Scenes, batch::drawn, check_side, of_split};
+use crate::error::unusable;
 use crate::files::Files;
-use crate::folder::unusable;
 use crate::formats::picture::Picture;
 use crate::images::hexadecimal;
 use crate::{DATA_VARIABLE, Error, Fit, FrameSettings, FrameShape, Limits, Origin, Split, Stream};

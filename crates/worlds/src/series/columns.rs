@@ -197,7 +197,8 @@ fn categories(name: &str, observed: &Fields) -> Result<ColumnKind, String> {
             .unwrap_or(&observed[0]);
         return Err(format!(
             "column {name} has {} different texts, such as {:?} in line {}, and at most {MOST_CATEGORIES} can be \
-             categories; leave it out with table.leave_out=[\"{name}\"]",
+             categories; times are written as 2024-01-31 or 2024-01-31T12:00, numbers as 5005 or 0.5; or leave it out \
+             with table.leave_out=[\"{name}\"]",
             names.len(),
             text.1,
             text.0

@@ -61,6 +61,9 @@ pub(super) fn series(
     if table.rows.is_empty() {
         return Err("a header without rows".into());
     }
+    if table.rows.len() == 1 && !settings.lenient {
+        return Err("a single row, of which nothing can be learned".into());
+    }
     let time = time_column(&table, settings)?;
     let sequence = sequence_column(&table, settings, time, &mut notes)?;
     let split = named(&table, &[SPLIT]);
@@ -646,6 +649,7 @@ mod tests {
                 vec!["line 4", "\"inf\" is not a number", "table.categories"],
             ),
             ("y\n", vec!["a header without rows"]),
+            ("y\n1.5\n", vec!["a single row"]),
             ("y,z\n1,3\n2,3\n", vec!["z is constant", "table.leave_out"]),
             ("y,z\n1,\n2,\n", vec!["z is empty", "table.leave_out"]),
             (

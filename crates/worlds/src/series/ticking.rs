@@ -36,11 +36,6 @@ impl Ticking {
         }
     }
 
-    /// Whether rows have times, which are not only counted.
-    pub fn has_times(&self) -> bool {
-        !matches!(self.last, Clock::Order(_))
-    }
-
     /// The clock of the next row, whose time may be given.
     fn next(&self, text: Option<&str>) -> Result<Clock, String> {
         let text = text.map(str::trim).filter(|text| !text.is_empty());

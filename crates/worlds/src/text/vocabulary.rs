@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::fs;
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
 use crate::Error;
+use crate::error::{refused, unusable};
 use crate::files::read_regular;
-use crate::folder::{self, refused, unusable};
 use crate::images::hexadecimal;
 
 /// Most bytes of a file with a vocabulary.
@@ -227,7 +228,10 @@ impl Vocabulary {
     /// # Errors
     /// The file cannot be written.
     pub fn save(&self, file: &Path) -> Result<(), Error> {
-        folder::write(file, self.to_tsv().as_bytes())
+        fs::write(file, self.to_tsv()).map_err(|cause| Error::Write {
+            file: file.display().to_string(),
+            cause,
+        })
     }
 
     /// Reads what [`Vocabulary::save`] writes.

@@ -8,8 +8,8 @@ use flate2::bufread::MultiGzDecoder;
 
 use super::vocabulary::END;
 use crate::Error;
+use crate::error::unusable;
 use crate::files::{Files, Room, beyond};
-use crate::folder::unusable;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

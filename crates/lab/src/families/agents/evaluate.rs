@@ -5,7 +5,7 @@ use super::{
     environments::{environment_seed, environments},
     settings::AgentSettings,
 };
-use crate::{Experiment, families::supervised::batches};
+use crate::{Experiment, families::held_out::batches};
 use mnemora_models::Agent;
 use mnemora_training::{Error, Measures, Purpose, measures::mean_and_stderr};
 use mnemora_worlds::{Finished, Stream};

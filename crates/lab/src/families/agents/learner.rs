@@ -15,11 +15,12 @@ use super::{
 use crate::{
     Experiment, LabError,
     experiment::family::{Drawn, Gallery, Shown, Walker},
+    families::image_shape,
     pictures::Figures,
 };
 use burn::{module::Module, tensor::Device};
 use mnemora_memory::{AnyCoreState, Bundle, Count, Initializer};
-use mnemora_models::{Agent, ImageShape, Transitions, objective};
+use mnemora_models::{Agent, Transitions, objective};
 use mnemora_training::{
     Error, Learner, Purpose, Row, Snapshot, StepFailure,
     arrays::{Arrays, collect, parameters_of, restore},
@@ -69,11 +70,7 @@ fn model_of(
     init: &mut Initializer,
 ) -> Result<Agent, LabError> {
     let spec = environment.spec();
-    let sees = ImageShape {
-        channels: spec.frame.channels,
-        height: spec.frame.height,
-        width: spec.frame.width,
-    };
+    let sees = image_shape(spec.frame);
     let core = |input| experiment.core_config(input);
     let model = settings.model.init(sees, spec.actions.len(), core, init);
     // The keys of the agent are those of its table.
@@ -132,9 +129,7 @@ impl AgentLearner {
     /// A fresh learner with its model on `device`, initialised from the experiment's seed.
     pub fn new(experiment: &Experiment, device: &Device) -> Result<Self, LabError> {
         let settings: AgentSettings = experiment.own_settings()?;
-        let seed = experiment.seed;
-        let parameters = Stream::new(seed, "parameters").at(0);
-        let mut init = Initializer::new(parameters, device.clone());
+        let mut init = experiment.initializer(device);
         let one = environment(experiment, &settings)?;
         let mut model = model_of(experiment, &settings, &*one, &mut init)?;
         if model.torso.standard.is_some() {

@@ -39,6 +39,7 @@ use crate::{
         shipped::{Shipped, presets},
         validate::check_sizes,
     },
+    families::own::Own,
 };
 use burn::tensor::Device;
 use mnemora_figures::chart::Chart;
@@ -46,17 +47,14 @@ use mnemora_models::AgentConfig;
 use mnemora_training::{Quantity, memory_use::Planned};
 use mnemora_worlds::ENVIRONMENTS;
 use quantities::QUANTITIES;
-use std::{path::Path, sync::LazyLock};
+use std::path::Path;
 use toml::Table;
 
 /// The family.
 pub struct Agents;
 
-impl Agents {
-    fn settings(experiment: &Experiment) -> AgentSettings {
-        experiment.own_settings().unwrap_or_default()
-    }
-}
+/// Its settings.
+static OWN: Own<AgentSettings> = Own::new("agents");
 
 impl Family for Agents {
     fn name(&self) -> &'static str {
@@ -96,14 +94,11 @@ impl Family for Agents {
     }
 
     fn own_settings(&self) -> Option<(&'static str, Table)> {
-        // It is asked for with each key of an experiment.
-        static TABLE: LazyLock<Option<Table>> =
-            LazyLock::new(|| Table::try_from(AgentSettings::default()).ok());
-        Some(("agents", TABLE.clone()?))
+        OWN.table()
     }
 
     fn own_schema(&self) -> Option<serde_json::Value> {
-        let mut schema = schemars::schema_for!(AgentSettings).to_value();
+        let mut schema = OWN.schema();
         // Those of an environment bring their definitions along.
         let mut tables = serde_json::Map::new();
         for kind in ENVIRONMENTS {
@@ -138,7 +133,7 @@ impl Family for Agents {
     }
 
     fn unread(&self, experiment: &Experiment, key: &str) -> Option<&'static str> {
-        let settings = Self::settings(experiment);
+        let settings = OWN.of(experiment);
         let task = experiment.task.name.as_str();
         let is_row = || {
             let environment = settings.environment(task);
@@ -166,24 +161,22 @@ impl Family for Agents {
         let settings: AgentSettings = experiment
             .own_settings()
             .map_err(|error| error.to_string())?;
-        for (key, value) in [
-            ("evaluation.particles", experiment.evaluation.particles),
-            ("training.segment", experiment.training.segment),
-        ] {
-            if value > 0 {
-                return Err(format!("{key} is {value}, it must be 0 for agents"));
-            }
+        let particles = experiment.evaluation.particles;
+        if particles > 0 {
+            return Err(format!(
+                "evaluation.particles is {particles}, it must be 0 for agents"
+            ));
         }
         check_sizes("agents.model", &settings.model, &AgentConfig::default())?;
         settings.check(experiment.task.name.as_str())
     }
 
     fn time(&self, experiment: &Experiment) -> usize {
-        Self::settings(experiment).unroll + 1
+        OWN.of(experiment).unroll + 1
     }
 
     fn time_words(&self, experiment: &Experiment) -> String {
-        let unroll = Self::settings(experiment).unroll;
+        let unroll = OWN.of(experiment).unroll;
         format!("agents.unroll {unroll}, and the observation after it")
     }
 
@@ -193,7 +186,7 @@ impl Family for Agents {
     }
 
     fn words(&self, experiment: &Experiment) -> String {
-        let settings = Self::settings(experiment);
+        let settings = OWN.of(experiment);
         let (unroll, batch) = (settings.unroll, experiment.training.batch);
         let mut words = format!(
             "{}, unrolls of {unroll} steps in {batch} environments",
@@ -213,7 +206,7 @@ impl Family for Agents {
     }
 
     fn numbers(&self, experiment: &Experiment) -> usize {
-        let settings = Self::settings(experiment);
+        let settings = OWN.of(experiment);
         let environment = settings.environment(experiment.task.name.as_str());
         environment.map_or(1, |environment| environment.spec().frame.size())
     }
@@ -227,12 +220,10 @@ impl Family for Agents {
     }
 
     fn compared(&self, _: &Experiment, curves: &Curves) -> Vec<Chart> {
-        let charts = vec![
+        vec![
             figures::return_chart(curves.held_out("return")),
             figures::outcome_chart(curves.held_out("outcome")),
-        ];
-        let drawn = |chart: &Chart| chart.series.iter().any(|series| !series.points.is_empty());
-        charts.into_iter().filter(drawn).collect()
+        ]
     }
 }
 

@@ -1,12 +1,12 @@
 //! Evaluation of a trained temporal VAE on held-out sequences of frames.
 
-use super::{
-    digit_classifier::DigitClassifier,
-    training::{BatchTensors, Model},
-};
+use super::{digit_classifier::DigitClassifier, training::Model};
 use crate::{
     Experiment, LabError,
-    families::supervised::{batches, data_stream},
+    families::{
+        held_out::{batches, data_stream},
+        trainer::BatchTensors,
+    },
 };
 use burn::tensor::Tensor;
 use mnemora_memory::Memory;

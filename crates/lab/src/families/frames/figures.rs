@@ -1,9 +1,6 @@
 //! Pictures of a temporal VAE on frames: generated sequences, attention of the memory, the map it walks over.
 
-use super::{
-    evaluate::generation,
-    training::{BatchTensors, Model},
-};
+use super::{evaluate::generation, training::Model};
 use crate::{
     Experiment, LabError,
     curves::{
@@ -11,6 +8,7 @@ use crate::{
         units_figure,
     },
     experiment::family::{Drawn, Shown},
+    families::trainer::BatchTensors,
     pictures::{Figures, attention_maps, chart_figure, save_figure},
 };
 use mnemora_figures::{

@@ -4,11 +4,12 @@ use super::{
     Frames,
     evaluate::evaluate,
     figures::{frame_figures, generated_picture},
-    training::{BatchTensors, Trainer, parts},
+    training::{Model, parts},
 };
 use crate::{
     Experiment, LabError,
     experiment::family::{Drawn, Gallery, Shown},
+    families::trainer::{BatchTensors, Trainer},
     pictures::Figures,
 };
 use burn::tensor::Device;
@@ -33,7 +34,7 @@ pub struct FrameLearner<M: Memory + 'static> {
     task: Arc<dyn Task>,
     /// The data that the task draws from.
     data: Arc<DataSet>,
-    trainer: Trainer<M>,
+    trainer: Trainer<Model<M>>,
     batches: Prefetch<Batch>,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! | file | contents |
 //! | --- | --- |
-//! | `training.rs` | a model's updates |
+//! | `training.rs` | the model and its parts |
 //! | `learner.rs` | the [learner](mnemora_training::Learner) around them |
 //! | `evaluate.rs`, `digit_classifier.rs` | the evaluation of a trained model |
 //! | `figures.rs` | its pictures |
@@ -13,31 +13,31 @@ mod figures;
 mod learner;
 mod training;
 
+pub use super::trainer::{BatchTensors, Trainer};
 pub use evaluate::Rounds;
 pub use learner::FrameLearner;
-pub use training::{BatchTensors, FILTERED_TERMS, Model, Trainer, filtered_terms, parts};
+pub use training::{Model, parts};
 
 use crate::{
     Experiment, LabError, MemoryName,
     curves::{Curves, bound_chart, kl_per_step_chart, last_kl_chart},
     experiment::{
         LikelihoodName,
+        data::found_in,
         family::{Drawn, Family, Found, Gallery, TaskEntry},
         shipped::{Shipped, presets},
     },
+    families::image_shape,
 };
 use burn::tensor::Device;
 use mnemora_figures::chart::Chart;
 use mnemora_memory::{AnyMemory, Initializer, Memory, Place};
-use mnemora_models::ImageShape;
 use mnemora_training::{
     Quantity,
     measures::{Better, Claim, Format},
     memory_use::Planned,
 };
-use mnemora_worlds::{
-    DATA_VARIABLE, DataSet, FRAME_TASKS, FrameTask, Images, Layout, Origin, Sizes, Stream, Task,
-};
+use mnemora_worlds::{DataSet, FRAME_TASKS, FrameTask, Images, Layout, Sizes, Task};
 use std::{ops::Range, path::Path, sync::Arc};
 use toml::{Table, Value};
 
@@ -252,12 +252,7 @@ impl<M: Memory + 'static> Frames<M> {
         task: &dyn Task,
         device: &Device,
     ) -> Result<Model<M>, LabError> {
-        let stream = Stream::new(experiment.seed, "parameters").at(0);
-        self.model_of(
-            experiment,
-            task,
-            &mut Initializer::new(stream, device.clone()),
-        )
+        self.model_of(experiment, task, &mut experiment.initializer(device))
     }
 
     /// A model with parameters from `init`.
@@ -267,12 +262,7 @@ impl<M: Memory + 'static> Frames<M> {
         task: &dyn Task,
         init: &mut Initializer,
     ) -> Result<Model<M>, LabError> {
-        let frame = task.frame();
-        let frame = ImageShape {
-            channels: frame.channels,
-            height: frame.height,
-            width: frame.width,
-        };
+        let frame = image_shape(task.frame());
         let config = experiment.model_config(frame, experiment.likelihood_config(0.0, true));
         let place = experiment.place(task.condition_width());
         let memory = (self.memory)(experiment, &place, init)?;
@@ -288,27 +278,12 @@ impl<M: Memory + 'static> Frames<M> {
         experiment: &mut Experiment,
         data: Option<&Path>,
     ) -> Result<Arc<DataSet>, LabError> {
-        let configured = &experiment.data.directory;
-        let path = data.or((!configured.is_empty()).then(|| Path::new(configured)));
+        let path = experiment.data.path(data);
         let images = self.row(experiment)?.images;
-        let found = images.find(path, experiment.data.limits())?;
-        let expected = &experiment.data.fingerprint;
-        if !expected.is_empty() && expected != found.fingerprint() {
-            let variable = match std::env::var_os(DATA_VARIABLE) {
-                Some(_) if path.is_none() => format!(" through {DATA_VARIABLE}"),
-                _ => String::new(),
-            };
-            return Err(LabError::Configuration(format!(
-                "the images found{variable} ({}) are not the ones the run was made with; name their folder \
-                 with --data, or unset {DATA_VARIABLE} for those that come with mnemora",
-                found.origin()
-            )));
-        }
-        if let Origin::Folder(folder) = found.origin() {
-            let folder = folder.canonicalize().unwrap_or_else(|_| folder.clone());
-            experiment.data.directory = folder.display().to_string();
-        }
-        experiment.data.fingerprint = found.fingerprint().to_owned();
+        let settings = &mut experiment.data;
+        let found = images.find(path.as_deref(), settings.limits())?;
+        settings.check(found.fingerprint(), found.origin(), path.as_deref())?;
+        settings.record(found_in(found.origin()), found.fingerprint().to_owned());
         Ok(Arc::new(found))
     }
 }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     Experiment, LabError,
-    families::supervised::{batches, data_stream},
+    families::held_out::{batches, data_stream},
 };
 use burn::tensor::{Tensor, TensorData};
 use mnemora_models::{Distribution, Elbo, ElboNoise, FilteringModel, GtmSm};

@@ -1,5 +1,7 @@
 //! The affine map from a model's places to the true ones: what the model calls up, and how long its steps are, is free.
 
+use crate::numeric::solve;
+
 /// An affine map from places of `inputs` numbers to points on the plane.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AffineFit {
@@ -46,40 +48,6 @@ impl AffineFit {
             products.sum::<f64>() + weights[place.len()]
         })
     }
-}
-
-/// Solves a symmetric system by elimination with pivots; `None` if it is singular to working precision.
-pub(crate) fn solve(mut matrix: Vec<f64>, mut right: Vec<f64>) -> Option<Vec<f64>> {
-    let size = right.len();
-    let largest = matrix.iter().fold(0.0_f64, |most, x| most.max(x.abs()));
-    for column in 0..size {
-        let pivot = (column..size).max_by(|a, b| {
-            let [a, b] = [a, b].map(|row| matrix[row * size + column].abs());
-            a.total_cmp(&b)
-        })?;
-        let found = matrix[pivot * size + column].abs();
-        if found.is_nan() || found <= 1e-12 * largest {
-            return None;
-        }
-        for other in 0..size {
-            matrix.swap(pivot * size + other, column * size + other);
-        }
-        right.swap(pivot, column);
-        for row in column + 1..size {
-            let factor = matrix[row * size + column] / matrix[column * size + column];
-            for other in column..size {
-                matrix[row * size + other] -= factor * matrix[column * size + other];
-            }
-            right[row] -= factor * right[column];
-        }
-    }
-    for column in (0..size).rev() {
-        let known: f64 = (column + 1..size)
-            .map(|other| matrix[column * size + other] * right[other])
-            .sum();
-        right[column] = (right[column] - known) / matrix[column * size + column];
-    }
-    Some(right)
 }
 
 /// Distance of two points.

@@ -13,6 +13,7 @@ use super::{
 use crate::{
     Experiment, LabError,
     experiment::family::{Drawn, Gallery, Shown, Walker},
+    families::image_shape,
     pictures::Figures,
 };
 use burn::{
@@ -20,9 +21,7 @@ use burn::{
     tensor::{Device, Tensor, TensorData},
 };
 use mnemora_memory::{Count, Initializer};
-use mnemora_models::{
-    ElboNoise, FilteringModel, GtmSm, GtmSmConfig, ImageShape, Transition, WalkedWorld,
-};
+use mnemora_models::{ElboNoise, FilteringModel, GtmSm, GtmSmConfig, Transition, WalkedWorld};
 use mnemora_training::{
     Error, Learner, Measures, Purpose, Row, Snapshot, StepFailure,
     arrays::{collect, parameters_of, restore},
@@ -33,9 +32,7 @@ use mnemora_training::{
     strategy::Inference,
     updates::Updates,
 };
-use mnemora_worlds::{
-    FrameShape, ImageNavigation, Pictures, Prefetch, Scale, Split, Stream, Walks,
-};
+use mnemora_worlds::{ImageNavigation, Pictures, Prefetch, Scale, Split, Stream, Walks};
 use std::{hint::black_box, path::Path, sync::Arc};
 
 /// Batches of walks made ahead of training.
@@ -55,20 +52,6 @@ pub struct Navigator {
     /// Noise of latents and transitions.
     noise: Stream,
     device: Device,
-}
-
-/// The shape of a frame as the models know it.
-pub(super) fn image_shape(frame: FrameShape) -> ImageShape {
-    let FrameShape {
-        channels,
-        height,
-        width,
-    } = frame;
-    ImageShape {
-        channels,
-        height,
-        width,
-    }
 }
 
 /// A fresh model of a world.
@@ -148,12 +131,7 @@ impl Navigator {
     ) -> Result<Self, LabError> {
         let settings: NavigationSettings = experiment.own_settings()?;
         let seed = experiment.seed;
-        let parameters = Stream::new(seed, "parameters").at(0);
-        let model = model_of(
-            &settings,
-            &world,
-            &mut Initializer::new(parameters, device.clone()),
-        )?;
+        let model = model_of(&settings, &world, &mut experiment.initializer(device))?;
         let (data, size) = (Stream::new(seed, "data"), experiment.training.batch);
         let made = world.clone();
         Ok(Self {

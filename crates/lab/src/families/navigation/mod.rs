@@ -29,7 +29,6 @@ mod walker;
 mod walks;
 mod world;
 
-pub(crate) use fit::solve;
 pub use settings::{NavigationSettings, StageSettings};
 
 use crate::{
@@ -39,6 +38,7 @@ use crate::{
         family::{Drawn, Family, Found, Gallery, TaskEntry},
         shipped::{Shipped, presets},
     },
+    families::own::Own,
 };
 use burn::tensor::Device;
 use learner::Navigator;
@@ -50,10 +50,7 @@ use mnemora_worlds::{
     labyrinth::{ACTIONS, LabyrinthTask},
 };
 use quantities::QUANTITIES;
-use std::{
-    path::Path,
-    sync::{Arc, LazyLock},
-};
+use std::{path::Path, sync::Arc};
 use temporal::TemporalLearner;
 use toml::Table;
 use world::World;
@@ -61,11 +58,8 @@ use world::World;
 /// The family.
 pub struct Navigating;
 
-impl Navigating {
-    fn settings(experiment: &Experiment) -> NavigationSettings {
-        experiment.own_settings().unwrap_or_default()
-    }
-}
+/// Its settings.
+static OWN: Own<NavigationSettings> = Own::new("navigation");
 
 impl Family for Navigating {
     fn name(&self) -> &'static str {
@@ -170,14 +164,11 @@ impl Family for Navigating {
     }
 
     fn own_settings(&self) -> Option<(&'static str, Table)> {
-        // It is asked for with each key of an experiment.
-        static TABLE: LazyLock<Option<Table>> =
-            LazyLock::new(|| Table::try_from(NavigationSettings::default()).ok());
-        Some(("navigation", TABLE.clone()?))
+        OWN.table()
     }
 
     fn own_schema(&self) -> Option<serde_json::Value> {
-        Some(schemars::schema_for!(NavigationSettings).to_value())
+        Some(OWN.schema())
     }
 
     fn models_of(&self, key: &str) -> &'static [ModelName] {
@@ -215,24 +206,22 @@ impl Family for Navigating {
                 "model.likelihood is 'normal', for the task {task} it must be bernoulli or gaussian"
             ));
         }
-        for (key, value) in [
-            ("evaluation.particles", experiment.evaluation.particles),
-            ("training.segment", experiment.training.segment),
-        ] {
-            if value > 0 {
-                return Err(format!("{key} is {value}, it must be 0 for walks"));
-            }
+        let particles = experiment.evaluation.particles;
+        if particles > 0 {
+            return Err(format!(
+                "evaluation.particles is {particles}, it must be 0 for walks"
+            ));
         }
         Ok(())
     }
 
     fn time(&self, experiment: &Experiment) -> usize {
-        let settings = Self::settings(experiment);
+        let settings = OWN.of(experiment);
         settings.memorise + settings.predict.max(settings.foresee)
     }
 
     fn time_words(&self, experiment: &Experiment) -> String {
-        let settings = Self::settings(experiment);
+        let settings = OWN.of(experiment);
         format!(
             "navigation.memorise {} and navigation.foresee {}",
             settings.memorise,
@@ -241,7 +230,7 @@ impl Family for Navigating {
     }
 
     fn words(&self, experiment: &Experiment) -> String {
-        let settings = Self::settings(experiment);
+        let settings = OWN.of(experiment);
         format!(
             "{}, {} steps memorised and {} foreseen",
             experiment.task.name.as_str(),
@@ -252,7 +241,7 @@ impl Family for Navigating {
 
     /// Names what makes the task another one: walls, obstacles, the first `A`, other pictures.
     fn setting(&self, experiment: &Experiment) -> String {
-        let settings = Self::settings(experiment);
+        let settings = OWN.of(experiment);
         let mut words = vec![experiment.name.clone()];
         if is_over_pictures(experiment) {
             match settings.image.walls {
@@ -280,7 +269,7 @@ impl Family for Navigating {
     fn numbers(&self, experiment: &Experiment) -> usize {
         let NavigationSettings {
             image, labyrinth, ..
-        } = Self::settings(experiment);
+        } = OWN.of(experiment);
         match is_over_pictures(experiment) {
             true => 3 * image.crop * image.crop,
             false => 3 * labyrinth.view.width * labyrinth.view.height,
@@ -306,14 +295,12 @@ impl Family for Navigating {
     }
 
     fn compared(&self, _: &Experiment, curves: &Curves) -> Vec<Chart> {
-        let charts = vec![
+        vec![
             figures::place_chart(curves.held_out("place_r2")),
             kl_per_step_chart(curves.per_step("kl_per_step"), None),
             last_kl_chart(curves.training("kl_last")),
             bound_chart(curves.held_out("bound")),
-        ];
-        let drawn = |chart: &Chart| chart.series.iter().any(|series| !series.points.is_empty());
-        charts.into_iter().filter(drawn).collect()
+        ]
     }
 }
 

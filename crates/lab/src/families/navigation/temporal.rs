@@ -3,7 +3,6 @@
 use super::{
     evaluate::{Foreseen, Foresees, evaluate},
     figures,
-    learner::image_shape,
     settings::NavigationSettings,
     walks::Lesson,
     world::World,
@@ -11,7 +10,11 @@ use super::{
 use crate::{
     Experiment, LabError,
     experiment::family::{Drawn, Gallery, Shown},
-    families::frames::{BatchTensors, Model, Trainer, parts},
+    families::{
+        frames::{Model, parts},
+        image_shape,
+        trainer::{BatchTensors, Trainer},
+    },
     pictures::Figures,
 };
 use burn::tensor::{Device, Tensor, TensorData};
@@ -108,8 +111,7 @@ impl TemporalLearner {
     ) -> Result<Self, LabError> {
         let settings: NavigationSettings = experiment.own_settings()?;
         let seed = experiment.seed;
-        let parameters = Stream::new(seed, "parameters").at(0);
-        let mut init = Initializer::new(parameters, device.clone());
+        let mut init = experiment.initializer(device);
         let model = model_of(experiment, &world, &mut init)?;
         let pixels = world.walked().frame().size();
         let lesson = Lesson {

@@ -1,11 +1,11 @@
 //! The worlds that a model can walk through.
 
 use super::{settings::NavigationSettings, walks::Lesson};
-use crate::{Experiment, LabError};
+use crate::{Experiment, LabError, experiment::data::found_in};
 use mnemora_memory::Count;
 use mnemora_worlds::{
-    DATA_VARIABLE, ImageNavigation, ImageWalkSettings, Navigation, Origin, Pictures, Split, Start,
-    Stream, Walks, WallActions,
+    ImageNavigation, ImageWalkSettings, Navigation, Pictures, Split, Start, Stream, Walks,
+    WallActions,
     labyrinth::{LabyrinthTask, LabyrinthWalks},
 };
 use std::{path::Path, sync::Arc};
@@ -135,21 +135,14 @@ pub fn find_pictures(
     data: Option<&Path>,
 ) -> Result<Arc<Pictures>, LabError> {
     let settings: NavigationSettings = experiment.own_settings()?;
-    let configured = &experiment.data.directory;
-    let path = data.or((!configured.is_empty()).then(|| Path::new(configured)));
-    let found = Pictures::find(path, settings.image.picture, experiment.data.limits())?;
-    let expected = &experiment.data.fingerprint;
-    if !expected.is_empty() && expected != found.fingerprint() {
-        return Err(LabError::Configuration(format!(
-            "the pictures found ({}) are not the ones the run was made with; name their folder with --data, or \
-             unset {DATA_VARIABLE} for those that come with mnemora",
-            found.origin()
-        )));
-    }
-    if let Origin::Folder(folder) = found.origin() {
-        let folder = folder.canonicalize().unwrap_or_else(|_| folder.clone());
-        experiment.data.directory = folder.display().to_string();
-    }
-    experiment.data.fingerprint = found.fingerprint().to_owned();
+    let path = experiment.data.path(data);
+    let picture = settings.image.picture;
+    let found = Pictures::find(path.as_deref(), picture, experiment.data.limits())?;
+    experiment
+        .data
+        .check(found.fingerprint(), found.origin(), path.as_deref())?;
+    experiment
+        .data
+        .record(found_in(found.origin()), found.fingerprint().to_owned());
     Ok(Arc::new(found))
 }

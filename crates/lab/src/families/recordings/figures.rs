@@ -12,7 +12,7 @@ use crate::{
         Kind,
         family::{Drawn, FilteredSequence, Shown},
     },
-    families::tables::quantile,
+    numeric::quantile,
     pictures::{Figures, chart_figure, grid, save_animation, save_figure, write_beside},
 };
 use burn::{module::Module, tensor::Tensor};

@@ -15,7 +15,11 @@ use crate::{
         family::{Drawn, Family, FilteredSequence, Found, Gallery, Shown, TaskEntry},
         shipped::{Shipped, presets},
     },
-    families::frames::{FILTERED_TERMS, filtered_terms},
+    families::{
+        held_out::part,
+        image_shape,
+        trainer::{BatchTensors, Trainer},
+    },
     pictures::Figures,
 };
 use burn::{
@@ -23,19 +27,16 @@ use burn::{
     tensor::{Device, Tensor, TensorData},
 };
 use mnemora_figures::{chart::Chart, picture::Image};
-use mnemora_memory::{Count, Initializer};
+use mnemora_memory::Count;
 use mnemora_models::{FilteringModel, ImageShape, LikelihoodConfig, Recorded, WithModel};
 use mnemora_training::{
     Error, Learner, Measures, Purpose, Quantity, Row, Snapshot, StepFailure,
-    arrays::{collect, parameters_of, restore},
+    arrays::parameters_of,
     device::outline,
     learner::{BATCHES_AHEAD, BATCHES_AT_A_TIME},
     measures::{Better, Claim, Format},
     memory_use::{Parts, Planned, Work, in_words},
     online::{Numbers, Observed, Online, OnlineFilter},
-    optimiser::ParameterGradients,
-    strategy::Strategy,
-    updates::Updates,
 };
 use mnemora_worlds::{Part, Prefetch, Scale, SequenceBatch, Stream};
 use std::{
@@ -199,16 +200,6 @@ impl Family for Recordings {
         true
     }
 
-    fn check(&self, experiment: &Experiment) -> Result<(), String> {
-        match experiment.training.segment {
-            0 => Ok(()),
-            segment => Err(format!(
-                "training.segment is {segment}, it must be 0 for recorded sequences: choose a shorter \
-                 task.window"
-            )),
-        }
-    }
-
     fn time(&self, experiment: &Experiment) -> usize {
         experiment.task.window
     }
@@ -292,12 +283,9 @@ impl Found for Source {
 pub struct RecordingLearner<M> {
     experiment: Experiment,
     source: Arc<Source>,
-    model: M,
-    strategy: Strategy,
-    updates: Updates,
+    trainer: Trainer<M>,
     /// Windows to learn from.
     batches: Prefetch<Result<SequenceBatch, LabError>>,
-    device: Device,
 }
 
 /// What a model needs to know about its data.
@@ -334,8 +322,7 @@ pub(crate) fn learner(
     source: Source,
     device: &Device,
 ) -> Result<Box<dyn Gallery>, LabError> {
-    let stream = Stream::new(experiment.seed, "parameters").at(0);
-    let mut init = Initializer::new(stream, device.clone());
+    let mut init = experiment.initializer(device);
     let seen = seen(experiment, &source)?;
     let network = experiment
         .network
@@ -395,13 +382,8 @@ fn seen(experiment: &Experiment, source: &Source) -> Result<Seen, LabError> {
             source.words()
         )));
     }
-    let shape = source.frame();
     Ok(Seen {
-        frame: ImageShape {
-            channels: shape.channels,
-            height: shape.height,
-            width: shape.width,
-        },
+        frame: image_shape(source.frame()),
         likelihood: source.likelihood(experiment)?,
         held_out: source.most_held_out(),
         longest: source
@@ -516,10 +498,9 @@ impl<M: FilteringModel + Module> RecordingLearner<M> {
         let observation = source.frame().size();
         // Errors should show before a run is made.
         check(experiment, &source)?;
-        let (settings, seed) = (&experiment.filtering, experiment.seed);
-        let latent = model.latent_size();
         let source = Arc::new(source);
-        let (recordings, stream) = (source.clone(), Stream::new(seed, "data"));
+        let stream = Stream::new(experiment.seed, "data");
+        let recordings = source.clone();
         let (size, window) = (experiment.training.batch, experiment.task.window);
         Ok(Self {
             batches: Prefetch::new(
@@ -528,10 +509,7 @@ impl<M: FilteringModel + Module> RecordingLearner<M> {
                 move |(), index| recordings.windows(&stream, index, size, window),
             ),
             source,
-            strategy: Strategy::new(settings, seed, latent, observation, device)?,
-            model,
-            updates: Updates::new(&experiment.training, device),
-            device: device.clone(),
+            trainer: Trainer::new(experiment, model, observation, device.clone())?,
             experiment: experiment.clone(),
         })
     }
@@ -547,52 +525,33 @@ fn upload(batch: &SequenceBatch, device: &Device) -> Tensor<3> {
     Tensor::from_data(TensorData::new(batch.values.clone(), shape), device)
 }
 
-/// The part of the data to evaluate on.
-fn part_for(source: &Source, purpose: Purpose) -> Part {
-    let order = match purpose.is_short() {
-        true => [Part::Valid, Part::Test],
-        false => [Part::Test, Part::Valid],
-    };
-    let [first, second] = order;
-    match source.has(first) {
-        true => first,
-        false => second,
-    }
-}
-
 impl<M: FilteringModel + Module + 'static> Learner for RecordingLearner<M>
 where
     M::State: 'static,
 {
     fn sizes(&self) -> Vec<(String, usize)> {
-        in_words(parts(
-            parameters_of(&self.model),
-            self.strategy.parameters(),
-        ))
+        let Trainer {
+            model, strategy, ..
+        } = &self.trainer;
+        in_words(parts(parameters_of(model), strategy.parameters()))
     }
 
     fn update(&mut self, step: u64) -> Result<(), StepFailure> {
         let batch = self.batches.batch(step - 1, ())??;
-        let training = &self.experiment.training;
-        let kl_weight = training.kl_weight(step);
-        let observations = upload(&batch, &self.device);
-        let filtered = self
-            .strategy
-            .learn(training, &self.model, observations, None, step)?;
-        let terms = filtered_terms(&filtered);
-        let loss = filtered.bound(kl_weight).mean().neg();
-        let gradients = ParameterGradients::of(&self.model, loss.backward());
-        self.updates
-            .make(&mut self.model, step, gradients, &FILTERED_TERMS, terms)
+        let batch = BatchTensors {
+            observations: upload(&batch, &self.trainer.device),
+            conditions: None,
+        };
+        self.trainer.update(step, batch)
     }
 
     fn deferred(&self) -> bool {
-        self.updates.deferred()
+        self.trainer.updates.deferred()
     }
 
     fn measured(&mut self) -> Result<Option<Row>, StepFailure> {
         let window = self.window() as f32;
-        self.updates.measured(|terms| {
+        self.trainer.updates.measured(|terms| {
             let (reconstruction, kl) = (terms[0], terms[1]);
             Measures::new()
                 .with("bound", reconstruction - kl)
@@ -603,27 +562,18 @@ where
     }
 
     fn evaluate(&self, purpose: Purpose, step: u64) -> Result<Row, Error> {
-        let part = part_for(&self.source, purpose);
-        let inference = self.strategy.frozen(self.model.valid());
+        let part = part(purpose, |part| self.source.has(part));
+        let inference = self.trainer.inference();
         let measures = score::evaluate(&self.experiment, &inference, &self.source, part, purpose)?;
         Ok(Row { step, measures })
     }
 
     fn snapshot(&self) -> Snapshot {
-        let mut snapshot = Snapshot {
-            model: collect(&self.model),
-            optimiser: self.updates.optimiser.collect(),
-            ..Snapshot::default()
-        };
-        self.strategy.save(&mut snapshot);
-        snapshot
+        self.trainer.snapshot()
     }
 
-    fn restore(&mut self, mut from: Snapshot, path: &Path) -> Result<(), Error> {
-        self.strategy.restore(&mut from, path)?;
-        self.model = restore(self.model.clone(), from.model, path)?;
-        self.updates.restore(from.optimiser, path)?;
-        Ok(())
+    fn restore(&mut self, from: Snapshot, path: &Path) -> Result<(), Error> {
+        self.trainer.restore(from, path)
     }
 }
 
@@ -632,7 +582,7 @@ where
     M::State: 'static,
 {
     fn stored(&self) -> Option<usize> {
-        self.model.stored()
+        self.trainer.model.stored()
     }
 
     fn planned(&self, experiment: &Experiment) -> Result<Planned, LabError> {
@@ -645,7 +595,7 @@ where
     }
 
     fn draw(&self, sequences: usize, seed: u64, steps: Option<usize>) -> Result<Drawn, LabError> {
-        let inference = self.strategy.frozen(self.model.valid());
+        let inference = self.trainer.inference();
         figures::generated(
             &self.experiment,
             &inference,
@@ -657,7 +607,7 @@ where
     }
 
     fn figures(&self, shown: &Shown) -> Result<Figures, LabError> {
-        let inference = self.strategy.frozen(self.model.valid());
+        let inference = self.trainer.inference();
         figures::figures(&inference, &self.source, shown)
     }
 
@@ -666,7 +616,7 @@ where
     }
 
     fn recording(&self, number: usize) -> Option<Result<Vec<f32>, LabError>> {
-        let part = part_for(&self.source, Purpose::Final);
+        let part = part(Purpose::Final, |part| self.source.has(part));
         let count = self.source.count(part);
         if !(1..=count).contains(&number) {
             return Some(Err(LabError::Configuration(format!(
@@ -689,10 +639,10 @@ where
     }
 
     fn online(&self, seed: u64) -> Option<Box<dyn OnlineFilter>> {
-        if self.model.sees_ahead() {
+        if self.trainer.model.sees_ahead() {
             return None;
         }
-        let inference = self.strategy.frozen(self.model.valid());
+        let inference = self.trainer.inference();
         let observed = Observed {
             frame: self.source.frame(),
             numbers: match self.source.kind() {

@@ -5,7 +5,7 @@ use crate::{
     Experiment, LabError,
     families::{
         frames::Rounds,
-        supervised::{batches, data_stream},
+        held_out::{batches, data_stream},
     },
 };
 use burn::module::Module;

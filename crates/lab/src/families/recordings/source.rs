@@ -2,19 +2,19 @@
 
 use crate::{
     Experiment, LabError,
-    experiment::{Kind, LikelihoodName, StepSettings, TaskSettings},
+    experiment::{
+        Kind, LikelihoodName, StepSettings, TaskSettings,
+        data::{named_for, required},
+    },
 };
 use mnemora_memory::Count;
 use mnemora_models::LikelihoodConfig;
 use mnemora_worlds::{
-    Corpus, DATA_VARIABLE, DataSet, Draw, FrameSettings, FrameShape, Images, KthSplit,
-    MidiSettings, Mnist, MovingDigits, Music, Origin, Own, Part, PianoRolls, Recording, Scale,
-    SequenceBatch, Speech, SpeechSet, Split, Stream, Values, Video,
+    Corpus, DataSet, Draw, FrameSettings, FrameShape, Images, KthSplit, MidiSettings, Mnist,
+    MovingDigits, Music, Origin, Own, Part, PianoRolls, Recording, Scale, SequenceBatch, Speech,
+    SpeechSet, Split, Stream, Values, Video,
 };
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{path::Path, sync::Arc};
 
 /// The number of moving-digits clips that serve as a held-out part.
 const HELD_OUT_CLIPS: usize = 256;
@@ -54,23 +54,15 @@ pub enum Source {
 impl Source {
     /// Finds the data of an experiment and records their identity.
     pub fn find(experiment: &mut Experiment, data: Option<&Path>) -> Result<Self, LabError> {
-        let configured = experiment.data.directory.clone();
-        let path = data.or((!configured.is_empty()).then(|| Path::new(&configured)));
+        let path = experiment.data.path(data);
+        let path = path.as_deref();
         let task = &experiment.task;
         let frames = FrameSettings {
             side: task.side,
             colour: task.colour,
             ..FrameSettings::default()
         };
-        let variable = std::env::var_os(DATA_VARIABLE).map(PathBuf::from);
-        let own = || {
-            path.or(variable.as_deref()).ok_or_else(|| {
-                LabError::Configuration(format!(
-                    "the task {} has no data of its own: name a file or folder with --data or {DATA_VARIABLE}",
-                    task.name.as_str()
-                ))
-            })
-        };
+        let own = || required(path, task.name);
         refuse_unread(task)?;
         let limits = experiment.data.limits();
         let music = |music| PianoRolls::find(music, path, limits);
@@ -82,18 +74,18 @@ impl Source {
             "piano-midi" => Self::Corpus(music(Music::PianoMidi)?),
             "midi" => {
                 let settings = MidiSettings::default();
-                Self::Corpus(PianoRolls::open(own()?, settings, limits)?)
+                Self::Corpus(PianoRolls::open(&own()?, settings, limits)?)
             }
             "speech" => Self::Corpus(speech(SpeechSet::LibriSpeech)?),
             "spoken-digits" => Self::Corpus(speech(SpeechSet::SpokenDigits)?),
             "timit" => Self::Corpus(speech(SpeechSet::Timit)?),
-            "recordings" => Self::Corpus(Speech::open(own()?, limits)?),
+            "recordings" => Self::Corpus(Speech::open(&own()?, limits)?),
             "video" => Self::Corpus(Video::find(path, frames, limits)?),
             "kth" => {
                 let split = KthSplit::Standard;
-                Self::Corpus(Video::kth(own()?, split, task.side, limits)?)
+                Self::Corpus(Video::kth(&own()?, split, task.side, limits)?)
             }
-            "own" => Self::Corpus(Own::open(own()?, frames, limits)?),
+            "own" => Self::Corpus(Own::open(&own()?, frames, limits)?),
             "moving-digits" => Self::MovingDigits {
                 data: Arc::new(Mnist::find(path, limits)?),
                 digits: task.digits,
@@ -105,24 +97,12 @@ impl Source {
                 )));
             }
         };
+        let settings = &mut experiment.data;
         let fingerprint = source.fingerprint();
-        let expected = &experiment.data.fingerprint;
-        if !expected.is_empty() && *expected != fingerprint {
-            let variable = match std::env::var_os(DATA_VARIABLE) {
-                Some(_) if path.is_none() => format!(" through {DATA_VARIABLE}"),
-                _ => String::new(),
-            };
-            return Err(LabError::Configuration(format!(
-                "the recordings found{variable} ({}) are not the ones the run was made with; name the right ones \
-                 with --data",
-                source.words()
-            )));
-        }
-        experiment.data.fingerprint = fingerprint;
-        experiment.data.step = source.step();
-        if let Some(folder) = source.folder(path) {
-            experiment.data.directory = folder.display().to_string();
-        }
+        settings.check(&fingerprint, source.words(), path)?;
+        let place = source.origin().and_then(|origin| named_for(origin, path));
+        settings.record(place, fingerprint);
+        settings.step = source.step();
         Ok(source)
     }
 
@@ -168,20 +148,13 @@ impl Source {
         }
     }
 
-    /// Where the data were found, for a run that is resumed elsewhere: the path the user named, if it is one.
-    fn folder(&self, named: Option<&Path>) -> Option<PathBuf> {
-        let origin = match self {
-            Self::Corpus(corpus) => corpus.origin(),
-            Self::MovingDigits { data, .. } => data.origin(),
-            Self::Described(_) => return None,
-        };
-        let Origin::Folder(found) = origin else {
-            return None;
-        };
-        let variable = std::env::var_os(DATA_VARIABLE).map(PathBuf::from);
-        let place = named.map(Path::to_owned).or(variable);
-        let place = place.unwrap_or_else(|| found.clone());
-        Some(place.canonicalize().unwrap_or(place))
+    /// Where the data were found.
+    fn origin(&self) -> Option<&Origin> {
+        match self {
+            Self::Corpus(corpus) => Some(corpus.origin()),
+            Self::MovingDigits { data, .. } => Some(data.origin()),
+            Self::Described(_) => None,
+        }
     }
 
     /// Dimensions of a step.

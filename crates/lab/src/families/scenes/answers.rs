@@ -1,7 +1,7 @@
 //! Answers to questions about a scene: many samples, each one scene for all queries.
 
 use super::{
-    learner::{normal, views},
+    batch::{normal, views},
     query::{AROUND, Asked},
     settings::SceneSettings,
     world::World,

@@ -1,8 +1,8 @@
 //! How well a model of scenes answers, and whether its answers agree.
 
 use super::{
+    batch::{context, targets},
     coherence::Read,
-    learner::{context, targets},
     quantities::of_part,
     samples::{Answers, Mean, Noise, errors},
     settings::SceneSettings,
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     Experiment,
-    families::supervised::{batches, data_stream},
+    families::held_out::{batches, data_stream},
 };
 use mnemora_models::{AnyScenes, Known, Views};
 use mnemora_training::{Measures, Purpose, arrays::host, measures::mean_and_stderr};

@@ -2,7 +2,7 @@
 
 use super::{
     answers::{answers, reported},
-    learner::{context, normal, targets},
+    batch::{context, normal, targets},
     settings::SceneSettings,
     world::World,
 };

@@ -1,17 +1,25 @@
 //! The learner of models of scenes.
 
-use super::{answers, evaluate::evaluate, figures, settings::SceneSettings, world::World};
+use super::{
+    answers,
+    batch::{context, normal, targets},
+    evaluate::evaluate,
+    figures,
+    settings::SceneSettings,
+    world::World,
+};
 use crate::{
     Answered, Experiment, LabError,
     experiment::family::{Drawn, Gallery, Question, Shown},
+    families::image_shape,
     pictures::Figures,
 };
 use burn::{
     module::Module,
-    tensor::{Device, Tensor, TensorData},
+    tensor::{Device, Tensor},
 };
 use mnemora_memory::{Count, Initializer};
-use mnemora_models::{AnyScenes, ImageShape, Latents, Learning, ModelName, Views};
+use mnemora_models::{AnyScenes, Latents, Learning, ModelName};
 use mnemora_training::{
     Error, Learner, Measures, Purpose, Row, Snapshot, StepFailure,
     arrays::{collect, parameters_of, parameters_within, restore},
@@ -21,7 +29,7 @@ use mnemora_training::{
     optimiser::ParameterGradients,
     updates::Updates,
 };
-use mnemora_worlds::{FrameShape, Prefetch, Split, Stream, scenes::SceneBatch};
+use mnemora_worlds::{Prefetch, Split, Stream, scenes::SceneBatch};
 use std::{hint::black_box, path::Path, sync::Arc};
 
 /// A model of scenes that learns.
@@ -47,16 +55,7 @@ fn model_of(
     world: &World,
     init: &mut Initializer,
 ) -> Result<AnyScenes, LabError> {
-    let FrameShape {
-        channels,
-        height,
-        width,
-    } = world.scenes.frame();
-    let frame = ImageShape {
-        channels,
-        height,
-        width,
-    };
+    let frame = image_shape(world.scenes.frame());
     let query = world.scenes.query_width();
     let (seen, moments) = (world.context_most(), world.scenes.moments());
     let mut gqn = |latents| {
@@ -119,46 +118,6 @@ pub fn planned(experiment: &Experiment, world: &World) -> Result<Planned, LabErr
     Ok(Planned::new(parts(&model), work))
 }
 
-/// `each` views of each scene on a device: frames `[scenes * each, channels, height, width]` and queries
-/// `[scenes * each, query]`; `None` if there are none.
-pub fn views(
-    (frames, frame): (&[f32], FrameShape),
-    queries: &[f32],
-    each: usize,
-    device: &Device,
-) -> Option<Views> {
-    let FrameShape {
-        channels,
-        height,
-        width,
-    } = frame;
-    let rows = frames.len() / frame.size();
-    (each > 0).then(|| Views {
-        frames: Tensor::from_data(
-            TensorData::new(frames.to_vec(), [rows, channels, height, width]),
-            device,
-        ),
-        queries: Tensor::from_data(
-            TensorData::new(queries.to_vec(), [rows, queries.len() / rows]),
-            device,
-        ),
-        each,
-    })
-}
-
-/// The context of a batch.
-pub fn context(batch: &SceneBatch, device: &Device) -> Option<Views> {
-    let frames = (batch.context_frames.as_slice(), batch.frame);
-    views(frames, &batch.context_queries, batch.context, device)
-}
-
-/// The targets of a batch.
-pub fn targets(batch: &SceneBatch, device: &Device) -> Views {
-    let frames = (batch.target_frames.as_slice(), batch.frame);
-    views(frames, &batch.target_queries, batch.targets, device)
-        .expect("every scene is asked something")
-}
-
 impl SceneLearner {
     /// A fresh learner with its model on `device`, initialised from the experiment's seed.
     pub fn new(
@@ -168,8 +127,7 @@ impl SceneLearner {
     ) -> Result<Self, LabError> {
         let settings: SceneSettings = experiment.own_settings()?;
         let seed = experiment.seed;
-        let parameters = Stream::new(seed, "parameters").at(0);
-        let mut init = Initializer::new(parameters, device.clone());
+        let mut init = experiment.initializer(device);
         let model = model_of(experiment, &settings, &world, &mut init)?;
         let (data, size) = (Stream::new(seed, "data"), experiment.training.batch);
         let (made, ask) = (world.clone(), World::learned_from(experiment.model.name));
@@ -189,12 +147,6 @@ impl SceneLearner {
             device: device.clone(),
         })
     }
-}
-
-/// Standard normal numbers, `[rows, width]`.
-pub fn normal(stream: &Stream, index: u64, shape: [usize; 2], device: &Device) -> Tensor<2> {
-    let values = stream.standard_normal(index, shape.iter().product());
-    Tensor::from_data(TensorData::new(values, shape), device)
 }
 
 impl Learner for SceneLearner {

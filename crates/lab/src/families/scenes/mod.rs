@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `settings.rs` | the table `[scenes]` of an experiment |
 //! | `world.rs` | the list of worlds |
+//! | `batch.rs` | batches on a device |
 //! | `learner.rs` | the learner |
 //! | `evaluate.rs`, `quantities.rs` | what is measured |
 //! | `samples.rs`, `coherence.rs`, `stories.rs` | of samples: errors, what is read off them, how they continue stories |
@@ -11,6 +12,7 @@
 //! | `figures.rs` | the pictures of a run |
 
 mod answers;
+mod batch;
 mod coherence;
 mod evaluate;
 mod figures;
@@ -31,6 +33,7 @@ use crate::{
         family::{Drawn, Family, Found, Gallery, TaskEntry},
         shipped::{Shipped, presets},
     },
+    families::own::Own,
 };
 use burn::tensor::Device;
 use learner::SceneLearner;
@@ -39,21 +42,15 @@ use mnemora_models::ModelName;
 use mnemora_training::{Quantity, memory_use::Planned};
 use mnemora_worlds::scenes::Views;
 use quantities::QUANTITIES;
-use std::{
-    path::Path,
-    sync::{Arc, LazyLock},
-};
+use std::{path::Path, sync::Arc};
 use toml::Table;
 use world::{WORLDS, World, find_views, is_read};
 
 /// The family.
 pub struct AskedScenes;
 
-impl AskedScenes {
-    fn settings(experiment: &Experiment) -> SceneSettings {
-        experiment.own_settings().unwrap_or_default()
-    }
-}
+/// Its settings.
+static OWN: Own<SceneSettings> = Own::new("scenes");
 
 impl Family for AskedScenes {
     fn name(&self) -> &'static str {
@@ -107,14 +104,11 @@ impl Family for AskedScenes {
     }
 
     fn own_settings(&self) -> Option<(&'static str, Table)> {
-        // It is asked for with each key of an experiment.
-        static TABLE: LazyLock<Option<Table>> =
-            LazyLock::new(|| Table::try_from(SceneSettings::default()).ok());
-        Some(("scenes", TABLE.clone()?))
+        OWN.table()
     }
 
     fn own_schema(&self) -> Option<serde_json::Value> {
-        Some(schemars::schema_for!(SceneSettings).to_value())
+        Some(OWN.schema())
     }
 
     fn models_of(&self, key: &str) -> &'static [ModelName] {
@@ -158,13 +152,11 @@ impl Family for AskedScenes {
         let settings: SceneSettings = experiment
             .own_settings()
             .map_err(|error| error.to_string())?;
-        for (key, value) in [
-            ("evaluation.particles", experiment.evaluation.particles),
-            ("training.segment", experiment.training.segment),
-        ] {
-            if value > 0 {
-                return Err(format!("{key} is {value}, it must be 0 for scenes"));
-            }
+        let particles = experiment.evaluation.particles;
+        if particles > 0 {
+            return Err(format!(
+                "evaluation.particles is {particles}, it must be 0 for scenes"
+            ));
         }
         settings.check()?;
         let (model, targets) = (&settings.model, settings.targets);
@@ -178,7 +170,7 @@ impl Family for AskedScenes {
     }
 
     fn time(&self, experiment: &Experiment) -> usize {
-        let settings = Self::settings(experiment);
+        let settings = OWN.of(experiment);
         if experiment.model.name.needs_stories()
             && let Ok(world) = World::new(experiment, &settings, None)
         {
@@ -191,7 +183,7 @@ impl Family for AskedScenes {
         if experiment.model.name.needs_stories() {
             return format!("the stories of {}", experiment.task.name.as_str());
         }
-        let settings = Self::settings(experiment);
+        let settings = OWN.of(experiment);
         format!(
             "scenes.context_most {} and scenes.targets {}",
             settings.context_most, settings.targets
@@ -199,7 +191,7 @@ impl Family for AskedScenes {
     }
 
     fn words(&self, experiment: &Experiment) -> String {
-        let settings = Self::settings(experiment);
+        let settings = OWN.of(experiment);
         if experiment.model.name.needs_stories() {
             return format!(
                 "{}, the first {} frames seen and all others asked for",
@@ -248,7 +240,7 @@ impl Family for AskedScenes {
     }
 
     fn numbers(&self, experiment: &Experiment) -> usize {
-        let size = Self::settings(experiment).size;
+        let size = OWN.of(experiment).size;
         3 * size * size
     }
 
@@ -269,12 +261,10 @@ impl Family for AskedScenes {
     }
 
     fn compared(&self, _: &Experiment, curves: &Curves) -> Vec<Chart> {
-        let charts = vec![
+        vec![
             bound_chart(curves.held_out("bound")),
             figures::share_chart("Samples coherent", curves.held_out("alike")),
-        ];
-        let drawn = |chart: &Chart| chart.series.iter().any(|series| !series.points.is_empty());
-        charts.into_iter().filter(drawn).collect()
+        ]
     }
 }
 

@@ -1,6 +1,6 @@
 //! Errors of samples, and of answers that need no model.
 
-use super::learner::{normal, targets};
+use super::batch::{normal, targets};
 use burn::tensor::Tensor;
 use mnemora_models::{AnyScenes, Known};
 use mnemora_training::{arrays::host, measures::mean_squared_error};

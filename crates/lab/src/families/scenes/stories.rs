@@ -1,7 +1,7 @@
 //! How well the first frames of a story are continued.
 
 use super::{
-    learner::{context, targets},
+    batch::{context, targets},
     samples::{Mean, Noise, errors, mean_frame},
 };
 use burn::tensor::Tensor;

@@ -1,11 +1,11 @@
 //! The scenes of an experiment.
 
 use super::settings::SceneSettings;
-use crate::{Experiment, LabError};
+use crate::{Experiment, LabError, experiment::data::found_in};
 use mnemora_memory::Count;
 use mnemora_models::ModelName;
 use mnemora_worlds::{
-    Limits, Mnist, Origin, Split, Stream,
+    Limits, Mnist, Split, Stream,
     scenes::{
         Ask, Dice, GqnData, Narratives, OwnViews, Part, Patterns, Prism, Readings, SceneBatch,
         Scenes, Showing, Views, readings, scene_batch,
@@ -118,39 +118,23 @@ pub fn is_read(experiment: &Experiment) -> bool {
 /// Reads the pictures of an experiment and records their identity; `None` if its scenes are made.
 ///
 /// # Errors
-/// If there are none, they cannot be read, or they are not those of the run; or if data are named for scenes that are
-/// made.
+/// If there are none, they cannot be read, or they are not those of the run.
 pub fn find_views(
     experiment: &mut Experiment,
     data: Option<&Path>,
 ) -> Result<Option<Arc<Views>>, LabError> {
     let Open::Read(read) = entry(experiment)?.open else {
-        return match data {
-            None => Ok(None),
-            Some(path) => Err(LabError::Configuration(format!(
-                "--data is {}, but the scenes of the task {} are made, not read; {} and {} read data",
-                path.display(),
-                experiment.task.name.as_str(),
-                OwnViews::NAME,
-                GqnData::NAME
-            ))),
-        };
+        return Ok(None);
     };
     let settings: SceneSettings = experiment.own_settings()?;
-    let configured = &experiment.data.directory;
-    let path = data.or((!configured.is_empty()).then(|| Path::new(configured)));
-    let found = read(path, settings.size, experiment.data.limits())?;
-    let expected = &experiment.data.fingerprint;
-    if !expected.is_empty() && expected != found.fingerprint() {
-        return Err(LabError::Configuration(format!(
-            "the pictures found ({found}) are not the ones the run was made with; name the right ones with --data"
-        )));
-    }
-    if let Origin::Folder(folder) = found.origin() {
-        let folder = folder.canonicalize().unwrap_or_else(|_| folder.clone());
-        experiment.data.directory = folder.display().to_string();
-    }
-    experiment.data.fingerprint = found.fingerprint().to_owned();
+    let path = experiment.data.path(data);
+    let found = read(path.as_deref(), settings.size, experiment.data.limits())?;
+    experiment
+        .data
+        .check(found.fingerprint(), &found, path.as_deref())?;
+    experiment
+        .data
+        .record(found_in(found.origin()), found.fingerprint().to_owned());
     Ok(Some(Arc::new(found)))
 }
 

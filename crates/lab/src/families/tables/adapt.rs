@@ -3,7 +3,7 @@
 
 use crate::{
     LabError,
-    families::frames::{FILTERED_TERMS, filtered_terms},
+    families::trainer::{FILTERED_TERMS, filtered_terms},
 };
 use burn::{
     module::Module,

@@ -4,6 +4,7 @@ use super::{
     baselines::{Baseline, Foreseen, filled},
     source::Source,
 };
+use crate::numeric::quantile;
 use mnemora_worlds::Part;
 use std::collections::BTreeMap;
 
@@ -112,14 +113,6 @@ fn normal_below(z: f64) -> f64 {
         density / fraction
     };
     if z > 0.0 { 1.0 - upper } else { upper }
-}
-
-/// The number below which a share of sorted samples lies, between neighbours by a straight line.
-pub fn quantile(sorted: &[f64], share: f64) -> f64 {
-    let place = share * (sorted.len() - 1) as f64;
-    let low = place.floor() as usize;
-    let high = (low + 1).min(sorted.len() - 1);
-    sorted[low] + (place - low as f64) * (sorted[high] - sorted[low])
 }
 
 fn of_samples(sorted: &[f64], truth: f64) -> Scored {
@@ -467,13 +460,5 @@ mod tests {
         let alone = over_blocks([(block(0, 1), 3.0), (block(0, 2), 5.0)].into_iter());
         assert_eq!(alone, Some((4.0, None)));
         assert_eq!(over_blocks(std::iter::empty()), None);
-    }
-
-    #[test]
-    fn quantiles_lie_between_neighbours() {
-        let sorted = [0.0, 1.0, 2.0, 3.0, 4.0];
-        assert_eq!(quantile(&sorted, 0.5), 2.0);
-        assert_eq!(quantile(&sorted, 0.1), 0.4);
-        assert_eq!(quantile(&sorted, 1.0), 4.0);
     }
 }

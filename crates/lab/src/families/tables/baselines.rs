@@ -1,7 +1,7 @@
 //! Forecasts without a network, fitted on the training part: persistence as a random walk, the season before, and an
 //! autoregression. Each is a normal distribution at every step ahead, from its own residuals.
 
-use crate::families::navigation::solve;
+use crate::numeric::solve;
 
 /// A normal forecast.
 #[derive(Clone, Copy, Debug, PartialEq)]

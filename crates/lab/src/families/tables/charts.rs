@@ -1,12 +1,13 @@
 //! Charts of tables and forecasts.
 
 use super::{
-    backtest::{Origin, quantile},
+    backtest::Origin,
     coding::Coded,
     filter::{Expected, FilteredRow, NextRow},
     forecast::Samples,
     source::Source,
 };
+use crate::numeric::quantile;
 use mnemora_figures::chart::{Chart, Series as Line, Shaded};
 use mnemora_worlds::series::Clock;
 

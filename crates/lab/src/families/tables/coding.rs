@@ -59,6 +59,19 @@ impl Coding {
                 )));
             }
         }
+        let trained = data.steps(Part::Train);
+        if trained < 2 {
+            let whole = match settings.division {
+                Division::Sequence => {
+                    "; table.division is sequence, so whole sequences train or judge"
+                }
+                _ => "",
+            };
+            return Err(LabError::Configuration(format!(
+                "{} has too few rows: {trained} to train on{whole}",
+                data.name
+            )));
+        }
         let (mut modelled, mut known) = (Vec::new(), Vec::new());
         for (place, column) in data.columns.iter().enumerate() {
             let fixed = is_fixed(data, place);
@@ -496,6 +509,11 @@ impl Coded {
 
     /// That a modelled number is so far from all others that nothing can be computed of it, if it is.
     pub fn too_far(&self, shown: f64, [mean, deviation]: [f64; 2]) -> Option<&'static str> {
+        if self.form == Form::Growth && shown.is_infinite() {
+            return Some(
+                "0 or on the other side of it than its neighbour, and the changes of logarithms are modelled; choose another table.change",
+            );
+        }
         let far = self.is_number() && ((shown - mean) / deviation).abs() > FARTHEST;
         (far && !shown.is_nan()).then_some(
             "a million deviations or more from everything the model has seen; leave it empty if nothing was observed",

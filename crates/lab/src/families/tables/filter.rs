@@ -10,7 +10,7 @@ use super::{
     forecast::{Ask, Forecast, Samples, Standing, samples_from, values},
     source::Source,
 };
-use crate::LabError;
+use crate::{LabError, numeric::quantile};
 use burn::{module::Module, tensor::Tensor};
 use mnemora_models::{FilteringModel, Likelihood};
 use mnemora_training::{
@@ -571,9 +571,7 @@ fn number(sorted: &[f64], shares: &[f64]) -> Expected {
     Expected::Number {
         mean,
         std: variance.sqrt(),
-        quantiles: quantiles
-            .map(|share| super::backtest::quantile(sorted, *share))
-            .collect(),
+        quantiles: quantiles.map(|share| quantile(sorted, *share)).collect(),
     }
 }
 

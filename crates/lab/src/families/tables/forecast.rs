@@ -1,14 +1,14 @@
 //! Forecasts: samples of the steps that follow, from the beliefs that filtering left.
 
 use super::{
-    backtest::{Origin, origins, quantile, spreads},
+    backtest::{Origin, origins, spreads},
     charts::charts,
-    coding::Coding,
+    coding::{Coding, number_words},
     filter::RowAsk,
     settings::OwnTable,
     source::Source,
 };
-use crate::LabError;
+use crate::{LabError, numeric::quantile};
 use burn::{
     module::Module,
     tensor::{Device, Tensor, TensorData},
@@ -453,6 +453,11 @@ impl Source {
                 names.join(", ")
             )));
         }
+        if known.is_empty() && future.is_some() {
+            return Err(LabError::Configuration(
+                "--future: the model knows no column in advance (table.known), so there is nothing to tell it".into(),
+            ));
+        }
         for series in &mut data.series {
             let end = series.steps(width);
             series.clock = match series.clock.continued(steps) {
@@ -515,6 +520,14 @@ impl Source {
                                 data.columns[*place].name
                             ))
                         })?;
+                    }
+                    let coded = self.coding.known.iter().find(|coded| coded.name == *name);
+                    if let Some(wrong) = coded.and_then(|coded| coded.refuse(value)) {
+                        return Err(LabError::Configuration(format!(
+                            "--future, row {}, column {name}: {} is {wrong}",
+                            step + 1,
+                            number_words(value)
+                        )));
                     }
                     series.values[(end + step) * width + place] = value;
                 }

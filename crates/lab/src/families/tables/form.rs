@@ -24,12 +24,16 @@ impl Form {
         pairs.map(|(now, before)| self.at(*now, *before)).collect()
     }
 
-    /// The modelled number of a step.
+    /// The modelled number of a step; infinite for growth from 0, to it or through it.
     pub fn at(self, now: f64, before: f64) -> f64 {
         match self {
             Self::Level => now,
             Self::Change => now - before,
-            Self::Growth => (now / before).ln(),
+            Self::Growth => match (now / before).ln() {
+                // From 0, or through it.
+                growth if growth.is_nan() && !now.is_nan() && !before.is_nan() => f64::INFINITY,
+                growth => growth,
+            },
         }
     }
 

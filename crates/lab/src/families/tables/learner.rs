@@ -16,8 +16,8 @@ use crate::{
     curves::{free_energy_chart, held_out_series, training_series},
     experiment::family::{Drawn, Gallery, Shown},
     families::{
-        frames::{FILTERED_TERMS, filtered_terms},
-        supervised::{batches, data_stream},
+        held_out::{batches, data_stream, part},
+        trainer::{FILTERED_TERMS, Trainer, filtered_terms},
     },
     pictures::{Figures, chart_figure, charts_image},
 };
@@ -29,14 +29,14 @@ use mnemora_figures::chart::Chart;
 use mnemora_models::{FilteringModel, follow};
 use mnemora_training::{
     Error, Learner, Measures, Purpose, Row, Snapshot, StepFailure,
-    arrays::{collect, host, restore},
+    arrays::{collect, host},
     learner::BATCHES_AHEAD,
     memory_use::{Planned, in_words},
     online::{Numbers, Observed, Online, load_filter_state},
     optimiser::ParameterGradients,
+    say::note,
     settings::StrategyName,
-    strategy::{Inference, Strategy, noise},
-    updates::Updates,
+    strategy::{Inference, noise},
 };
 use mnemora_worlds::{FrameShape, Part, Prefetch, Scale, Stream};
 use std::{hint::black_box, path::Path, sync::Arc};
@@ -46,11 +46,8 @@ pub struct TableLearner<M> {
     experiment: Experiment,
     settings: OwnTable,
     source: Arc<Source>,
-    model: M,
-    strategy: Strategy,
-    updates: Updates,
+    trainer: Trainer<M>,
     batches: Prefetch<Vec<f32>>,
-    device: Device,
 }
 
 impl<M: FilteringModel + Module> TableLearner<M> {
@@ -67,23 +64,18 @@ impl<M: FilteringModel + Module> TableLearner<M> {
         let settings: OwnTable = experiment.own_settings()?;
         source.check(settings.window)?;
         let observation = source.coding.observation();
-        let latent = model.latent_size();
-        let (filtering, seed) = (&experiment.filtering, experiment.seed);
         let source = Arc::new(source);
-        let (of, stream) = (source.clone(), Stream::new(seed, "data"));
+        let (of, stream) = (source.clone(), Stream::new(experiment.seed, "data"));
         let (size, window) = (experiment.training.batch, settings.window);
         let dropped = settings.dropped;
         Ok(Self {
             batches: Prefetch::new("table", BATCHES_AHEAD, move |(), index| {
                 of.batch(&stream, index, size, window, dropped)
             }),
-            strategy: Strategy::new(filtering, seed, latent, observation, device)?,
-            updates: Updates::new(&experiment.training, device),
+            trainer: Trainer::new(experiment, model, observation, device.clone())?,
             experiment: experiment.clone(),
             settings,
             source,
-            model,
-            device: device.clone(),
         })
     }
 
@@ -91,23 +83,16 @@ impl<M: FilteringModel + Module> TableLearner<M> {
         let size = self.source.coding.observation();
         let time = values.len() / (batch * size);
         let data = TensorData::new(values, [batch, time, size]);
-        Tensor::from_data(data, &self.device)
+        Tensor::from_data(data, &self.trainer.device)
     }
 
     fn inference(&self) -> Inference<M> {
-        self.strategy.frozen(self.model.valid())
+        self.trainer.inference()
     }
 
-    /// The part to evaluate on: validation at checkpoints, the test afterwards, the other one if there are no such steps.
+    /// The part to evaluate on.
     fn part(&self, purpose: Purpose) -> Part {
-        let order = match purpose.is_short() {
-            true => [Part::Valid, Part::Test],
-            false => [Part::Test, Part::Valid],
-        };
-        match self.source.data.steps(order[0]) > 0 {
-            true => order[0],
-            false => order[1],
-        }
+        part(purpose, |part| self.source.data.steps(part) > 0)
     }
 
     /// Free energy and KL of each step of a part, after all steps before it: `each` is told the sequence, the step, and
@@ -206,7 +191,7 @@ impl<M: FilteringModel + Module> TableLearner<M> {
             let model = inference.working_model();
             let draws = Stream::new(ask.seed, "filtering before the first row");
             let shape = [rows, 1, model.noise_size()];
-            let noise = noise(&draws, 0, shape, &self.device);
+            let noise = noise(&draws, 0, shape, &self.trainer.device);
             let state = follow(model, x, None, noise, None);
             (state, rows as u64)
         });
@@ -242,9 +227,9 @@ impl<M: FilteringModel + Module> TableLearner<M> {
             let likelihood = source.coding.likelihood();
             let shown = likelihood.values() + likelihood.columns.len();
             let window = self.settings.window;
-            Ok(Adapter::new(how, &self.model, window, [size, shown], ask.seed))
+            Ok(Adapter::new(how, &self.trainer.model, window, [size, shown], ask.seed))
         });
-        let online = Online::new(inference, observed, &collect(&self.model), ask.seed);
+        let online = Online::new(inference, observed, &collect(&self.trainer.model), ask.seed);
         let start = Start { series, state };
         let (alarm, adapter) = (alarm.transpose()?, adapter.transpose()?);
         TableFilter::new(online, source, ask, start, factors, alarm, adapter)
@@ -282,6 +267,9 @@ impl<M: FilteringModel + Module> TableLearner<M> {
         let horizon = self.settings.horizon;
         let origins = backtest::origins(source, part, horizon, self.settings.origins);
         if origins.is_empty() {
+            note(format_args!(
+                "mnemora: no forecast is judged: the {part} part has no {horizon} steps to forecast (table.horizon)"
+            ));
             return measures;
         }
         let inference = self.inference();
@@ -324,30 +312,38 @@ where
     M::State: 'static,
 {
     fn sizes(&self) -> Vec<(String, usize)> {
-        in_words(Plans::parts(&self.model, self.strategy.parameters()))
+        in_words(Plans::parts(
+            &self.trainer.model,
+            self.trainer.strategy.parameters(),
+        ))
     }
 
     fn update(&mut self, step: u64) -> Result<(), StepFailure> {
         let values = self.batches.batch(step - 1, ())?;
         let training = &self.experiment.training;
         let x = self.upload(values, training.batch);
-        let filtered = self.strategy.learn(training, &self.model, x, None, step)?;
+        let Trainer {
+            model,
+            strategy,
+            updates,
+            ..
+        } = &mut self.trainer;
+        let filtered = strategy.learn(training, model, x, None, step)?;
         let terms = filtered_terms(&filtered);
         // The step before the window is not one of the table.
         let loss =
             filtered.bound(training.kl_weight(step)).mean().neg() / self.settings.window as f64;
-        let gradients = ParameterGradients::of(&self.model, loss.backward());
-        self.updates
-            .make(&mut self.model, step, gradients, &FILTERED_TERMS, terms)
+        let gradients = ParameterGradients::of(model, loss.backward());
+        updates.make(model, step, gradients, &FILTERED_TERMS, terms)
     }
 
     fn deferred(&self) -> bool {
-        self.updates.deferred()
+        self.trainer.updates.deferred()
     }
 
     fn measured(&mut self) -> Result<Option<Row>, StepFailure> {
         let window = self.settings.window as f32;
-        self.updates.measured(|terms| {
+        self.trainer.updates.measured(|terms| {
             Measures::new()
                 .with("free_energy", (terms[1] - terms[0]) / window)
                 .with("kl", terms[1] / window)
@@ -362,19 +358,11 @@ where
     }
 
     fn snapshot(&self) -> Snapshot {
-        let mut snapshot = Snapshot {
-            model: collect(&self.model),
-            optimiser: self.updates.optimiser.collect(),
-            ..Snapshot::default()
-        };
-        self.strategy.save(&mut snapshot);
-        snapshot
+        self.trainer.snapshot()
     }
 
-    fn restore(&mut self, mut from: Snapshot, path: &Path) -> Result<(), Error> {
-        self.strategy.restore(&mut from, path)?;
-        self.model = restore(self.model.clone(), from.model, path)?;
-        self.updates.restore(from.optimiser, path)
+    fn restore(&mut self, from: Snapshot, path: &Path) -> Result<(), Error> {
+        self.trainer.restore(from, path)
     }
 }
 
@@ -406,8 +394,9 @@ const BASELINES: [[&str; 4]; 4] = [
     ],
 ];
 
-/// The most charts of held-out forecasts.
+/// The most charts of a held-out forecast, and of a picture.
 const CHARTS: usize = 4;
+const MOST_CHARTS: usize = CHARTS * CHARTS;
 
 impl<M: FilteringModel + Module> TableLearner<M> {
     /// Forecasts of held-out steps beside what happened, from `count` places.
@@ -438,7 +427,7 @@ impl<M: FilteringModel + Module> TableLearner<M> {
                 charts.push(chart(&title, coded, past, drawn, which, steps, next));
             }
         }
-        charts.truncate(count.max(1) * CHARTS);
+        charts.truncate((count.max(1) * CHARTS).min(MOST_CHARTS));
         Ok(charts)
     }
 }
@@ -475,7 +464,7 @@ pub fn training_picture(source: &Source, settings: &OwnTable) -> Result<Drawn, L
             });
         }
     }
-    charts.truncate(CHARTS * CHARTS);
+    charts.truncate(MOST_CHARTS);
     picture(&charts, settings.window)
 }
 
@@ -495,6 +484,11 @@ where
     fn draw(&self, sequences: usize, seed: u64, steps: Option<usize>) -> Result<Drawn, LabError> {
         let steps = steps.unwrap_or(self.settings.horizon);
         let charts = self.held_out_charts(sequences, seed, steps)?;
+        if charts.len() == MOST_CHARTS {
+            note(format_args!(
+                "mnemora: the picture shows the first {MOST_CHARTS} charts"
+            ));
+        }
         if charts.is_empty() {
             return Err(LabError::Configuration(format!(
                 "the held-out part has no {steps} steps to forecast; choose fewer"

@@ -31,8 +31,6 @@ mod quantities;
 mod settings;
 mod source;
 
-pub(crate) use backtest::quantile;
-
 pub use adapt::{Adaptation, Adapted};
 pub use charts::filtered;
 pub use filter::{Expected, Fields, FilteredRow, NextRow, RefusedRow, RowAsk, RowFilter};
@@ -46,32 +44,31 @@ use crate::{
         family::{Drawn, Family, Found, Gallery, TaskEntry},
         shipped::{Shipped, presets},
     },
-    families::recordings::{self, Seen},
+    families::{
+        own::Own,
+        recordings::{self, Seen},
+    },
 };
 use burn::{module::Module, tensor::Device};
 use learner::TableLearner;
 use mnemora_figures::chart::Chart;
-use mnemora_memory::{Count, Initializer};
+use mnemora_memory::Count;
 use mnemora_models::{FilteringModel, ImageShape, LikelihoodConfig, WithModel};
 use mnemora_training::{
     Quantity,
     arrays::parameters_of,
     memory_use::{Parts, Planned},
 };
-use mnemora_worlds::Stream;
 use quantities::QUANTITIES;
 use source::Source;
-use std::{path::Path, sync::LazyLock};
+use std::path::Path;
 use toml::Table;
 
 /// The family.
 pub struct Tables;
 
-impl Tables {
-    fn settings(experiment: &Experiment) -> OwnTable {
-        experiment.own_settings().unwrap_or_default()
-    }
-}
+/// Its settings.
+static OWN: Own<OwnTable> = Own::new("table");
 
 impl Family for Tables {
     fn name(&self) -> &'static str {
@@ -155,27 +152,22 @@ impl Family for Tables {
     }
 
     fn own_settings(&self) -> Option<(&'static str, Table)> {
-        // It is asked for with each key of an experiment.
-        static TABLE: LazyLock<Option<Table>> =
-            LazyLock::new(|| Table::try_from(OwnTable::default()).ok());
-        Some(("table", TABLE.clone()?))
+        OWN.table()
     }
 
     fn own_schema(&self) -> Option<serde_json::Value> {
-        Some(schemars::schema_for!(OwnTable).to_value())
+        Some(OWN.schema())
     }
 
     fn check(&self, experiment: &Experiment) -> Result<(), String> {
         let settings: OwnTable = experiment
             .own_settings()
             .map_err(|error| error.to_string())?;
-        for (key, value) in [
-            ("evaluation.particles", experiment.evaluation.particles),
-            ("training.segment", experiment.training.segment),
-        ] {
-            if value > 0 {
-                return Err(format!("{key} is {value}, it must be 0 for tables"));
-            }
+        let particles = experiment.evaluation.particles;
+        if particles > 0 {
+            return Err(format!(
+                "evaluation.particles is {particles}, it must be 0 for tables"
+            ));
         }
         if experiment.network.srnn.smoothing {
             return Err(
@@ -187,15 +179,15 @@ impl Family for Tables {
     }
 
     fn time(&self, experiment: &Experiment) -> usize {
-        Self::settings(experiment).window.max(1) + 1
+        OWN.of(experiment).window.max(1) + 1
     }
 
     fn time_words(&self, experiment: &Experiment) -> String {
-        format!("table.window {}", Self::settings(experiment).window)
+        format!("table.window {}", OWN.of(experiment).window)
     }
 
     fn words(&self, experiment: &Experiment) -> String {
-        let window = Self::settings(experiment).window;
+        let window = OWN.of(experiment).window;
         format!("windows of {window} steps of a table")
     }
 
@@ -227,7 +219,7 @@ impl Source {
     }
 
     fn seen(&self, experiment: &Experiment) -> Seen {
-        let settings = Tables::settings(experiment);
+        let settings = OWN.of(experiment);
         let width = self.data.width();
         let steps = |count: fn(&[usize]) -> usize| {
             let all: Vec<usize> = self.data.series.iter().map(|s| s.steps(width)).collect();
@@ -300,11 +292,11 @@ impl Found for Source {
     }
 
     fn check(&self, experiment: &Experiment) -> Result<(), LabError> {
-        Source::check(self, Tables::settings(experiment).window)
+        Source::check(self, OWN.of(experiment).window)
     }
 
     fn training_picture(&self, experiment: &Experiment) -> Result<Drawn, LabError> {
-        learner::training_picture(self, &Tables::settings(experiment))
+        learner::training_picture(self, &OWN.of(experiment))
     }
 
     fn learner(
@@ -312,8 +304,7 @@ impl Found for Source {
         experiment: &Experiment,
         device: &Device,
     ) -> Result<Box<dyn Gallery>, LabError> {
-        let stream = Stream::new(experiment.seed, "parameters").at(0);
-        let mut init = Initializer::new(stream, device.clone());
+        let mut init = experiment.initializer(device);
         let recorded = self.seen(experiment).recorded(experiment);
         let name = experiment.model.name;
         let network = experiment.network.network(name, &recorded);

@@ -127,6 +127,22 @@ impl OwnTable {
 
     /// Checks ranges. The error names the key.
     pub fn check(&self) -> Result<(), String> {
+        let kinds = [
+            ("numbers", &self.numbers),
+            ("counts", &self.counts),
+            ("binary", &self.binary),
+            ("categories", &self.categories),
+            ("leave_out", &self.leave_out),
+        ];
+        for (place, (key, names)) in kinds.iter().enumerate() {
+            for (other, others) in &kinds[place + 1..] {
+                if let Some(name) = names.iter().find(|name| others.contains(name)) {
+                    return Err(format!(
+                        "table.{key} and table.{other} both name the column '{name}'; name it in one"
+                    ));
+                }
+            }
+        }
         if !(0.0..1.0).contains(&self.dropped) {
             return Err(format!(
                 "table.dropped is {}, it must be from 0 to below 1",

@@ -50,37 +50,34 @@ impl Source {
     /// # Errors
     /// There is no file, it cannot be read, or it does not fit the run.
     pub fn find(experiment: &mut Experiment, data: Option<&Path>) -> Result<Self, LabError> {
-        let configured = experiment.data.directory.clone();
-        let path = data.or((!configured.is_empty()).then(|| Path::new(&configured)));
-        let path = path.ok_or_else(|| {
-            LabError::Configuration(
-                "the task table has no data of its own: name a CSV or Parquet file with --data, or train it as mnemora train FILE.csv"
+        let path = experiment.data.path(data).ok_or_else(|| {
+            LabError::Configuration(match experiment.data.columns.is_empty() {
+                true => "the task table has no data of its own: name a CSV or Parquet file with --data, or train it as \
+                         mnemora train FILE.csv"
                     .into(),
-            )
+                false => "the run has no copy of its table, which bands, alarms and the first state follow from; where there \
+                          is one, `mnemora export RUN --with-data` takes it along"
+                    .into(),
+            })
         })?;
         let settings: OwnTable = experiment.own_settings()?;
         let table = match experiment.data.columns.is_empty() {
-            true => SeriesData::open(path, &settings.reading(), experiment.data.limits())?,
-            false => Self::table_for(experiment, path)?,
+            true => SeriesData::open(&path, &settings.reading(), experiment.data.limits())?,
+            false => Self::table_for(experiment, &path)?,
         };
         let fingerprint = table.fingerprint();
-        let expected = &experiment.data.fingerprint;
-        if !expected.is_empty() && *expected != fingerprint {
-            return Err(LabError::Configuration(format!(
-                "{} does not hold the data that the run was made with; name the right file with --data",
-                path.display()
-            )));
-        }
+        let words = named(&path);
+        experiment
+            .data
+            .check(&fingerprint, words.display(), Some(&path))?;
         // A run's model that goes on with another table keeps its columns, and learns on in this table's units.
-        if expected.is_empty() {
+        if experiment.data.fingerprint.is_empty() {
             for column in &mut experiment.data.columns {
                 column.refit(&table);
             }
         }
-        let source = Self::of(table, &settings, experiment, path)?;
-        experiment.data.fingerprint = fingerprint;
-        let absolute = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        experiment.data.directory = absolute.display().to_string();
+        let source = Self::of(table, &settings, experiment, &path)?;
+        experiment.data.record(Some(path), fingerprint);
         experiment.data.columns = source.coding.columns();
         experiment.data.calendar.clone_from(&source.coding.calendar);
         source.choose_lengths(experiment, &settings);
@@ -126,7 +123,6 @@ impl Source {
             true => Coding::of(&data, settings)?,
             false => Coding::from_run(of_run, &experiment.data.calendar),
         };
-        let from_run = !of_run.is_empty();
         let source = Self {
             coding,
             data: SeriesData::default(),
@@ -136,13 +132,11 @@ impl Source {
             path: named(path),
         };
         let source = source.with(data)?;
-        if from_run {
-            source.check_values()?;
-        }
+        source.check_values()?;
         Ok(source)
     }
 
-    /// Returns an error if a value is not what the model was trained with.
+    /// Returns an error if a value is not what the model was trained with, or nothing can be computed of it.
     pub fn check_values(&self) -> Result<(), LabError> {
         let coding = &self.coding;
         let modelled = coding.modelled.iter().zip(&self.places.modelled);

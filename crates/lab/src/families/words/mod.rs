@@ -14,6 +14,7 @@ use crate::{
         family::{Drawn, Family, Found, Gallery, Shown, TaskEntry},
         shipped::{Shipped, presets},
     },
+    families::held_out::part,
     pictures::{Figures, chart_figure, save_figure, write_beside},
 };
 use burn::{
@@ -21,7 +22,7 @@ use burn::{
     tensor::{Bool, Device, Tensor, TensorData},
 };
 use mnemora_figures::{chart::Chart, picture::Image};
-use mnemora_memory::{AnyCore, AnyCoreState, Bundle, Count, Initializer, RecurrentCore};
+use mnemora_memory::{AnyCore, AnyCoreState, Bundle, Count, RecurrentCore};
 use mnemora_models::{LanguageModel, WordDropout, WordSamples, Words as WordBatch};
 use mnemora_training::{
     Error, Learner, Measures, Purpose, Quantity, Row, Snapshot, StepFailure,
@@ -222,14 +223,6 @@ pub struct LanguageLearner {
     device: Device,
 }
 
-/// The part of the text for an evaluation.
-fn part_for(purpose: Purpose) -> Part {
-    match purpose.is_short() {
-        true => Part::Valid,
-        false => Part::Test,
-    }
-}
-
 /// The parts of the experiment's model for a text, and how much memory its training takes.
 pub(crate) fn planned(experiment: &Experiment, text: &Text) -> Result<Planned, LabError> {
     let vocabulary = text.vocabulary().len();
@@ -301,8 +294,7 @@ impl LanguageLearner {
     ) -> Result<Self, LabError> {
         // Errors should show before a run is made.
         check(experiment, &text)?;
-        let stream = Stream::new(experiment.seed, "parameters").at(0);
-        let mut init = Initializer::new(stream, device.clone());
+        let mut init = experiment.initializer(device);
         let config = experiment.language_config(text.vocabulary().len())?;
         let text = Arc::new(text);
         let read = text.clone();
@@ -418,7 +410,7 @@ impl Learner for LanguageLearner {
     }
 
     fn evaluate(&self, purpose: Purpose, step: u64) -> Result<Row, Error> {
-        let (model, part) = (self.model.valid(), part_for(purpose));
+        let (model, part) = (self.model.valid(), part(purpose, |_| true));
         let measures = score::evaluate(&self.experiment, &model, &self.text, part, purpose)?;
         Ok(Row { step, measures })
     }

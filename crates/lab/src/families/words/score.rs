@@ -1,7 +1,7 @@
 //! Evaluation of a language model on a held-out text: perplexity, perplexity by word frequency, and by the length of
 //! the past that the model may use.
 
-use crate::{Experiment, LabError, families::supervised::batches};
+use crate::{Experiment, LabError, families::held_out::batches};
 use mnemora_memory::{AnyCore, RecurrentCore};
 use mnemora_models::{LanguageModel, Words};
 use mnemora_training::{Measures, Purpose, arrays::host, measures::mean_and_stderr};

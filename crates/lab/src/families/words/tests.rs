@@ -336,7 +336,7 @@ fn another_vocabulary_or_text_is_refused() {
         .unwrap_err()
         .to_string();
     assert!(
-        refused.contains("is not the one the run was made with"),
+        refused.contains("are not the ones the run was made with"),
         "{refused}"
     );
     assert!(source::find(&mut experiment, Some(one.path())).is_ok());

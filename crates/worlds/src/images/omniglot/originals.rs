@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use zip::ZipArchive;
 
 use super::{Alphabet, Character, Drawing, Omniglot, PACKED};
+use crate::error::{one_line, unusable};
 use crate::files::Files;
-use crate::folder::{one_line, unusable};
 use crate::{Error, Images};
 
 /// Pixel rows and columns of an original drawing.
@@ -131,7 +131,12 @@ impl Found {
             let mut alphabet = Alphabet::new();
             for (path, FoundCharacter { number, drawings }) in found {
                 let Some(number) = number else {
-                    return Err(Error::NoDrawings { path });
+                    let problem =
+                        "holds no drawings, but at least one CCCC_DD.png is needed".into();
+                    return Err(Error::Unusable {
+                        file: path,
+                        problem,
+                    });
                 };
                 if let Some(other) = taken.insert(number, path.clone()) {
                     return Err(Error::CharacterTwice {
@@ -164,7 +169,9 @@ impl FoundCharacter {
         };
         let known = *self.number.get_or_insert(number);
         if known != number {
-            return Err(Error::MisplacedDrawing { file, known });
+            let problem =
+                format!("a drawing of another character in the folder of character {known:04}");
+            return Err(Error::Unusable { file, problem });
         }
         self.drawings
             .insert(drawer, reduce(&decode(content, file)?));
@@ -233,11 +240,10 @@ fn decode(content: &[u8], file: String) -> Result<Vec<bool>, Error> {
     let mut reader = decoder.read_info().map_err(unreadable)?;
     let (columns, rows) = reader.info().size();
     if (rows as usize, columns as usize) != (SIDE, SIDE) {
-        return Err(Error::WrongDrawingSize {
-            file,
-            rows,
-            columns,
-        });
+        let problem = format!(
+            "the image has {rows} x {columns} pixels, but Omniglot drawings have {SIDE} x {SIDE}"
+        );
+        return Err(Error::Unusable { file, problem });
     }
     let samples = reader.output_color_type().0.samples();
     let mut values = vec![0; SIDE * SIDE * samples];

@@ -3,9 +3,9 @@
 use super::Sequences;
 use crate::FrameShape;
 use crate::files::Room;
-use crate::folder;
 use crate::formats::npy::{Array, Numbers};
 use crate::recordings::corpus::{Part, Parts, Recording, Values};
+use crate::recordings::parts::by_chance;
 
 /// The error is one line without the name of the file.
 pub(super) fn sequences(
@@ -103,7 +103,7 @@ pub(super) fn sequences(
     }
     let (shape, _) = shape.ok_or("holds no arrays")?;
     if !divided {
-        parts = folder::by_chance(undivided);
+        parts = by_chance(undivided);
     }
     Ok((shape, parts))
 }

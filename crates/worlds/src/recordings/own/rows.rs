@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use super::Sequences;
 use crate::FrameShape;
-use crate::folder;
 use crate::formats::table::Table;
 use crate::recordings::corpus::{Part, Parts, Recording, Values};
+use crate::recordings::parts::by_chance;
 
 /// Columns that name the sequence of a row.
 const SEQUENCE_COLUMNS: [&str; 5] = ["sequence", "sequence_id", "series", "episode", "id"];
@@ -129,7 +129,7 @@ fn table_parts(gathered: Vec<Gathered>) -> Result<Sequences, String> {
         parts.get_mut(part).push(recording(name, numbers));
     }
     if !undivided.is_empty() {
-        parts = folder::by_chance(undivided);
+        parts = by_chance(undivided);
     }
     Ok(parts)
 }

@@ -5,14 +5,12 @@ use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 
-use super::{Roll, Songs, json, mat};
+use super::{Roll, SONG, Songs, json, mat};
 use crate::Error;
+use crate::error::unusable;
 use crate::files::{Files, Room, beyond};
-use crate::folder::{has_extension, unusable};
+use crate::folder::has_extension;
 use crate::recordings::corpus::{Part, Parts};
-
-/// Bytes that a song takes besides its steps: its name, and the overhead of two allocations.
-pub(super) const SONG: usize = size_of::<(String, Roll)>() + 64;
 
 /// The songs of a file with either layout.
 pub(super) fn read_file(path: &Path, files: &Files) -> Result<Songs, Error> {

@@ -6,9 +6,8 @@ use std::io::{self, Read};
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::files::SONG;
 use super::midi::LONGEST;
-use super::{Roll, Songs, bit, out_of_range};
+use super::{Roll, SONG, Songs, bit, out_of_range};
 use crate::files::Room;
 use crate::recordings::corpus::{Part, Parts};
 

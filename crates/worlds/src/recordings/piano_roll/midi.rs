@@ -9,9 +9,9 @@ use midly::{
 };
 
 use super::{Roll, bit, out_of_range};
+use crate::Error;
+use crate::error::unusable;
 use crate::files::Files;
-use crate::folder::unusable;
-use crate::{Error, Limits};
 
 /// Most steps of a song: far longer than any real song, but small enough for memory.
 pub(super) const LONGEST: u64 = 1_000_000;
@@ -64,10 +64,6 @@ impl Roll {
     /// # Errors
     /// The file cannot be read, is not a valid MIDI file, has no notes or a note outside of 21..=108, or
     /// exceeds the limits.
-    pub fn read_midi(path: &Path, settings: MidiSettings, limits: Limits) -> Result<Roll, Error> {
-        Roll::open_midi(path, settings, &Files::new(limits))
-    }
-
     pub(super) fn open_midi(
         path: &Path,
         settings: MidiSettings,
@@ -292,7 +288,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{Corpus, Part, PianoRolls};
+    use crate::{Corpus, Limits, Part, PianoRolls};
 
     /// A file of one track with the given events: delta, status byte, two data bytes.
     fn midi(ticks: u16, events: &[(u8, u8, u8, u8)]) -> Vec<u8> {

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::error::unusable;
 use crate::files::{Files, Room};
-use crate::folder::{self, unusable};
+use crate::folder;
 use crate::formats::audio::{Conversions, Resampler, Sound};
 use crate::recordings::corpus::{Corpus, Parts, Recording, Values};
 use crate::{Encoding, Error, Limits, Origin, Speech};

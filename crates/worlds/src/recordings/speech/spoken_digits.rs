@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use super::keep_for_validation;
 use crate::Error;
+use crate::error::unusable;
 use crate::files::Files;
-use crate::folder::{self, unusable};
+use crate::folder;
 use crate::recordings::corpus::Parts;
 
 /// The folder with the recordings, and those of each part. By the data set's own rule, indices 0 to 4 of every

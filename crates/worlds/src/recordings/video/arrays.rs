@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use super::{Clips, Reader};
 use crate::Error;
-use crate::folder::{self, unusable};
+use crate::error::unusable;
 use crate::formats::npy::{self, Array, Numbers};
 use crate::formats::picture::{FrameSettings, Picture};
 use crate::recordings::corpus::{Recording, Values};
+use crate::recordings::parts::parts;
 
 /// The arrays of `files` in `folder`, divided into parts by the index there.
 pub(super) fn array_parts(
@@ -32,7 +33,7 @@ pub(super) fn array_parts(
     if clips.is_empty() {
         return Err(unusable(folder, "holds no arrays of clips"));
     }
-    folder::parts(folder, clips, &reader.files)
+    parts(folder, clips, &reader.files)
 }
 
 /// Bytes of the frames made from an array.

@@ -10,8 +10,9 @@ use gif::{ColorOutput, DecodeOptions, DisposalMethod};
 
 use super::{Frames, Reader};
 use crate::Error;
+use crate::error::{refused, unusable};
 use crate::files::Room;
-use crate::folder::{self, has_extension, unusable};
+use crate::folder::has_extension;
 use crate::formats::picture::{FrameSettings, Picture, check_size};
 use crate::recordings::corpus::Recording;
 
@@ -136,9 +137,7 @@ fn ffmpeg_frames<'a>(
         // It may already have ended.
         let _ = process.kill();
     }
-    let status = process
-        .wait()
-        .map_err(|cause| folder::refused(path, cause))?;
+    let status = process.wait().map_err(|cause| refused(path, cause))?;
     let messages = messages.join().unwrap_or_default();
     read.map_err(|problem| unusable(path, problem))?;
     if !status.success() {
@@ -376,7 +375,8 @@ pub(super) mod tests {
         let found = pixels(frames);
         // The array holds every third frame; another program made its crop, reduction and grey values.
         let arrays = video.with_file_name("clips_64x64_gray.npz");
-        let arrays = crate::formats::npy::read_arrays(&arrays, Limits::default()).unwrap();
+        let arrays = crate::formats::npy::open_arrays(&arrays, &Files::new(Limits::default()));
+        let (arrays, _) = arrays.unwrap();
         let array = arrays.into_iter().find(|(name, _)| name == "bottle");
         let Some(crate::formats::npy::Numbers::Bytes(wanted)) =
             array.map(|(_, array)| array.numbers)

@@ -6,8 +6,8 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use super::{Clips, Reader, corpus};
+use crate::error::unusable;
 use crate::files::Files;
-use crate::folder::unusable;
 use crate::formats::picture::{Fit, FrameSettings};
 use crate::images::check_folder;
 use crate::recordings::corpus::{Corpus, Part, Parts, Recording, Values};

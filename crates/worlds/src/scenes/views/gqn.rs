@@ -1,8 +1,8 @@
 //! The GQN's data sets in their original layout.
 
 use super::{CHANNELS, GivenScene, GqnData, OneSize, Views, frame};
+use crate::error::unusable;
 use crate::files::Files;
-use crate::folder::unusable;
 use crate::formats::{picture::Picture, tfrecord::Records};
 use crate::{Error, Origin};
 use prost::Message;

@@ -2,8 +2,9 @@
 
 use super::poses::{Pose, Poses, Scaling, table, transforms};
 use super::{GivenScene, OneSize, OwnViews, Views, frame};
+use crate::error::unusable;
 use crate::files::{Files, is_named};
-use crate::folder::{entries, unusable};
+use crate::folder::entries;
 use crate::formats::picture::Picture;
 use crate::{Error, Limits, Origin};
 use std::collections::HashMap;

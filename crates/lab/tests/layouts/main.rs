@@ -1,6 +1,8 @@
 //! Every memory, core and model has the arrays that `docs/weights.md` lists, and no others.
 
-use burn::{module::Module, tensor::Device};
+mod tables;
+
+use burn::tensor::Device;
 use mnemora_lab::families::frames::digit_classifier::DigitClassifier;
 use mnemora_memory::{
     ControllerKind, ConvLstmConfig, CoreConfig, DncConfig, EntNetConfig, GateStyle, HybridConfig,
@@ -14,149 +16,9 @@ use mnemora_models::{
     SssmConfig, Sv2pConfig, SvgConfig, SvgNetwork, SvgPrior, SvgSkips, TorsoConfig,
     TransitionConfig, TransitionKind, VisualConfig, VrnnConfig, WalkedWorld,
 };
-use mnemora_training::arrays::{Array, Arrays, collect};
+use mnemora_training::arrays::collect;
 use mnemora_worlds::Stream;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-    path::Path,
-};
-
-/// A line of a table: a name, a shape, and whether the arrays exist only under a condition.
-struct Row {
-    name: String,
-    shape: String,
-    conditional: bool,
-}
-
-/// The tables, by the heading above each.
-fn tables() -> BTreeMap<String, Vec<Row>> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/weights.md");
-    let text = fs::read_to_string(path).expect("the repository has the tables");
-    let mut tables = BTreeMap::new();
-    for section in text.split("\n### ").skip(1) {
-        // A heading of a higher level ends the section.
-        let section = section.split("\n## ").next().unwrap_or(section);
-        let (heading, body) = section.split_once('\n').expect("a heading has a section");
-        let rows = body.lines().filter_map(|line| {
-            let mut cells = line.strip_prefix("| `")?.split(" | ");
-            Some(Row {
-                name: cells.next()?.trim_end_matches('`').to_owned(),
-                shape: cells.next()?.trim_matches('`').to_owned(),
-                conditional: cells.next()?.starts_with("If "),
-            })
-        });
-        tables.insert(heading.to_owned(), rows.collect());
-    }
-    tables
-}
-
-/// Evaluates a sum of products of numbers and named sizes.
-fn value(expression: &str, sizes: &BTreeMap<&str, usize>) -> usize {
-    let factor = |word: &str| match word.parse() {
-        Ok(number) => number,
-        Err(_) => *sizes
-            .get(word)
-            .unwrap_or_else(|| panic!("the size {word} of {expression} is not known")),
-    };
-    let terms = expression.split(" + ");
-    terms
-        .map(|term| term.split(" * ").map(factor).product::<usize>())
-        .sum()
-}
-
-/// Name and shape of each array of a row.
-fn arrays_of(name: &str, shape: &str, sizes: &BTreeMap<&str, usize>) -> Vec<(String, Vec<usize>)> {
-    let (kind, list) = shape
-        .trim_end_matches([')', ']'])
-        .split_once(['(', '['])
-        .unwrap_or_else(|| panic!("{shape} is not a shape"));
-    let list: Vec<usize> = list.split(", ").map(|size| value(size, sizes)).collect();
-    let part = |part: &str, shape: &[usize]| (format!("{name}.{part}"), shape.to_vec());
-    match (kind, list.as_slice()) {
-        ("", shape) => vec![(name.to_owned(), shape.to_vec())],
-        ("linear", &[a, b]) => vec![part("weight", &[a, b]), part("bias", &[b])],
-        ("map", &[a, b]) => vec![part("weight", &[a, b])],
-        ("lstm", &[a, h]) => vec![
-            part("weight_input", &[a, 4 * h]),
-            part("weight_hidden", &[h, 4 * h]),
-            part("bias", &[4 * h]),
-        ],
-        ("layer_norm", &[n]) => vec![part("gamma", &[n]), part("beta", &[n])],
-        ("batch_norm", &[n]) => ["gamma", "beta", "running_mean", "running_var"]
-            .map(|statistic| part(statistic, &[n]))
-            .into(),
-        ("conv", &[a, b, k]) => vec![part("weight", &[b, a, k, k]), part("bias", &[b])],
-        ("transposed", &[a, b, k]) => vec![part("weight", &[a, b, k, k]), part("bias", &[b])],
-        _ => panic!("{shape} is not a shape"),
-    }
-}
-
-/// The names that a name with `{first..last}` stands for, each with its number. Without `last`, they continue as long
-/// as `there` knows the name.
-fn counted(name: &str, there: impl Fn(&str) -> bool) -> Vec<(String, usize)> {
-    let Some((before, rest)) = name.split_once('{') else {
-        return vec![(name.to_owned(), 0)];
-    };
-    let (range, after) = rest.split_once('}').expect("a brace is closed");
-    let (first, last) = range.split_once("..").expect("a range in braces");
-    let first = first.parse().expect("a range starts with a number");
-    let names = (first..).map(|number: usize| (format!("{before}{number}{after}"), number));
-    match last.parse::<usize>() {
-        Ok(last) => names.take(last + 1 - first).collect(),
-        Err(_) => names.take_while(|(name, _)| there(name)).collect(),
-    }
-}
-
-/// Compares models with the tables, and records which rows were used.
-struct Checker {
-    tables: BTreeMap<String, Vec<Row>>,
-    seen: BTreeSet<String>,
-}
-
-impl Checker {
-    /// `arrays` must be exactly those of the sections, each under its prefix.
-    fn check(&mut self, sections: &[(&str, &str)], arrays: &Arrays, sizes: &[(&str, usize)]) {
-        let model = sections.last().expect("a section").0;
-        let mut left: BTreeMap<&str, &Array> = arrays
-            .iter()
-            .map(|(name, array)| (name.as_str(), array))
-            .collect();
-        for (section, prefix) in sections {
-            let rows = self.tables.get(*section);
-            for row in rows.unwrap_or_else(|| panic!("no table {section}")) {
-                let there = |name: &str| {
-                    let mut names = arrays.keys();
-                    names.any(|found| found == name || found.starts_with(&format!("{name}.")))
-                };
-                let open = row.conditional || row.name.contains("..}");
-                for (name, number) in counted(&format!("{prefix}{}", row.name), there) {
-                    if open && !there(&name) {
-                        continue;
-                    }
-                    self.seen.insert(format!("{section}: {}", row.name));
-                    let mut sizes: BTreeMap<&str, usize> = sizes.iter().copied().collect();
-                    sizes.insert("i", number);
-                    for (name, shape) in arrays_of(&name, &row.shape, &sizes) {
-                        let found = left.remove(name.as_str());
-                        let found = found.map(|array| &array.shape);
-                        assert_eq!(found, Some(&shape), "{model}: {name}");
-                    }
-                }
-            }
-        }
-        assert!(left.is_empty(), "{model}: no row for {:?}", left.keys());
-    }
-
-    fn check_module<M: Module>(
-        &mut self,
-        sections: &[(&str, &str)],
-        module: &M,
-        sizes: &[(&str, usize)],
-    ) {
-        self.check(sections, &collect(module), sizes);
-    }
-}
+use tables::Checker;
 
 fn initializer() -> Initializer {
     Initializer::new(Stream::new(1, "parameters").at(0), Device::default())
@@ -514,15 +376,8 @@ fn check_stories(checker: &mut Checker) {
         checker.check_module(&[("sSSM", "")], &model, &sizes);
     }
 }
-
-#[test]
-fn every_array_of_every_model_is_in_the_tables() {
-    let mut checker = Checker {
-        tables: tables(),
-        seen: BTreeSet::new(),
-    };
-
-    // Cores on their own and inside models.
+/// Cores on their own, and inside models.
+fn check_cores(checker: &mut Checker) {
     for (name, config, sizes) in cores(17) {
         let core = config.init(&mut initializer()).unwrap();
         let sizes = [&sizes[..], &[("input", 17)]].concat();
@@ -574,6 +429,10 @@ fn every_array_of_every_model_is_in_the_tables() {
         let sections = [(name, "encoder."), (name, "decoder."), ("Programs", "")];
         checker.check_module(&sections, &model, &around);
     }
+}
+
+/// Cores of one place, and the memory that remembers nothing.
+fn check_conv_lstm_and_none(checker: &mut Checker) {
     let conv_lstm = ConvLstmConfig {
         inputs: 2,
         channels: 5,
@@ -592,22 +451,34 @@ fn every_array_of_every_model_is_in_the_tables() {
     let sizes = [("input", 7), ("hidden", 11)];
     let none = none.init(&mut initializer()).unwrap();
     checker.check_module(&[("none", "")], &none, &sizes);
+}
 
-    // Temporal VAEs around every memory, with each kind of network.
-    let (latent, condition, hidden, reads, slots, attention) = (41, 2, 11, 3, 13, 7);
-    let base = [
-        ("latent", latent),
-        ("condition", condition),
-        ("hidden", hidden),
-        ("reads", reads),
-        ("slots", slots),
-        ("attention", attention),
+/// Sizes of the temporal VAEs.
+const LATENT: usize = 41;
+const CONDITION: usize = 2;
+const HIDDEN: usize = 11;
+
+fn vae_sizes() -> Sizes {
+    vec![
+        ("latent", LATENT),
+        ("condition", CONDITION),
+        ("hidden", HIDDEN),
+        ("reads", 3),
+        ("slots", 13),
+        ("attention", 7),
         ("key", 5),
         ("channels", 3),
         ("pixels", 3 * 4 * 6),
         ("visual_hidden", 43),
-    ];
-    let mut memories: Vec<(&str, &str, MemoryConfig, Sizes)> = vec![
+    ]
+}
+
+/// Every memory of a temporal VAE, except the one that also takes features: section, prefix, and sizes.
+fn memories() -> Vec<(&'static str, &'static str, MemoryConfig, Sizes)> {
+    let (latent, condition, hidden) = (LATENT, CONDITION, HIDDEN);
+    let (reads, slots, attention) = (3, 13, 7);
+    let base = vae_sizes();
+    let mut memories = vec![
         (
             "introspection",
             "memory.",
@@ -619,7 +490,7 @@ fn every_array_of_every_model_is_in_the_tables() {
                 reads,
                 slots,
             }),
-            base.to_vec(),
+            base.clone(),
         ),
         (
             "hybrid",
@@ -633,7 +504,7 @@ fn every_array_of_every_model_is_in_the_tables() {
                 reads,
                 slots,
             }),
-            base.to_vec(),
+            base.clone(),
         ),
         (
             "spatial",
@@ -657,10 +528,19 @@ fn every_array_of_every_model_is_in_the_tables() {
             sizes,
         ));
     }
-    let normal = LikelihoodConfig::Normal {
+    memories
+}
+
+fn normal() -> LikelihoodConfig {
+    LikelihoodConfig::Normal {
         bin: 0.0,
         squashed: true,
-    };
+    }
+}
+
+/// Temporal VAEs around every memory, with each kind of network.
+fn check_temporal_vaes(checker: &mut Checker) {
+    let memories = memories();
     let networks = [
         (
             VisualConfig::Dense {
@@ -668,7 +548,7 @@ fn every_array_of_every_model_is_in_the_tables() {
                 features: 53,
             },
             [47, 59],
-            normal.clone(),
+            normal(),
             2,
             53,
         ),
@@ -700,12 +580,12 @@ fn every_array_of_every_model_is_in_the_tables() {
     ];
     for (visual, [prior_hidden, posterior_hidden], likelihood, parameters, features) in networks {
         let vrnn = MemoryConfig::LstmMemory(LstmMemoryConfig {
-            latent,
+            latent: LATENT,
             features,
-            condition,
-            hidden,
+            condition: CONDITION,
+            hidden: HIDDEN,
         });
-        let vrnn = ("vrnn", "memory.", vrnn, base.to_vec());
+        let vrnn = ("vrnn", "memory.", vrnn, vae_sizes());
         for (name, prefix, memory, sizes) in memories.iter().chain([&vrnn]) {
             use mnemora_memory::Memory;
             let context = memory.init(&mut initializer()).unwrap().context_size();
@@ -741,7 +621,7 @@ fn every_array_of_every_model_is_in_the_tables() {
                 ],
                 &[("visual_width", 37)],
                 &[("prior_first", or(prior_hidden, context))],
-                &[("posterior_first", or(posterior_hidden, 2 * latent))],
+                &[("posterior_first", or(posterior_hidden, 2 * LATENT))],
             ]
             .concat();
             let networks = match visual {
@@ -754,172 +634,184 @@ fn every_array_of_every_model_is_in_the_tables() {
             checker.check_module(&sections, &model, &sizes);
         }
     }
+}
 
-    // Models of recordings.
-    for (likelihood, parameters) in [(LikelihoodConfig::Bernoulli, 1), (normal, 2)] {
-        let vrnn = VrnnConfig {
+fn check_vrnn(checker: &mut Checker, likelihood: &LikelihoodConfig, parameters: usize) {
+    let vrnn = VrnnConfig {
+        observation: 5,
+        latent: 7,
+        hidden: 11,
+        layers: 2,
+        observation_units: 13,
+        latent_units: 17,
+        likelihood: likelihood.clone(),
+    };
+    let sizes = [
+        ("observation", 5),
+        ("latent", 7),
+        ("hidden", 11),
+        ("observation_units", 13),
+        ("latent_units", 17),
+        ("parameters", parameters),
+    ];
+    let vrnn = vrnn.init(&mut initializer()).unwrap();
+    checker.check_module(&[("VRNN", "")], &vrnn, &sizes);
+}
+
+fn check_srnn(checker: &mut Checker, likelihood: &LikelihoodConfig, parameters: usize) {
+    let sizes = [
+        ("observation", 5),
+        ("latent", 7),
+        ("hidden", 11),
+        ("units", 13),
+        ("parameters", parameters),
+    ];
+    for (smoothing, seen) in [(false, 5 + 11), (true, 11 + 7)] {
+        let srnn = SrnnConfig {
             observation: 5,
             latent: 7,
             hidden: 11,
+            units: 13,
             layers: 2,
-            observation_units: 13,
-            latent_units: 17,
+            decoder_layers: 3,
+            smoothing,
+            likelihood: likelihood.clone(),
+        };
+        let sizes = [&sizes[..], &[("seen", seen)]].concat();
+        let srnn = srnn.init(&mut initializer()).unwrap();
+        checker.check_module(&[("SRNN", "")], &srnn, &sizes);
+    }
+}
+
+fn check_svg(checker: &mut Checker, likelihood: &LikelihoodConfig, parameters: usize) {
+    let clips = [
+        (
+            SvgNetwork::Dcgan,
+            32,
+            "SVG, networks dcgan",
+            true,
+            SvgPrior::Learned,
+        ),
+        (
+            SvgNetwork::Vgg,
+            8,
+            "SVG, networks vgg",
+            false,
+            SvgPrior::Learned,
+        ),
+        (
+            SvgNetwork::Vgg,
+            8,
+            "SVG, networks vgg",
+            true,
+            SvgPrior::Fixed,
+        ),
+    ];
+    for (network, side, networks, embedding, prior) in clips {
+        let svg = SvgConfig {
+            frame: ImageShape {
+                channels: 3,
+                height: side,
+                width: side,
+            },
+            network,
+            width: 2,
+            features: 5,
+            latent: 7,
+            hidden: 11,
+            predictor_layers: 3,
+            posterior_layers: 2,
+            prior_layers: 2,
+            embedding,
+            prior,
+            skips: SvgSkips::Observed,
             likelihood: likelihood.clone(),
         };
         let sizes = [
-            ("observation", 5),
+            ("channels", 3),
+            ("channels_0", 2),
+            ("channels_1", 4),
+            ("channels_2", 8),
+            ("features", 5),
             ("latent", 7),
             ("hidden", 11),
-            ("observation_units", 13),
-            ("latent_units", 17),
+            ("predicted", if embedding { 11 } else { 5 + 7 }),
+            ("embedded", if embedding { 11 } else { 5 }),
             ("parameters", parameters),
         ];
-        let vrnn = vrnn.init(&mut initializer()).unwrap();
-        checker.check_module(&[("VRNN", "")], &vrnn, &sizes);
-        for (smoothing, seen) in [(false, 5 + 11), (true, 11 + 7)] {
-            let srnn = SrnnConfig {
-                observation: 5,
-                latent: 7,
-                hidden: 11,
-                units: 13,
-                layers: 2,
-                decoder_layers: 3,
-                smoothing,
-                likelihood: likelihood.clone(),
-            };
-            let sizes = [&sizes[..], &[("units", 13), ("seen", seen)]].concat();
-            let srnn = srnn.init(&mut initializer()).unwrap();
-            checker.check_module(&[("SRNN", "")], &srnn, &sizes);
-        }
-        for (kind, place, features, prior) in [
-            (TransitionKind::Walls, 2, 2, PriorKind::Mixture),
-            (TransitionKind::Momentum, 3, 4, PriorKind::Mlp),
+        let svg = svg.init(&mut initializer()).unwrap();
+        checker.check_module(&[("SVG", ""), (networks, "")], &svg, &sizes);
+    }
+}
+
+fn check_gtm_sm(checker: &mut Checker) {
+    for (kind, place, features, prior) in [
+        (TransitionKind::Walls, 2, 2, PriorKind::Mixture),
+        (TransitionKind::Momentum, 3, 4, PriorKind::Mlp),
+    ] {
+        for (visual, distance, landmarks, networks) in [
+            (GtmSmVisual::Dense, 0, 0, "GTM-SM, dense networks"),
+            (GtmSmVisual::Pathways, 31, 4, "GTM-SM, pathways"),
         ] {
-            for (visual, distance, landmarks, networks) in [
-                (GtmSmVisual::Dense, 0, 0, "GTM-SM, dense networks"),
-                (GtmSmVisual::Pathways, 31, 4, "GTM-SM, pathways"),
-            ] {
-                let config = GtmSmConfig {
-                    latent: 7,
-                    visual,
-                    hidden: 11,
-                    width: 37,
-                    neighbours: 3,
-                    distance,
-                    prior,
-                    prior_hidden: 17,
-                    landmarks,
-                    transition: TransitionConfig {
-                        kind,
-                        wall_hidden: 19,
-                        ..TransitionConfig::default()
-                    },
-                    ..GtmSmConfig::default()
-                };
-                let frame = match visual {
-                    GtmSmVisual::Dense => [1, 1, 5],
-                    GtmSmVisual::Pathways => [3, 32, 32],
-                };
-                let [channels, height, width] = frame;
-                let world = WalkedWorld {
-                    frame: ImageShape {
-                        channels,
-                        height,
-                        width,
-                    },
-                    actions: 23,
-                    place,
-                    opposites: &[],
-                    memorise: 29,
-                };
-                let distance_inputs = features;
-                let features = if distance > 0 { distance } else { features };
-                let sizes = [
-                    ("observation", 5),
-                    ("channels", channels),
-                    ("latent", 7),
-                    ("hidden", 11),
-                    ("width", 37),
-                    ("actions", 23),
-                    ("place", place),
-                    ("distance_inputs", distance_inputs),
-                    ("features", features),
-                    ("neighbours", 3),
-                    ("entry", features + 1 + 2 * 7),
-                    ("prior_hidden", 17),
-                    ("landmarks", landmarks),
-                    ("wall_hidden", 19),
-                ];
-                let model = config.init(&world, &mut initializer()).unwrap();
-                checker.check_module(&[("GTM-SM", ""), (networks, "")], &model, &sizes);
-            }
-        }
-        let clips = [
-            (
-                SvgNetwork::Dcgan,
-                32,
-                "SVG, networks dcgan",
-                true,
-                SvgPrior::Learned,
-            ),
-            (
-                SvgNetwork::Vgg,
-                8,
-                "SVG, networks vgg",
-                false,
-                SvgPrior::Learned,
-            ),
-            (
-                SvgNetwork::Vgg,
-                8,
-                "SVG, networks vgg",
-                true,
-                SvgPrior::Fixed,
-            ),
-        ];
-        for (network, side, networks, embedding, prior) in clips {
-            let svg = SvgConfig {
-                frame: ImageShape {
-                    channels: 3,
-                    height: side,
-                    width: side,
-                },
-                network,
-                width: 2,
-                features: 5,
+            let config = GtmSmConfig {
                 latent: 7,
+                visual,
                 hidden: 11,
-                predictor_layers: 3,
-                posterior_layers: 2,
-                prior_layers: 2,
-                embedding,
+                width: 37,
+                neighbours: 3,
+                distance,
                 prior,
-                skips: SvgSkips::Observed,
-                likelihood: likelihood.clone(),
+                prior_hidden: 17,
+                landmarks,
+                transition: TransitionConfig {
+                    kind,
+                    wall_hidden: 19,
+                    ..TransitionConfig::default()
+                },
+                ..GtmSmConfig::default()
             };
+            let frame = match visual {
+                GtmSmVisual::Dense => [1, 1, 5],
+                GtmSmVisual::Pathways => [3, 32, 32],
+            };
+            let [channels, height, width] = frame;
+            let world = WalkedWorld {
+                frame: ImageShape {
+                    channels,
+                    height,
+                    width,
+                },
+                actions: 23,
+                place,
+                opposites: &[],
+                memorise: 29,
+            };
+            let distance_inputs = features;
+            let features = if distance > 0 { distance } else { features };
             let sizes = [
-                ("channels", 3),
-                ("channels_0", 2),
-                ("channels_1", 4),
-                ("channels_2", 8),
-                ("features", 5),
+                ("observation", 5),
+                ("channels", channels),
                 ("latent", 7),
                 ("hidden", 11),
-                ("predicted", if embedding { 11 } else { 5 + 7 }),
-                ("embedded", if embedding { 11 } else { 5 }),
-                ("parameters", parameters),
+                ("width", 37),
+                ("actions", 23),
+                ("place", place),
+                ("distance_inputs", distance_inputs),
+                ("features", features),
+                ("neighbours", 3),
+                ("entry", features + 1 + 2 * 7),
+                ("prior_hidden", 17),
+                ("landmarks", landmarks),
+                ("wall_hidden", 19),
             ];
-            let svg = svg.init(&mut initializer()).unwrap();
-            checker.check_module(&[("SVG", ""), (networks, "")], &svg, &sizes);
+            let model = config.init(&world, &mut initializer()).unwrap();
+            checker.check_module(&[("GTM-SM", ""), (networks, "")], &model, &sizes);
         }
     }
+}
 
-    check_cgqn(&mut checker);
-    check_agents(&mut checker);
-    check_original_gqn(&mut checker);
-    check_stories(&mut checker);
-
-    // Additional parts of a checkpoint have a prefix.
+/// An additional part of a checkpoint, which has a prefix.
+fn check_inference_network(checker: &mut Checker) {
     let net = IterativeConfig {
         latent: 7,
         hidden: 11,
@@ -933,14 +825,32 @@ fn every_array_of_every_model_is_in_the_tables() {
         .collect();
     let sizes = [("latent", 7), ("units", 11), ("seen", 5)];
     checker.check(&[("Inference network", "")], &net, &sizes);
+}
+
+fn check_digit_classifier(checker: &mut Checker) {
     let classifier = DigitClassifier::shipped(&Device::default()).unwrap();
     let sizes = [("first", 16), ("second", 32)];
     checker.check_module(&[("Digit classifier", "")], &classifier, &sizes);
+}
 
-    for (section, rows) in &checker.tables {
-        for row in rows {
-            let row = format!("{section}: {}", row.name);
-            assert!(checker.seen.contains(&row), "no model has the row {row}");
-        }
+#[test]
+fn every_array_of_every_model_is_in_the_tables() {
+    let mut checker = Checker::new();
+    let all = &mut checker;
+    check_cores(all);
+    check_conv_lstm_and_none(all);
+    check_temporal_vaes(all);
+    for (likelihood, parameters) in [(LikelihoodConfig::Bernoulli, 1), (normal(), 2)] {
+        check_vrnn(all, &likelihood, parameters);
+        check_srnn(all, &likelihood, parameters);
+        check_svg(all, &likelihood, parameters);
     }
+    check_gtm_sm(all);
+    check_cgqn(all);
+    check_agents(all);
+    check_original_gqn(all);
+    check_stories(all);
+    check_inference_network(all);
+    check_digit_classifier(all);
+    checker.check_all_seen();
 }
