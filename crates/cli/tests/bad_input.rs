@@ -946,7 +946,10 @@ fn weights_that_do_not_fit_the_configuration() {
 fn what_a_training_would_refuse_a_dry_run_refuses() {
     let folder = empty_folder();
     for (words, parts) in [
-        (["--weights", "nothere"], ["nothere", "not a run"]),
+        (
+            ["--weights", "nothere"],
+            ["nothere", "no usable checkpoint"],
+        ),
         (["--set", "name=../y"], ["name is '../y'", "folder name"]),
     ] {
         for more in [&["--dry-run"][..], &[]] {
@@ -1003,7 +1006,7 @@ fn another_seed_written_into_a_run() {
         .expect("a seed");
     replace_in(&file, seed, "seed = 77");
     let message = refuse_leaving(&run, resume(&run, &["training.steps=6"]));
-    assert_says(&message, &["seed", "77"]);
+    assert_says(&message, &["experiment.toml", "edited"]);
 }
 
 /// Updates cannot be undone.

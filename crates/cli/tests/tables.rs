@@ -373,7 +373,7 @@ fn what_is_wrong_is_one_line_before_anything_is_trained() {
         (
             &through_zero,
             vec!["table.change=growth"],
-            vec!["column a: 0", "table.change"],
+            vec!["column a: 1.5 is no growth", "table.change"],
         ),
     ] {
         let (folder, table) = written("x.csv", text);

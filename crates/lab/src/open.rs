@@ -48,11 +48,11 @@ fn check_unedited(directory: &Path, text: &str, path: &str) -> Result<(), LabErr
     if origin.has_written(text) {
         return Ok(());
     }
-    let again = Experiment::parse(text, path, &[])
-        .and_then(|experiment| Ok([experiment.to_toml()?, experiment.to_complete_toml()?]));
-    match again {
-        Ok(again) if again.iter().any(|text| origin.has_written(text)) => Ok(()),
-        _ => Err(LabError::Configuration(format!(
+    let again = Experiment::parse(text, path, &[])?;
+    let again = [again.to_toml()?, again.to_complete_toml()?];
+    match again.iter().any(|text| origin.has_written(text)) {
+        true => Ok(()),
+        false => Err(LabError::Configuration(format!(
             "{path} was damaged, or edited after the run was started, so it is no longer that of the run: undo the change \
              (--set changes keys of training and of evaluation, --data the folder of the data), or train it again under \
              another --out"

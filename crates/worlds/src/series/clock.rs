@@ -67,6 +67,12 @@ pub(super) fn date(text: &str) -> Option<NaiveDateTime> {
     day.and_then(|day| day.and_hms_opt(0, 0, 0))
 }
 
+/// Whether a date has an offset from UTC.
+pub(super) fn has_offset(text: &str) -> bool {
+    let zoned = DateTime::parse_from_rfc3339(text);
+    zoned.is_ok_and(|zoned| zoned.offset().local_minus_utc() != 0)
+}
+
 impl Clock {
     /// The number of steps.
     pub fn steps(&self) -> usize {

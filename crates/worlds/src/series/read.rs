@@ -2,7 +2,7 @@
 
 use super::{
     Clock, Column, Division, Series, SeriesData, TableSettings,
-    clock::date,
+    clock::{date, has_offset},
     columns::{column, is_missing, number},
 };
 use crate::{Part, formats::table::Table};
@@ -66,6 +66,14 @@ pub(super) fn series(
     }
     let time = time_column(&table, settings)?;
     let sequence = sequence_column(&table, settings, time, &mut notes)?;
+    if time.is_some_and(|time| {
+        table
+            .rows
+            .iter()
+            .any(|(_, fields)| has_offset(&fields[time]))
+    }) {
+        notes.push("the times have offsets; they are read, and printed, in UTC".into());
+    }
     let split = named(&table, &[SPLIT]);
     let mut data = SeriesData {
         name: name.to_owned(),
@@ -633,6 +641,16 @@ mod tests {
             "{:?}",
             data.notes
         );
+    }
+
+    #[test]
+    fn offsets_of_times_are_told() {
+        let notes = |zone: &str| {
+            let text = format!("t,y\n2024-01-01T00:00:00{zone},1\n2024-01-02T00:00:00{zone},2\n");
+            read(&text).unwrap().notes
+        };
+        assert!(notes("+01:00").iter().any(|note| note.contains("UTC")));
+        assert!(!notes("Z").iter().any(|note| note.contains("UTC")));
     }
 
     #[test]

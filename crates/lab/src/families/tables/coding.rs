@@ -511,7 +511,7 @@ impl Coded {
     pub fn too_far(&self, shown: f64, [mean, deviation]: [f64; 2]) -> Option<&'static str> {
         if self.form == Form::Growth && shown.is_infinite() {
             return Some(
-                "0 or on the other side of it than its neighbour, and the changes of logarithms are modelled; choose another table.change",
+                "no growth of the value before: one of them is 0, or their signs differ; choose another table.change",
             );
         }
         let far = self.is_number() && ((shown - mean) / deviation).abs() > FARTHEST;
