@@ -4,8 +4,8 @@
 mod common;
 
 use common::{
-    assert_same_files, assert_says, checkpoint_file, checkpoint_steps, files_below, idx_labels,
-    mnemora, read_json, refuse, resume, run, succeed, train, train_copy, with_settings,
+    assert_same_files, assert_says, checkpoint_file, checkpoint_steps, edit_unseen, files_below,
+    idx_labels, mnemora, read_json, refuse, resume, run, succeed, train, train_copy, with_settings,
     write_digits, write_gz,
 };
 use std::{
@@ -927,13 +927,7 @@ fn configuration_that_was_edited_or_damaged() {
 fn weights_that_do_not_fit_the_configuration() {
     let folder = empty_folder();
     let run = finished_run(folder.path());
-    let experiment = run.join("experiment.toml");
-    replace_in(&experiment, "latent = 4", "latent = 6");
-    // A run of an earlier version, which kept no checksum of its configuration.
-    let origin = run.join("origin.json");
-    let mut kept = read_json(&origin);
-    kept["experiment_sha256"] = serde_json::json!([]);
-    fs::write(&origin, kept.to_string()).expect("a file is written");
+    edit_unseen(&run, "latent = 4", "latent = 6");
     for name in ["resume", "eval", "generate", "report"] {
         let mut command = mnemora([name]);
         command.arg(&run);

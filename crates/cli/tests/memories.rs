@@ -3,7 +3,8 @@
 mod common;
 
 use common::{
-    assert_same_files, assert_says, files_below, mnemora, refuse, resume, succeed, with_tiny,
+    assert_same_files, assert_says, edit_unseen, files_below, mnemora, refuse, resume, succeed,
+    with_tiny,
 };
 use std::{fs, path::Path, process::Command};
 use tempfile::tempdir;
@@ -381,10 +382,7 @@ fn weights_of_another_memory_name_both() {
     let folder = tempdir().expect("a temporary folder is made");
     let run = folder.path().join("run");
     succeed(tiny(&run, "lru", &[]));
-    let path = run.join("experiment.toml");
-    let toml = fs::read_to_string(&path).expect("its settings");
-    let toml = toml.replace("memory = \"lru\"", "memory = \"dnc\"");
-    fs::write(&path, toml).expect("a file is written");
+    edit_unseen(&run, "memory = \"lru\"", "memory = \"dnc\"");
     for command in ["eval", "resume", "generate", "report"] {
         let mut words = mnemora([command]);
         words.arg(&run);

@@ -4,8 +4,8 @@
 mod common;
 
 use common::{
-    Ended, assert_png, assert_same_training, assert_says, mnemora, read_json, refuse, resume, run,
-    succeed, train, with_tiny,
+    Ended, assert_png, assert_same_training, assert_says, edit_unseen, mnemora, read_json, refuse,
+    resume, run, succeed, train, with_tiny,
 };
 use serde_json::{Value, json};
 use std::{fs, path::Path, process::Command};
@@ -118,9 +118,7 @@ fn a_run_with_an_inference_network_resumes_bit_for_bit() {
     succeed(resume(&parts, &["training.steps=6"]));
     assert_same_training(&whole, &parts);
     // A model with another strategy is another model.
-    let text = fs::read_to_string(parts.join("experiment.toml")).unwrap();
-    let text = text.replace("strategy = \"iterative\"", "strategy = \"direct\"");
-    fs::write(parts.join("experiment.toml"), text).unwrap();
+    edit_unseen(&parts, "strategy = \"iterative\"", "strategy = \"direct\"");
     let message = refuse(resume(&parts, &[]));
     assert_says(&message, &["srnn-avf1", "srnn"]);
 }

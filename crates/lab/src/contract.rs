@@ -3,7 +3,7 @@
 use crate::{
     Experiment, LabError,
     compare::compare,
-    experiment::{family::Shown, keys::flatten},
+    experiment::{gallery::Shown, keys::flatten},
     open::{Which, open, prepare},
     present::{rewrite_report, write_generated, write_training_sequences},
     train::{resume, train},

@@ -107,12 +107,12 @@ pub fn series_by_block(label: &str, means: &[Option<f64>], block: usize) -> Seri
     }
 }
 
-/// Bound over training.
-pub fn bound_chart(series: Vec<Series>) -> Chart {
+/// Bound over training, in `unit`.
+pub fn bound_chart(unit: &str, series: Vec<Series>) -> Chart {
     Chart {
         title: "Bound".into(),
         x_label: "update".into(),
-        y_label: "nats per sequence".into(),
+        y_label: unit.into(),
         y_range: chart::settled_range(&series, 0.9),
         series,
         ..Chart::default()
@@ -387,11 +387,11 @@ fn replica_series(label: &str, curves: &[Vec<(f64, f64)>]) -> Series {
     }
 }
 
-/// The bound over training: of training batches and at checkpoints.
-pub fn bound_figure(metrics: &[Row], held_out: &[Row]) -> Figure {
+/// The bound over training, in `unit`: of training batches and at checkpoints.
+pub fn bound_figure(unit: &str, metrics: &[Row], held_out: &[Row]) -> Figure {
     let training = training_series(metrics, "bound");
     let held_out = held_out_series("held-out", held_out, "bound");
-    let chart = bound_chart(vec![training, held_out]);
+    let chart = bound_chart(unit, vec![training, held_out]);
     chart_figure(chart, "Bound over training.")
 }
 

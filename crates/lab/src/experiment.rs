@@ -4,6 +4,7 @@ mod build;
 pub(crate) mod data;
 pub mod explain;
 pub mod family;
+pub mod gallery;
 pub(crate) mod keys;
 mod language;
 pub(crate) mod presets;

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `lib.rs` | the list of all families, [`FAMILIES`] |
 //! | `experiment/family.rs` | the interface of a family: start here |
+//! | `experiment/gallery.rs` | the interface of its learners |
 //! | `experiment.rs`, `experiment/` | experiments: settings, overrides, checks, the presets |
 //! | `families/` | the families that come with mnemora, one folder or file each |
 //! | `open.rs`, `memory_use.rs` | opening an experiment or a run; the check of free memory |
@@ -39,9 +40,8 @@ pub use burn::tensor::Device;
 pub use claims::claim;
 pub use contract::{Broken, check_family};
 pub use error::LabError;
-pub use experiment::family::{
-    Family, FilteredSequence, Found, Gallery, Question, TaskEntry, Walker, add_families, families,
-};
+pub use experiment::family::{Family, Found, TaskEntry, add_families, families};
+pub use experiment::gallery::{FilteredSequence, Gallery, Question, Walker};
 pub use experiment::{
     CurriculumName, DataSettings, DecoderInputName, Experiment, Kind, LanguageSettings,
     LikelihoodName, ModelSettings, ProgramSettings, StepSettings, TaskName, TaskSettings,
@@ -56,7 +56,7 @@ pub use export::export;
 pub use families::agents::Game;
 pub use families::tables::{
     Adaptation, Adapted, Ask, Expected, Fields, FilteredRow, Forecast, NextRow, RefusedRow, RowAsk,
-    RowFilter, Value, filtered as filtered_charts,
+    RowFilter, Value, filtered as filtered_charts, going_on,
 };
 pub use mnemora_figures::{animation::gif, picture::Image};
 pub use mnemora_kernels::KERNELS_VARIABLE;
@@ -80,12 +80,12 @@ pub use mnemora_worlds::series::fields_of_line;
 pub use mnemora_worlds::{DATA_VARIABLE, npy};
 pub use open::{Plan, Which, open, open_to_filter, open_to_judge, plan, prepare, read_experiment};
 pub use replicas::{ReplicasOutcome, replica, train_replicas};
-pub use train::{FirstWeights, first_checkpoint, going_on, resume, train, train_from};
+pub use train::{FirstWeights, first_checkpoint, resume, train, train_from};
 pub use trained::Trained;
 
 use families::{
-    agents::Agents, copy::Copy, frames::FRAMES, navigation::Navigating, nth_farthest::NthFarthest,
-    programs::Programs, recordings::Recordings, scenes::AskedScenes, tables::Tables, words::Words,
+    agents::Agents, classes::NthFarthest, copying::Copy, frames::FRAMES, navigation::Navigating,
+    programs::Programs, recordings::Recordings, scenes::AskedScenes, tables::Tables, texts::Words,
 };
 
 /// The families that come with mnemora: the only list that a new family must be added to.

@@ -3,7 +3,7 @@
 use crate::{
     Experiment, LabError,
     experiment::{
-        family::Gallery,
+        gallery::Gallery,
         keys::{flatten, slot},
     },
 };

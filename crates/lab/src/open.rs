@@ -2,7 +2,10 @@
 
 use crate::{
     Experiment, LabError, Trained,
-    experiment::family::{Found, Gallery},
+    experiment::{
+        family::{Found, families},
+        gallery::Gallery,
+    },
     kept::kept,
     memory_use::check as check_memory,
 };
@@ -228,19 +231,14 @@ pub fn open(
     let measured_by = experiment.family().measured_by();
     let may_change = |key: &str| key.starts_with("evaluation.") || measured_by.contains(&key);
     if let Some(key) = before.first_change(&experiment, may_change)? {
-        let elsewhere = match key.starts_with("agents.environment.") {
-            true => format!(
-                "; to try the agent in another environment, make a run with its weights: mnemora train {} --memory {} --weights {} \
-                 --set training.steps=0 --set {key}=VALUE",
-                before.name,
-                before.model.memory.as_str(),
-                directory.display()
-            ),
-            false => String::new(),
-        };
+        // An override may name another task, so the key may be that of any family.
+        let hint = families()
+            .into_iter()
+            .find_map(|family| family.hint_of_change(&key, &before, directory))
+            .unwrap_or_default();
         let own: String = measured_by.iter().map(|key| format!(", {key}")).collect();
         return Err(LabError::Configuration(format!(
-            "{key} cannot change after training; --set may only change keys of evaluation{own}{elsewhere}"
+            "{key} cannot change after training; --set may only change keys of evaluation{own}{hint}"
         )));
     }
     experiment.refuse_unread(overrides)?;

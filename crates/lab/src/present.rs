@@ -3,7 +3,7 @@
 use crate::{
     Experiment, LabError, Trained,
     curves::{Curves, Logged, training_figures},
-    experiment::family::{Drawn, Gallery, Shown},
+    experiment::gallery::{Drawn, Gallery, Shown},
     memory_use::{check_drawing, check_pictures},
     open::find,
     pictures::{chart_figure, numbers, write_beside, write_picture},

@@ -2,7 +2,7 @@
 
 use crate::{
     Experiment, LabError,
-    experiment::{family::Gallery, presets::BOOKKEEPING},
+    experiment::{gallery::Gallery, presets::BOOKKEEPING},
     kept::keep,
     open::{Which, prepare, prepare_run, read_experiment, report_damage, threads_of, to_look_at},
     present,
@@ -18,6 +18,10 @@ use mnemora_training::{
 use std::{io::ErrorKind, path::Path};
 
 /// Trains an experiment in a new directory.
+///
+/// # Errors
+/// If the directory is taken, `training.steps` is 0, the data cannot be read, training takes more memory than there
+/// is, a file cannot be written, or an update fails.
 pub fn train(
     experiment: Experiment,
     directory: &Path,
@@ -36,70 +40,11 @@ pub struct FirstWeights<'a> {
     pub which: Which,
 }
 
-/// The learning rate of a model that goes on with other data, relative to that of its run: there may be few, and what it has
-/// learned should last.
-const SLOWER: f64 = 0.1;
-
-/// The experiment of a run, to go on with the table `file`: the same model of the same columns.
-///
-/// # Errors
-/// The run is not of a table, or `overrides` change more than the training, the evaluation and how the file is read.
-pub fn going_on(run: &Path, file: &Path, overrides: &[String]) -> Result<Experiment, LabError> {
-    let before = read_experiment(run, &[])?;
-    if !before.family().judges_other_data() {
-        return Err(LabError::Configuration(format!(
-            "--from {}: its task is {}, and only models of tables go on with a file; start another experiment with its \
-             weights by --weights",
-            run.display(),
-            before.task.name.as_str()
-        )));
-    }
-    let settings = &before.training;
-    let defaults = [
-        "table.window=0".to_owned(),
-        "table.horizon=0".to_owned(),
-        format!(
-            "training.learning_rate={:e}",
-            SLOWER * settings.learning_rate
-        ),
-        format!(
-            "training.final_learning_rate={:e}",
-            SLOWER * settings.final_learning_rate
-        ),
-    ];
-    let overrides: Vec<String> = defaults.iter().chain(overrides).cloned().collect();
-    let mut experiment = read_experiment(run, &overrides)?;
-    let may_change = |key: &str| {
-        const READING: [&str; 10] = [
-            "seed",
-            "table.window",
-            "table.horizon",
-            "table.origins",
-            "table.samples",
-            "table.dropped",
-            "table.division",
-            "table.time",
-            "table.sequence",
-            "table.leave_out",
-        ];
-        key.starts_with("training.") || key.starts_with("evaluation.") || READING.contains(&key)
-    };
-    if let Some(key) = before.first_change(&experiment, may_change)? {
-        return Err(LabError::Configuration(format!(
-            "{key} cannot change with --from: the weights belong to the run's model and to how it sees the columns"
-        )));
-    }
-    experiment.refuse_unread(&overrides)?;
-    let absolute = file
-        .canonicalize()
-        .map_err(|error| LabError::read(file, error))?;
-    experiment.data.directory = absolute.display().to_string();
-    experiment.data.fingerprint.clear();
-    Ok(experiment)
-}
-
 /// As [`train`], but starts with the weights of a run, whose model must be the same. They become the checkpoint of step 0; an
 /// experiment with `training.steps` 0 evaluates them as they are.
+///
+/// # Errors
+/// As [`train`]; also if the weights cannot be read, or are of another model.
 pub fn train_from(
     mut experiment: Experiment,
     directory: &Path,
@@ -238,6 +183,11 @@ fn taken(error: Error, experiment: &Experiment) -> LabError {
 
 /// Continues a run from its newest intact checkpoint. `overrides` may change keys that are not fixed during a training:
 /// those of `training` (except `training.batch`) and `evaluation`.
+///
+/// # Errors
+/// If this is not a run or another process is using it, an override is not allowed, the data are not those of the run,
+/// its checkpoints are lost, damaged or without the optimiser's state, or device, kernels or threads differ from before
+/// and `context.continue_differently` is not set. Also as [`train`].
 pub fn resume(
     directory: &Path,
     overrides: &[String],

@@ -2,7 +2,7 @@
 
 use crate::{
     Answered, Experiment, LabError,
-    experiment::family::{FilteredSequence, Gallery, Question, Walker},
+    experiment::gallery::{FilteredSequence, Gallery, Question, Walker},
     families::tables::{
         Adapted, Ask, Fields, FilteredRow, Forecast, RefusedRow, RowAsk, RowFilter,
     },

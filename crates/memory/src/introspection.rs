@@ -5,7 +5,7 @@ use crate::{
     Previous, RecurrentCore, checks,
     error::require_positive,
     fifo::{append, mean_filled},
-    settings::slots_for,
+    settings::store_slots,
 };
 use burn::{
     module::Module,
@@ -96,17 +96,10 @@ impl IntrospectionConfig {
     /// # Errors
     /// The memory has fewer slots than a sequence has steps.
     pub fn fit(&self, place: &Place) -> Result<Self, MemoryError> {
-        if self.slots > 0 && self.slots < place.time {
-            return Err(MemoryError::FewerSlotsThanSteps {
-                memory: "introspection",
-                slots: self.slots,
-                steps: place.time,
-            });
-        }
         Ok(Self {
             latent: place.latent,
             condition: place.condition,
-            slots: slots_for(self.slots, place.time),
+            slots: store_slots("introspection", self.slots, place.time)?,
             ..self.clone()
         })
     }

@@ -6,7 +6,7 @@ use crate::{
     dnd::log_weights,
     error::{require_positive, require_positive_number},
     fifo::mean_filled,
-    settings::slots_for,
+    settings::store_slots,
 };
 use burn::{
     module::{Module, Param},
@@ -105,17 +105,10 @@ impl SpatialConfig {
         if place.condition == 0 {
             return Err(MemoryError::NeedsActions { memory: "spatial" });
         }
-        if self.slots > 0 && self.slots < place.time {
-            return Err(MemoryError::FewerSlotsThanSteps {
-                memory: "spatial",
-                slots: self.slots,
-                steps: place.time,
-            });
-        }
         let fitted = Self {
             latent: place.latent,
             condition: place.condition,
-            slots: slots_for(self.slots, place.time),
+            slots: store_slots("spatial", self.slots, place.time)?,
             ..self.clone()
         };
         fitted.check()?;

@@ -158,7 +158,10 @@ impl LikelihoodConfig {
     pub(crate) fn check(&self) -> Result<(), ModelError> {
         match *self {
             Self::Gaussian { std } if !(std.is_finite() && std > 0.0) => {
-                Err(ModelError::LikelihoodStd { std })
+                Err(ModelError::NotPositive {
+                    key: "model.likelihood_std",
+                    value: std,
+                })
             }
             Self::Normal { bin, .. } if !(bin.is_finite() && bin >= 0.0) => {
                 Err(ModelError::LikelihoodBin { bin })

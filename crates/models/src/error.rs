@@ -31,16 +31,12 @@ pub enum ModelError {
         side: usize,
     },
     /// A kernel without a middle.
-    #[error("model.kernel is {kernel}, it must be odd")]
-    EvenKernel {
+    #[error("model.{key} is {value}, it must be odd")]
+    Even {
+        /// The field of the model's configuration.
+        key: &'static str,
         /// Rows and columns of the kernel.
-        kernel: usize,
-    },
-    /// A kernel that moves a frame, without a middle.
-    #[error("model.size is {size}, it must be odd")]
-    EvenSize {
-        /// Rows and columns of the kernel.
-        size: usize,
+        value: usize,
     },
     /// Channels of a representation that a pyramid cannot halve three times.
     #[error("model.{key} has {wide} channels, it must be a multiple of 8 for the pyramid")]
@@ -220,12 +216,6 @@ pub enum ModelError {
         height: usize,
         /// Columns of a frame.
         width: usize,
-    },
-    /// A standard deviation that is not a positive number.
-    #[error("model.likelihood_std is {std}, it must be a positive number")]
-    LikelihoodStd {
-        /// The value found.
-        std: f64,
     },
     /// An invalid width of the likelihood's bins.
     #[error("the width of the likelihood's bins is {bin}, it must be 0 or a positive number")]

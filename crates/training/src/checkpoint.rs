@@ -82,6 +82,9 @@ impl Checkpoint {
 
     /// Returns an error if the words of a checkpoint in `run` differ from `own`, those of the learner's text.
     /// Checkpoints of earlier versions have no words and pass.
+    ///
+    /// # Errors
+    /// If they differ.
     pub fn check_vocabulary(&self, run: &Path, own: Option<&str>) -> Result<(), Error> {
         match &self.snapshot.vocabulary {
             Some(words) if Some(words.as_str()) != own => Err(Error::WrongWeights {
@@ -123,6 +126,9 @@ impl State {
 
     /// Returns an error if the checkpoint is of another run than `origin`. Call this after the weights were loaded: if
     /// they do not fit the model, that error says more.
+    ///
+    /// # Errors
+    /// If it is of another run.
     pub fn check_identity(&self, run: &Path, origin: &Origin) -> Result<(), Error> {
         let known = !self.identity.is_empty() && !origin.identity.is_empty();
         if known && self.identity != origin.identity {
@@ -138,6 +144,9 @@ impl State {
     }
 
     /// Returns an error if model or seed differ from the checkpoint's.
+    ///
+    /// # Errors
+    /// If one of them differs.
     pub fn check(&self, run: &Path, model: &str, seed: u64) -> Result<(), Error> {
         if !self.memory.is_empty() && self.memory != model {
             return Err(Error::Configuration(format!(
@@ -228,6 +237,9 @@ pub fn steps(run: &Path) -> Vec<u64> {
 }
 
 /// Writes a checkpoint under a temporary name, syncs it and renames it. Replaces a checkpoint of the same step.
+///
+/// # Errors
+/// If a file cannot be written, or the run is gone.
 pub fn save(run: &Path, checkpoint: &Checkpoint) -> Result<PathBuf, Error> {
     let target = directory(run, checkpoint.state.step);
     write_to(&target, checkpoint)?;
@@ -236,6 +248,9 @@ pub fn save(run: &Path, checkpoint: &Checkpoint) -> Result<PathBuf, Error> {
 
 /// Writes the state before a failed step to a folder that is never resumed from. `StepFailure` describes what it holds
 /// of an inference network.
+///
+/// # Errors
+/// As [`save`].
 pub fn save_failed(run: &Path, checkpoint: &Checkpoint) -> Result<PathBuf, Error> {
     let target = run
         .join("checkpoints")
@@ -402,6 +417,9 @@ impl Files {
 }
 
 /// Reads a checkpoint. Checks its sums and that all numbers are finite.
+///
+/// # Errors
+/// If a file is missing, cannot be read or does not match its sum, or a number is not finite.
 pub fn load(run: &Path, step: u64) -> Result<Checkpoint, Error> {
     let files = Files::of(run, step)?;
     let mut checkpoint = files.model()?;
@@ -416,16 +434,25 @@ pub fn load(run: &Path, step: u64) -> Result<Checkpoint, Error> {
 
 /// Reads what is needed to look at a model: everything but the optimiser's state and the carried arrays, which are left
 /// empty.
+///
+/// # Errors
+/// As [`load`], of the files that it reads.
 pub fn load_weights(run: &Path, step: u64) -> Result<Checkpoint, Error> {
     Files::of(run, step)?.model()
 }
 
 /// The newest intact checkpoint, and the problems of newer ones.
+///
+/// # Errors
+/// If no checkpoint is intact.
 pub fn load_latest(run: &Path) -> Result<(Checkpoint, Vec<String>), Error> {
     newest(run, |step| load(run, step))
 }
 
 /// The newest intact state, and the problems of newer checkpoints. Reads no arrays.
+///
+/// # Errors
+/// If no checkpoint has an intact state.
 pub fn latest_state(run: &Path) -> Result<(State, Vec<String>), Error> {
     newest(run, |step| Files::of(run, step)?.state())
 }

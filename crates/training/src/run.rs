@@ -232,6 +232,9 @@ pub struct Draft {
 
 impl Draft {
     /// Begins a draft; an error if there is something at the path.
+    ///
+    /// # Errors
+    /// If the path holds a run or other files, another process is using it, or the folder cannot be made or locked.
     pub fn begin(target: &Path) -> Result<Self, Error> {
         // Without a dot or a slash at its end: no folder can be renamed to such a path.
         let target: &Path = &target.components().collect::<PathBuf>();
@@ -275,6 +278,9 @@ impl Draft {
     }
 
     /// Writes the origin, then the configuration (a TOML text), and moves the folder to its final path.
+    ///
+    /// # Errors
+    /// If a file cannot be written, or the folder cannot be moved, for example because the path is now taken.
     pub fn finish(mut self, experiment: &str, mut origin: Origin) -> Result<Run, Error> {
         let text = experiment;
         origin.experiment_sha256 = vec![digest(text.as_bytes())];
@@ -400,11 +406,17 @@ pub struct Run {
 
 impl Run {
     /// Makes a new run of an experiment (a TOML text); an error if the directory exists and is not empty.
+    ///
+    /// # Errors
+    /// If the directory holds a run or other files, another process is using it, or a file cannot be written.
     pub fn create(directory: &Path, experiment: &str, origin: Origin) -> Result<Self, Error> {
         Draft::begin(directory)?.finish(experiment, origin)
     }
 
     /// Opens and locks an existing run.
+    ///
+    /// # Errors
+    /// If this is not a run, another process is using it, or its origin cannot be read.
     pub fn open(directory: &Path) -> Result<Self, Error> {
         experiment_text(directory)?;
         let held = Held::take(directory)?;
@@ -417,6 +429,9 @@ impl Run {
 
     /// Returns an error if the folder at the run's path is no longer the one that this process locked. Called before
     /// each write.
+    ///
+    /// # Errors
+    /// If the folder was moved, removed or replaced.
     pub fn check(&self) -> Result<(), Error> {
         match self.held.lies_at(&self.directory) {
             true => Ok(()),
@@ -436,6 +451,9 @@ impl Run {
 
     /// Records the settings with which the run continues, and the change, if any. Gives an identity to a run of an
     /// earlier version.
+    ///
+    /// # Errors
+    /// If a file cannot be read or written, or the folder is no longer that of this run.
     pub fn record(&mut self, text: &str, change: Option<Change>) -> Result<(), Error> {
         let before = experiment_text(&self.directory)?;
         let mut origin = self.origin.clone();
@@ -457,6 +475,9 @@ impl Run {
     }
 
     /// Records that a checkpoint was written.
+    ///
+    /// # Errors
+    /// If the origin cannot be written, or the folder is no longer that of this run.
     pub fn record_saved(&mut self) -> Result<(), Error> {
         let origin = Origin {
             saved: true,
@@ -476,11 +497,18 @@ impl Run {
     }
 
     /// Opens the metrics for appending, keeping only the rows of the steps that `keep` accepts.
+    ///
+    /// # Errors
+    /// If the file cannot be read or written, a row before the last is damaged, or the folder is no longer that of this
+    /// run.
     pub fn metrics(&self, keep: impl Fn(u64) -> bool) -> Result<RowWriter, Error> {
         self.rows(METRICS_FILE, keep)
     }
 
     /// Opens the machine's rows for appending, as [`metrics`](Self::metrics).
+    ///
+    /// # Errors
+    /// As [`metrics`](Self::metrics).
     pub fn machine(&self, keep: impl Fn(u64) -> bool) -> Result<RowWriter, Error> {
         self.rows(MACHINE_FILE, keep)
     }
@@ -500,6 +528,9 @@ impl Run {
     }
 
     /// Writes the evaluations at checkpoints.
+    ///
+    /// # Errors
+    /// If the file cannot be written, or the folder is no longer that of this run.
     pub fn write_held_out(&self, rows: &[Row]) -> Result<(), Error> {
         let path = self.directory.join(HELD_OUT_FILE);
         let mut text = Vec::new();
@@ -520,6 +551,9 @@ pub struct RowWriter {
 
 impl RowWriter {
     /// Appends a row.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
     pub fn write(&mut self, row: &Row) -> Result<(), Error> {
         let mut text = Vec::new();
         append_row(&mut text, row)
@@ -528,6 +562,9 @@ impl RowWriter {
     }
 
     /// Waits until all rows are on disk.
+    ///
+    /// # Errors
+    /// If the operating system cannot write them.
     pub fn sync(&self) -> Result<(), Error> {
         self.file
             .sync_all()
@@ -543,12 +580,18 @@ fn append_row(text: &mut Vec<u8>, row: &Row) -> std::io::Result<()> {
 
 /// The rows of a run's metrics; none if it has not logged yet. Ignores an unfinished last row, which a killed process
 /// may leave.
+///
+/// # Errors
+/// If the file cannot be read, or a row before the last is damaged.
 pub fn read_metrics(directory: &Path) -> Result<Vec<Row>, Error> {
     let rows = lines(&directory.join(METRICS_FILE))?.into_iter();
     Ok(rows.map(|(_, row)| row).collect())
 }
 
 /// The machine's rows of a run, as [`read_metrics`]; none for a run of an earlier version.
+///
+/// # Errors
+/// As [`read_metrics`].
 pub fn read_machine(directory: &Path) -> Result<Vec<Row>, Error> {
     let rows = lines(&directory.join(MACHINE_FILE))?.into_iter();
     Ok(rows.map(|(_, row)| row).collect())
@@ -582,11 +625,17 @@ fn lines(path: &Path) -> Result<Vec<(String, Row)>, Error> {
 }
 
 /// Reads the origin of a run.
+///
+/// # Errors
+/// If the file cannot be read, or is not an origin.
 pub fn read_origin(directory: &Path) -> Result<Origin, Error> {
     read_json(&directory.join(ORIGIN_FILE))
 }
 
 /// Reads the configuration of a run, a TOML text.
+///
+/// # Errors
+/// If this is not a run, or the file cannot be read.
 pub fn experiment_text(directory: &Path) -> Result<String, Error> {
     let path = directory.join(EXPERIMENT_FILE);
     match disk::read_text(&path) {
@@ -598,6 +647,9 @@ pub fn experiment_text(directory: &Path) -> Result<String, Error> {
 }
 
 /// Reads a JSON file.
+///
+/// # Errors
+/// If the file cannot be read, or is not JSON of this type.
 pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
     let text = disk::read_text(path).map_err(|error| Error::read(path, error))?;
     serde_json::from_str(&text).map_err(|error| Error::DamagedFile {
@@ -607,6 +659,9 @@ pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, Error> {
 }
 
 /// Writes a JSON file, completely or not at all.
+///
+/// # Errors
+/// If the value cannot be written as JSON, or the file cannot be written.
 pub fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), Error> {
     let mut text = serde_json::to_vec_pretty(value).map_err(|error| Error::DamagedFile {
         path: path.to_owned(),
@@ -625,6 +680,9 @@ pub fn check_target(path: &Path) -> Result<(), Error> {
 }
 
 /// Writes a regular file under a temporary name, syncs it and renames it.
+///
+/// # Errors
+/// If the file cannot be written, or the path holds something other than a file.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     match disk::replace(path, bytes) {
         Ok(_) => Ok(()),
@@ -633,6 +691,9 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 }
 
 /// A random number that identifies a run, in hexadecimal digits.
+///
+/// # Errors
+/// If the operating system gives no random numbers.
 pub fn new_identity() -> Result<String, Error> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|error| {

@@ -269,6 +269,18 @@ pub fn read_json(path: &Path) -> serde_json::Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
+/// Edits the configuration of a run as if an earlier version had made the run, which kept no checksum of it.
+pub fn edit_unseen(run: &Path, from: &str, to: &str) {
+    let file = run.join("experiment.toml");
+    let text = fs::read_to_string(&file).expect("the experiment");
+    assert!(text.contains(from), "{from} is not in {text}");
+    fs::write(&file, text.replacen(from, to, 1)).expect("a file is written");
+    let file = run.join("origin.json");
+    let mut origin = read_json(&file);
+    origin["experiment_sha256"] = serde_json::json!([]);
+    fs::write(&file, origin.to_string()).expect("a file is written");
+}
+
 /// Number of complete rows in a run's metrics so far.
 pub fn rows_logged(run: &Path) -> usize {
     let bytes = fs::read(run.join("metrics.jsonl")).unwrap_or_default();

@@ -1,19 +1,19 @@
 //! The families that come with mnemora, one folder or file each: see [`Family`](crate::experiment::family::Family).
 
 pub mod agents;
-pub mod copy;
+pub mod classes;
+pub mod copying;
 pub mod frames;
 mod held_out;
 pub mod navigation;
-pub mod nth_farthest;
 mod own;
 pub mod programs;
 pub mod recordings;
 pub mod scenes;
 pub mod supervised;
 pub mod tables;
+pub mod texts;
 mod trainer;
-pub mod words;
 
 use mnemora_models::ImageShape;
 use mnemora_worlds::FrameShape;

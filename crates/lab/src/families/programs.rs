@@ -13,7 +13,8 @@ use crate::{
     },
     experiment::{
         CurriculumName, DecoderInputName,
-        family::{Drawn, Family, Found, Shown, TaskEntry},
+        family::{Family, Found, TaskEntry},
+        gallery::{Drawn, Shown},
         shipped::{Shipped, presets},
     },
     pictures::{Figures, attention_maps, chart_figure, save_figure},
@@ -137,7 +138,7 @@ impl Family for Programs {
     fn compared(&self, _: &Experiment, curves: &Curves) -> Vec<Chart> {
         vec![
             character_accuracy_chart(curves.held_out("accuracy")),
-            bound_chart(curves.held_out("bound")),
+            bound_chart("nats per sequence", curves.held_out("bound")),
         ]
     }
 }
@@ -404,7 +405,7 @@ impl SupervisedTask for Execution {
         let training = training_series(shown.metrics, "accuracy");
         let held_out = held_out_series("held-out, hardest", shown.held_out, "accuracy");
         let mut charts = vec![
-            bound_figure(shown.metrics, shown.held_out),
+            bound_figure("nats per sequence", shown.metrics, shown.held_out),
             chart_figure(
                 character_accuracy_chart(vec![training, held_out]),
                 "Fraction of correct characters over training. Training programs are as hard as the curriculum \

@@ -2,7 +2,10 @@
 
 use crate::{
     Experiment, LabError,
-    experiment::family::{Drawn, Found, Gallery, Shown},
+    experiment::{
+        family::Found,
+        gallery::{Drawn, Gallery, Shown},
+    },
     pictures::Figures,
 };
 use burn::{

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     Experiment, LabError,
     curves::{held_out_series, training_series},
-    experiment::family::{Drawn, Shown},
+    experiment::gallery::{Drawn, Shown},
     pictures::{Figures, attention_maps, chart_figure, save_animation, save_figure},
 };
 use mnemora_figures::{

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     Experiment, LabError,
-    experiment::family::{Drawn, Gallery, Shown, Walker},
+    experiment::gallery::{Drawn, Gallery, Shown, Walker},
     families::image_shape,
     pictures::Figures,
 };

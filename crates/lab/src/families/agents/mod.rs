@@ -35,7 +35,8 @@ use crate::{
     Experiment, LabError, MemoryName,
     curves::Curves,
     experiment::{
-        family::{Drawn, Family, Found, Gallery, TaskEntry},
+        family::{Family, Found, TaskEntry},
+        gallery::{Drawn, Gallery},
         shipped::{Shipped, presets},
         validate::check_sizes,
     },
@@ -55,6 +56,9 @@ pub struct Agents;
 
 /// Its settings.
 static OWN: Own<AgentSettings> = Own::new("agents");
+
+/// What the keys of environments begin with; a task's name follows.
+const ENVIRONMENT_KEYS: &str = "agents.environment.";
 
 impl Family for Agents {
     fn name(&self) -> &'static str {
@@ -123,7 +127,7 @@ impl Family for Agents {
 
     /// `agents.environment.NAME.` is read by the task NAME alone.
     fn tasks_of(&self, key: &str) -> Vec<&'static str> {
-        let Some(rest) = key.strip_prefix("agents.environment.") else {
+        let Some(rest) = key.strip_prefix(ENVIRONMENT_KEYS) else {
             return Vec::new();
         };
         let names = ENVIRONMENTS.iter().map(|kind| kind.name);
@@ -201,8 +205,21 @@ impl Family for Agents {
 
     /// Also shows what its environment has otherwise than that of the experiment that comes under this name.
     fn setting(&self, experiment: &Experiment) -> String {
-        let of_environment = |key: &str| key.starts_with("agents.environment.");
+        let of_environment = |key: &str| key.starts_with(ENVIRONMENT_KEYS);
         format!("{}{}", experiment.name, experiment.changes(of_environment))
+    }
+
+    /// How to try the agent in another environment.
+    fn hint_of_change(&self, key: &str, experiment: &Experiment, run: &Path) -> Option<String> {
+        key.starts_with(ENVIRONMENT_KEYS).then(|| {
+            format!(
+                "; to try the agent in another environment, make a run with its weights: mnemora train {} --memory {} \
+                 --weights {} --set training.steps=0 --set {key}=VALUE",
+                experiment.name,
+                experiment.model.memory.as_str(),
+                run.display()
+            )
+        })
     }
 
     fn numbers(&self, experiment: &Experiment) -> usize {

@@ -6,7 +6,7 @@ use super::{
     figures::drawable,
     settings::AgentSettings,
 };
-use crate::{Experiment, LabError, experiment::family::Walker};
+use crate::{Experiment, LabError, experiment::gallery::Walker};
 use mnemora_figures::picture::{Image, frame};
 use mnemora_models::{Agent, AgentPrepared};
 use mnemora_worlds::{ENVIRONMENTS, Environment, Spec, Stream, Vectorised};

@@ -7,7 +7,7 @@ use crate::{
         bound_figure, kl_per_step_chart, kl_per_step_series, last_kl_chart, training_series,
         units_figure,
     },
-    experiment::family::{Drawn, Shown},
+    experiment::gallery::{Drawn, Shown},
     families::trainer::BatchTensors,
     pictures::{Figures, attention_maps, chart_figure, save_figure},
 };
@@ -98,7 +98,7 @@ pub(super) fn frame_figures<M: Memory>(
         evaluation.measures.series("kl_per_step"),
     )];
     let charts = vec![
-        bound_figure(shown.metrics, shown.held_out),
+        bound_figure("nats per sequence", shown.metrics, shown.held_out),
         chart_figure(
             last_kl_chart(vec![training_series(metrics, "kl_last")]),
             "KL of the last frame over training: it falls when the memory becomes useful.",

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     Experiment, LabError,
-    experiment::family::{Drawn, Gallery, Shown},
+    experiment::gallery::{Drawn, Gallery, Shown},
     families::trainer::{BatchTensors, Trainer},
     pictures::Figures,
 };

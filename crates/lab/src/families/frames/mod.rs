@@ -24,7 +24,8 @@ use crate::{
     experiment::{
         LikelihoodName,
         data::found_in,
-        family::{Drawn, Family, Found, Gallery, TaskEntry},
+        family::{Family, Found, TaskEntry},
+        gallery::{Drawn, Gallery},
         shipped::{Shipped, presets},
     },
     families::image_shape,
@@ -404,7 +405,7 @@ impl<M: Memory + 'static> Family for Frames<M> {
                 self.recall_interval(experiment),
             ),
             last_kl_chart(curves.training("kl_last")),
-            bound_chart(curves.training("bound")),
+            bound_chart("nats per sequence", curves.training("bound")),
         ]
     }
 }

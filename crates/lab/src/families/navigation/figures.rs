@@ -14,7 +14,7 @@ use crate::{
         bound_figure, held_out_series, kl_per_step_chart, kl_per_step_series, last_kl_chart,
         series_by_block, training_series,
     },
-    experiment::family::{Drawn, Shown},
+    experiment::gallery::{Drawn, Shown},
     pictures::{Figures, chart_figure, save_animation, save_figure},
 };
 use mnemora_figures::{
@@ -265,7 +265,7 @@ pub fn figures(
     let of =
         |label: &str, key: &str| series_by_block(label, evaluation.measures.series(key), BLOCK);
     let mut charts = vec![
-        bound_figure(metrics, held_out),
+        bound_figure("nats per foreseen frame", metrics, held_out),
         chart_figure(
             error_chart(vec![
                 of("foreseen", "best_by_block"),

@@ -5,7 +5,7 @@ use super::{
     imagination::Imagination,
     maps::{self, BELIEF, STORED, TRUTH},
 };
-use crate::{LabError, experiment::family::Walker};
+use crate::{LabError, experiment::gallery::Walker};
 use mnemora_figures::picture::Image;
 use mnemora_models::GtmSm;
 use mnemora_worlds::{

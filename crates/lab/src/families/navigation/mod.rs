@@ -35,7 +35,8 @@ use crate::{
     Experiment, LabError, LikelihoodName, MemoryName,
     curves::{Curves, bound_chart, kl_per_step_chart, last_kl_chart},
     experiment::{
-        family::{Drawn, Family, Found, Gallery, TaskEntry},
+        family::{Family, Found, TaskEntry},
+        gallery::{Drawn, Gallery},
         shipped::{Shipped, presets},
     },
     families::own::Own,
@@ -299,7 +300,7 @@ impl Family for Navigating {
             figures::place_chart(curves.held_out("place_r2")),
             kl_per_step_chart(curves.per_step("kl_per_step"), None),
             last_kl_chart(curves.training("kl_last")),
-            bound_chart(curves.held_out("bound")),
+            bound_chart("nats per foreseen frame", curves.held_out("bound")),
         ]
     }
 }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     Experiment, LabError,
-    experiment::family::{Drawn, Gallery, Shown},
+    experiment::gallery::{Drawn, Gallery, Shown},
     families::{
         frames::{Model, parts},
         image_shape,

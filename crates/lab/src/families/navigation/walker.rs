@@ -7,7 +7,7 @@ use super::{
     maps::{BELIEF, TRUTH, draw_frame},
     settings::NavigationSettings,
 };
-use crate::{LabError, experiment::family::Walker};
+use crate::{LabError, experiment::gallery::Walker};
 use mnemora_figures::picture::Image;
 use mnemora_models::GtmSm;
 use mnemora_worlds::{FrameShape, ImageNavigation, ImageWalk, Split, Stream};

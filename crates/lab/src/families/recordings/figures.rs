@@ -10,7 +10,7 @@ use crate::{
     curves::{free_energy_chart, held_out_series, training_series, units_figure},
     experiment::{
         Kind,
-        family::{Drawn, FilteredSequence, Shown},
+        gallery::{Drawn, FilteredSequence, Shown},
     },
     numeric::quantile,
     pictures::{Figures, chart_figure, grid, save_animation, save_figure, write_beside},

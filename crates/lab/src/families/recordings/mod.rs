@@ -5,14 +5,19 @@ mod figures;
 mod look;
 mod score;
 mod source;
+mod tasks;
 
-use self::source::Source;
+use self::{
+    source::Source,
+    tasks::{TASKS, clip_frame},
+};
 use crate::{
     Experiment, LabError, MemoryName, ModelName,
     curves::{Curves, free_energy_chart},
     experiment::{
         Kind, LikelihoodName,
-        family::{Drawn, Family, FilteredSequence, Found, Gallery, Shown, TaskEntry},
+        family::{Family, Found, TaskEntry},
+        gallery::{Drawn, FilteredSequence, Gallery, Shown},
         shipped::{Shipped, presets},
     },
     families::{
@@ -118,52 +123,16 @@ impl Family for Recordings {
     }
 
     fn tasks(&self) -> Vec<TaskEntry> {
-        vec![
-            TaskEntry::new(
-                "jsb-chorales",
-                "four-part chorales as piano-rolls; comes with mnemora",
-            )
-            .reads(["window"]),
-            TaskEntry::new("nottingham", "folk tunes as piano-rolls")
-                .needs_data()
-                .reads(["window"]),
-            TaskEntry::new("muse-data", "orchestral and piano music as piano-rolls")
-                .needs_data()
-                .reads(["window"]),
-            TaskEntry::new("piano-midi", "classical piano music as piano-rolls")
-                .needs_data()
-                .reads(["window"]),
-            TaskEntry::new("midi", "a folder of MIDI files")
-                .needs_data()
-                .reads(["window"]),
-            TaskEntry::new(
-                "speech",
-                "read English (LibriSpeech); a few utterances come with mnemora",
-            )
-            .reads(["window"]),
-            TaskEntry::new("spoken-digits", "single spoken digits")
-                .needs_data()
-                .reads(["window"]),
-            TaskEntry::new("timit", "TIMIT in its original layout")
-                .needs_data()
-                .reads(["window"]),
-            TaskEntry::new("recordings", "a folder of recordings")
-                .needs_data()
-                .reads(["window"]),
-            TaskEntry::new("video", "a folder of clips; a few come with mnemora")
-                .reads(["window", "side", "colour"]),
-            TaskEntry::new("kth", "the KTH actions")
-                .needs_data()
-                .reads(["window", "side"]),
-            TaskEntry::new("moving-digits", "bouncing digits, generated on the fly")
-                .reads(["window", "digits"]),
-            TaskEntry::new(
-                "own",
-                "your own sequences: arrays, a table, folders of pictures",
-            )
-            .needs_data()
-            .reads(["window", "side", "colour"]),
-        ]
+        let entries = TASKS.iter();
+        entries
+            .map(|task| {
+                TaskEntry {
+                    needs_data: task.needs_data,
+                    ..TaskEntry::new(task.name, task.about)
+                }
+                .reads(task.keys.iter().copied())
+            })
+            .collect()
     }
 
     fn presets(&self) -> &'static [Shipped] {
@@ -405,21 +374,6 @@ pub(crate) fn planned_before_reading(experiment: &Experiment) -> Option<Result<P
         bytes: Count::NONE,
     };
     Some(planned(experiment, &seen))
-}
-
-/// The size to which the frames of clips are scaled.
-fn clip_frame(experiment: &Experiment) -> Option<ImageShape> {
-    let channels = match experiment.task.name.as_str() {
-        "video" if experiment.task.colour => 3,
-        "video" | "kth" => 1,
-        _ => return None,
-    };
-    let side = experiment.task.side;
-    Some(ImageShape {
-        channels,
-        height: side,
-        width: side,
-    })
 }
 
 /// Returns an error if the recordings cannot be trained on. Accepts data that are not available, because nothing is

@@ -1,40 +1,20 @@
 //! Sources of recorded sequences, and the kind of their numbers.
 
+use super::tasks;
 use crate::{
     Experiment, LabError,
-    experiment::{
-        Kind, LikelihoodName, StepSettings, TaskSettings,
-        data::{named_for, required},
-    },
+    experiment::{Kind, LikelihoodName, StepSettings, data::named_for},
 };
 use mnemora_memory::Count;
 use mnemora_models::LikelihoodConfig;
 use mnemora_worlds::{
-    Corpus, DataSet, Draw, FrameSettings, FrameShape, Images, KthSplit, MidiSettings, Mnist,
-    MovingDigits, Music, Origin, Own, Part, PianoRolls, Recording, Scale, SequenceBatch, Speech,
-    SpeechSet, Split, Stream, Values, Video,
+    Corpus, DataSet, Draw, FrameShape, Images, MidiSettings, MovingDigits, Music, Origin, Part,
+    Recording, Scale, SequenceBatch, Split, Stream, Values,
 };
 use std::{path::Path, sync::Arc};
 
 /// The number of moving-digits clips that serve as a held-out part.
 const HELD_OUT_CLIPS: usize = 256;
-
-/// Returns an error for frame settings that the task's own frames do not use.
-fn refuse_unread(task: &TaskSettings) -> Result<(), LabError> {
-    let refuse = |key: String, wanted: &str| {
-        Err(LabError::Configuration(format!(
-            "{key}: the frames of {} are {wanted}",
-            task.name.as_str()
-        )))
-    };
-    match task.name.as_str() {
-        "moving-digits" if task.side != MovingDigits::SIDE => {
-            refuse(format!("task.side is {}", task.side), "64x64 pixels")
-        }
-        "moving-digits" | "kth" if task.colour => refuse("task.colour is true".into(), "grey"),
-        _ => Ok(()),
-    }
-}
 
 /// Recordings, or a generator of clips.
 pub enum Source {
@@ -56,47 +36,7 @@ impl Source {
     pub fn find(experiment: &mut Experiment, data: Option<&Path>) -> Result<Self, LabError> {
         let path = experiment.data.path(data);
         let path = path.as_deref();
-        let task = &experiment.task;
-        let frames = FrameSettings {
-            side: task.side,
-            colour: task.colour,
-            ..FrameSettings::default()
-        };
-        let own = || required(path, task.name);
-        refuse_unread(task)?;
-        let limits = experiment.data.limits();
-        let music = |music| PianoRolls::find(music, path, limits);
-        let speech = |set| Speech::find(set, path, limits);
-        let source = match task.name.as_str() {
-            "jsb-chorales" => Self::Corpus(music(Music::JsbChorales)?),
-            "nottingham" => Self::Corpus(music(Music::Nottingham)?),
-            "muse-data" => Self::Corpus(music(Music::MuseData)?),
-            "piano-midi" => Self::Corpus(music(Music::PianoMidi)?),
-            "midi" => {
-                let settings = MidiSettings::default();
-                Self::Corpus(PianoRolls::open(&own()?, settings, limits)?)
-            }
-            "speech" => Self::Corpus(speech(SpeechSet::LibriSpeech)?),
-            "spoken-digits" => Self::Corpus(speech(SpeechSet::SpokenDigits)?),
-            "timit" => Self::Corpus(speech(SpeechSet::Timit)?),
-            "recordings" => Self::Corpus(Speech::open(&own()?, limits)?),
-            "video" => Self::Corpus(Video::find(path, frames, limits)?),
-            "kth" => {
-                let split = KthSplit::Standard;
-                Self::Corpus(Video::kth(&own()?, split, task.side, limits)?)
-            }
-            "own" => Self::Corpus(Own::open(&own()?, frames, limits)?),
-            "moving-digits" => Self::MovingDigits {
-                data: Arc::new(Mnist::find(path, limits)?),
-                digits: task.digits,
-            },
-            other => {
-                return Err(LabError::Configuration(format!(
-                    "the task {} has no recordings",
-                    other
-                )));
-            }
-        };
+        let source = tasks::find(experiment, path)?;
         let settings = &mut experiment.data;
         let fingerprint = source.fingerprint();
         settings.check(&fingerprint, source.words(), path)?;

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     LabError,
     answered::{Answered, Place, counted},
-    experiment::family::Question,
+    experiment::gallery::Question,
 };
 use burn::tensor::{Tensor, TensorData};
 use mnemora_models::{AnyScenes, Views};

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     Experiment, LabError,
     curves::{bound_figure, held_out_series, training_series},
-    experiment::family::{Drawn, Shown},
+    experiment::gallery::{Drawn, Shown},
     pictures::{Figures, chart_figure, save_animation, save_figure},
 };
 use mnemora_figures::{
@@ -238,7 +238,7 @@ pub fn figures(
         ..Chart::default()
     };
     let mut charts = vec![
-        bound_figure(shown.metrics, shown.held_out),
+        bound_figure("nats per scene", shown.metrics, shown.held_out),
         chart_figure(error, "Error of targets that the posterior sees."),
         chart_figure(kl, "KL of the posterior from the prior."),
     ];

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     Answered, Experiment, LabError,
-    experiment::family::{Drawn, Gallery, Question, Shown},
+    experiment::gallery::{Drawn, Gallery, Question, Shown},
     families::image_shape,
     pictures::Figures,
 };

@@ -30,7 +30,8 @@ use crate::{
     Experiment, LabError, MemoryName,
     curves::{Curves, bound_chart},
     experiment::{
-        family::{Drawn, Family, Found, Gallery, TaskEntry},
+        family::{Family, Found, TaskEntry},
+        gallery::{Drawn, Gallery},
         shipped::{Shipped, presets},
     },
     families::own::Own,
@@ -262,7 +263,7 @@ impl Family for AskedScenes {
 
     fn compared(&self, _: &Experiment, curves: &Curves) -> Vec<Chart> {
         vec![
-            bound_chart(curves.held_out("bound")),
+            bound_chart("nats per scene", curves.held_out("bound")),
             figures::share_chart("Samples coherent", curves.held_out("alike")),
         ]
     }

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     Experiment, LabError,
     curves::{free_energy_chart, held_out_series, training_series},
-    experiment::family::{Drawn, Gallery, Shown},
+    experiment::gallery::{Drawn, Gallery, Shown},
     families::{
         held_out::{batches, data_stream, part},
         trainer::{FILTERED_TERMS, Trainer, filtered_terms},

@@ -12,6 +12,7 @@
 //! | `adapt.rs` | a model that goes on learning while it filters |
 //! | `alarm.rs` | which rows are too surprising |
 //! | `newer.rs` | new rows, to be judged |
+//! | `going_on.rs` | the experiment that trains a run's model on with another table |
 //! | `charts.rs` | charts of tables and forecasts |
 //! | `backtest.rs`, `baselines.rs` | judging forecasts, beside forecasts without a network |
 //! | `quantities.rs` | what is measured |
@@ -25,6 +26,7 @@ mod coding;
 mod filter;
 mod forecast;
 mod form;
+mod going_on;
 mod learner;
 mod newer;
 mod quantities;
@@ -35,13 +37,15 @@ pub use adapt::{Adaptation, Adapted};
 pub use charts::filtered;
 pub use filter::{Expected, Fields, FilteredRow, NextRow, RefusedRow, RowAsk, RowFilter};
 pub use forecast::{Ask, Forecast, Value};
+pub use going_on::going_on;
 pub use settings::{ChangeName, CountLikelihood, NumberLikelihood, OwnTable};
 
 use crate::{
     Experiment, LabError, MemoryName, ModelName,
     curves::{Curves, free_energy_chart},
     experiment::{
-        family::{Drawn, Family, Found, Gallery, TaskEntry},
+        family::{Family, Found, TaskEntry},
+        gallery::{Drawn, Gallery},
         shipped::{Shipped, presets},
     },
     families::{

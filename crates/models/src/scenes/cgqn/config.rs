@@ -147,8 +147,9 @@ impl CgqnConfig {
             ("stride", self.stride),
         ])?;
         if self.kernel.is_multiple_of(2) {
-            return Err(ModelError::EvenKernel {
-                kernel: self.kernel,
+            return Err(ModelError::Even {
+                key: "kernel",
+                value: self.kernel,
             });
         }
         if self.query_waves > WAVES {

@@ -64,12 +64,10 @@ impl CdnaConfig {
             ("grid", self.grid),
             ("kernels", self.kernels),
         ])?;
-        let (kernel, size) = (self.kernel, self.size);
-        if kernel.is_multiple_of(2) {
-            return Err(ModelError::EvenKernel { kernel });
-        }
-        if size.is_multiple_of(2) {
-            return Err(ModelError::EvenSize { size });
+        for (key, value) in [("kernel", self.kernel), ("size", self.size)] {
+            if value.is_multiple_of(2) {
+                return Err(ModelError::Even { key, value });
+            }
         }
         if !(self.sampling.is_finite() && self.sampling >= 0.0) {
             return Err(ModelError::Negative {

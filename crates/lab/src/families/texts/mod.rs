@@ -11,7 +11,8 @@ use crate::{
         Curves, frequency_chart, perplexity_chart, perplexity_series, training_series, unroll_chart,
     },
     experiment::{
-        family::{Drawn, Family, Found, Gallery, Shown, TaskEntry},
+        family::{Family, Found, TaskEntry},
+        gallery::{Drawn, Gallery, Shown},
         shipped::{Shipped, presets},
     },
     families::held_out::part,

@@ -12,7 +12,8 @@ use crate::{
         held_out_series, training_series,
     },
     experiment::{
-        family::{Drawn, Family, Found, Shown, TaskEntry},
+        family::{Family, Found, TaskEntry},
+        gallery::{Drawn, Shown},
         shipped::{Shipped, presets},
     },
     pictures::{Figures, attention_maps, chart_figure, grid, save_figure},
@@ -137,7 +138,7 @@ impl Family for NthFarthest {
         let chance = 1.0 / experiment.task.vectors as f64;
         vec![
             accuracy_chart(curves.held_out("accuracy"), chance),
-            bound_chart(curves.held_out("bound")),
+            bound_chart("nats per sequence", curves.held_out("bound")),
         ]
     }
 }
@@ -397,7 +398,7 @@ impl SupervisedTask for Vectors {
         };
         let training = training_series(shown.metrics, "accuracy");
         let mut charts = vec![
-            bound_figure(shown.metrics, shown.held_out),
+            bound_figure("nats per sequence", shown.metrics, shown.held_out),
             chart_figure(
                 accuracy_chart(vec![training, held_out], chance),
                 "Fraction of correct classes over training. Training batches ask only for admitted n, \

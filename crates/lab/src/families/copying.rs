@@ -10,7 +10,8 @@ use crate::{
         Curves, bit_error_chart, bound_chart, bound_figure, held_out_series, training_series,
     },
     experiment::{
-        family::{Drawn, Family, Found, Shown, TaskEntry},
+        family::{Family, Found, TaskEntry},
+        gallery::{Drawn, Shown},
         shipped::{Shipped, presets},
     },
     pictures::{Figures, attention_maps, chart_figure, grid, save_figure},
@@ -119,7 +120,7 @@ impl Family for Copy {
     fn compared(&self, _: &Experiment, curves: &Curves) -> Vec<Chart> {
         vec![
             bit_error_chart(curves.held_out("bit_error")),
-            bound_chart(curves.held_out("bound")),
+            bound_chart("nats per sequence", curves.held_out("bound")),
         ]
     }
 }
@@ -341,7 +342,7 @@ impl SupervisedTask for Strings {
         let held_out = held_out_series("held-out, longest", shown.held_out, "bit_error");
         let training = training_series(shown.metrics, "bit_error");
         let charts = vec![
-            bound_figure(shown.metrics, shown.held_out),
+            bound_figure("nats per sequence", shown.metrics, shown.held_out),
             chart_figure(
                 bit_error_chart(vec![training, held_out]),
                 "Fraction of wrong bits over training. Training strings have all lengths, held-out ones \
