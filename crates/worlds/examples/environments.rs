@@ -1,6 +1,6 @@
 //! Acts at random in an environment and prints how the episodes end and how fast it is.
 //!
-//! `cargo run --release -p mnemora-worlds --example environments -- box-world 100000 [SETTINGS]`
+//! `cargo run --release --example environments -- box-world 100000 [SETTINGS]`
 //!
 //! SETTINGS is a JSON object, such as `{"viewport": 0}`. Without arguments, the program lists all environments.
 

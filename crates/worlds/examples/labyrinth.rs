@@ -1,6 +1,6 @@
 //! Draws a walk in a labyrinth: the map with the places of the agent, and every few frames of what it sees.
 //!
-//! `cargo run --release -p mnemora-worlds --example labyrinth -- walking picture.png [SEED] [SIDE]`
+//! `cargo run --release --example labyrinth -- walking picture.png [SEED] [SIDE]`
 //!
 //! The tasks are rotation, accelerating-rotation, walking and rooms. SIDE is the number of pixel rows and columns of a
 //! frame. The program also prints how many frames a second one core renders, the agent's steps counted in.

@@ -1,6 +1,6 @@
 //! Prints one sequence of the perfect recall task, with its labels.
 //!
-//! `cargo run --release -p mnemora-worlds --example perfect_recall`
+//! `cargo run --release --example perfect_recall`
 
 use std::process::ExitCode;
 use std::sync::Arc;

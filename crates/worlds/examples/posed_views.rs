@@ -1,6 +1,6 @@
 //! Writes views of a die as PNG pictures with `transforms.json`, the layout that the task `own-views` reads.
 //!
-//! `cargo run --release -p mnemora-worlds --example posed_views -- FOLDER [SCENE] [VIEWS] [SIDE]`
+//! `cargo run --release --example posed_views -- FOLDER [SCENE] [VIEWS] [SIDE]`
 //!
 //! SCENE is the number of the die (11), VIEWS the number of pictures around it (48), SIDE their rows and columns (64).
 //! With the numbers in brackets it writes `crates/worlds/data/views`.

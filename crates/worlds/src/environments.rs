@@ -1,6 +1,6 @@
 //! Environments for reinforcement learning, by name.
 //!
-//! A new environment takes two edits: its file, which implements [`Rules`](game::Rules) or [`Environment`], and its row in
+//! A new environment takes its file, which implements [`Rules`](game::Rules) or [`Environment`], a `mod` line, and its row in
 //! [`ENVIRONMENTS`].
 
 mod box_world;

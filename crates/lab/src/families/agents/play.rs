@@ -10,6 +10,7 @@ use crate::{Experiment, LabError, experiment::gallery::Walker};
 use mnemora_figures::picture::{Image, frame};
 use mnemora_models::{Agent, AgentPrepared};
 use mnemora_worlds::{ENVIRONMENTS, Environment, Spec, Stream, Vectorised};
+use toml::Value;
 
 /// What came of the steps of an episode.
 #[derive(Clone, Debug, Default)]
@@ -71,6 +72,33 @@ fn seen(
     };
     let (values, [channels, height, width]) = drawable(&environments.spec(), observation);
     Ok(frame(&values, channels, height, width, zoom)?)
+}
+
+/// The same episodes, of which the whole map is seen; `None` where an agent sees it itself, or there is no map.
+fn as_a_whole(
+    experiment: &Experiment,
+    settings: &AgentSettings,
+    seed: u64,
+) -> Result<Option<Vectorised<Box<dyn Environment>>>, LabError> {
+    const KEY: &str = "viewport";
+    let mut whole = settings.clone();
+    let task = experiment.task.name.as_str();
+    match whole.environment.get_mut(task) {
+        Some(table) if table.get(KEY).and_then(Value::as_integer) > Some(0) => {
+            table.insert(KEY.into(), Value::Integer(0));
+        }
+        _ => return Ok(None),
+    }
+    Ok(Some(environments(experiment, &whole, 1, seed)?))
+}
+
+/// Two pictures side by side, `gap` pixels apart.
+fn beside(left: &Image, right: &Image, gap: usize) -> Result<Image, LabError> {
+    let height = left.height().max(right.height());
+    let mut both = Image::new(left.width() + gap + right.width(), height, [255; 3])?;
+    both.blit(left, 0, 0);
+    both.blit(right, left.width() + gap, 0);
+    Ok(both)
 }
 
 /// What stands for an action; `q` leaves.
@@ -187,6 +215,8 @@ impl Walker for Game {
 /// An agent that plays while a person watches.
 pub struct Watched {
     actor: Actor,
+    /// What the agent does, seen as a whole.
+    whole: Option<Vectorised<Box<dyn Environment>>>,
     agent: Agent,
     prepared: AgentPrepared,
     account: Account,
@@ -204,6 +234,7 @@ impl Watched {
         let seed = environment_seed(&stream("watched episodes"));
         let environments = environments(experiment, settings, 1, seed)?;
         Ok(Self {
+            whole: as_a_whole(experiment, settings, seed)?,
             actor: Actor::new(environments, &agent, stream("watched actions")),
             prepared: agent.prepare(),
             agent,
@@ -226,8 +257,12 @@ impl Walker for Watched {
         let acts = self
             .actor
             .step(&self.agent, &self.prepared, Choice::Sampled)?;
-        self.account
-            .add(&mut self.actor.environments, acts.actions[0]);
+        let action = acts.actions[0];
+        if let Some(whole) = &mut self.whole {
+            whole.step(&[action])?;
+            whole.take_finished();
+        }
+        self.account.add(&mut self.actor.environments, action);
         Ok(())
     }
 
@@ -236,11 +271,21 @@ impl Walker for Watched {
     }
 
     fn picture(&self, zoom: usize) -> Result<Image, LabError> {
-        seen(&self.actor.environments, self.account.over, zoom)
+        let over = self.account.over;
+        let window = |zoom| seen(&self.actor.environments, over, zoom);
+        let Some(whole) = &self.whole else {
+            return window(zoom);
+        };
+        let whole = seen(whole, over, zoom)?;
+        let larger = whole.height() / window(zoom)?.height().max(1);
+        beside(&whole, &window(zoom * larger.max(1))?, zoom)
     }
 
     fn caption(&self) -> &'static str {
-        "what the agent sees"
+        match self.whole {
+            Some(_) => "the whole map, and what the agent sees",
+            None => "what the agent sees",
+        }
     }
 
     fn over(&self) -> bool {
@@ -298,6 +343,35 @@ mod tests {
             game.words()
         );
         assert!(game.picture(4).unwrap().height() >= 16);
+    }
+
+    #[test]
+    fn the_whole_map_shows_the_episodes_of_the_window() {
+        for (name, whole_frame) in [("box-world", [14, 14]), ("mini-pacman", [15, 19])] {
+            let experiment = experiment_of(name, &[]).unwrap();
+            let settings: AgentSettings = experiment.own_settings().unwrap();
+            let mut window = environments(&experiment, &settings, 1, 7).unwrap();
+            let mut whole = as_a_whole(&experiment, &settings, 7).unwrap().unwrap();
+            let frame = whole.spec().frame;
+            assert_eq!([frame.height, frame.width], whole_frame);
+            assert_eq!(
+                [window.spec().frame.height, window.spec().frame.width],
+                [5; 2]
+            );
+            let mut ends = 0;
+            for step in 0..2_000_usize {
+                let action = [step * 7919 % 13 % window.spec().actions.len()];
+                window.step(&action).unwrap();
+                whole.step(&action).unwrap();
+                assert_eq!(window.rewards(), whole.rewards(), "{name}, {step}");
+                assert_eq!(window.lasts(), whole.lasts(), "{name}, {step}");
+                ends += usize::from(window.lasts()[0]);
+            }
+            assert!(ends > 1, "{name}: {ends}");
+        }
+        let experiment = experiment_of("box-world", &["viewport=0".to_owned()]).unwrap();
+        let settings: AgentSettings = experiment.own_settings().unwrap();
+        assert!(as_a_whole(&experiment, &settings, 7).unwrap().is_none());
     }
 
     #[test]
