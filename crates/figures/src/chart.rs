@@ -145,10 +145,10 @@ pub fn png(charts: &[Chart], layout: &Layout, pixel_ratio: u32) -> Result<Vec<u8
     image(charts, layout, pixel_ratio)?.png_bytes()
 }
 
-/// Draws charts as a picture: see [`png`].
+/// Draws charts as a picture: see [`png()`].
 ///
 /// # Errors
-/// As [`png`].
+/// As [`png()`].
 pub fn image(charts: &[Chart], layout: &Layout, pixel_ratio: u32) -> Result<Image, FigureError> {
     let ratio = pixel_ratio.clamp(1, 4);
     let scale = OVERSAMPLING * ratio;

@@ -181,7 +181,7 @@ pub enum Which {
     Usual,
     /// The newest intact one.
     Last,
-    /// The best on held-out sequences: see [`State::best_step`].
+    /// The best on held-out sequences: see [`State::best_step`](mnemora_training::checkpoint::State::best_step).
     Best,
     /// The one after this many updates.
     Step(u64),

@@ -1,4 +1,4 @@
-//! Families: kinds of tasks that can be learned. [`FAMILIES`](crate::FAMILIES) lists those that come with mnemora.
+//! Families: kinds of tasks that can be learned. [`FAMILIES`] lists those that come with mnemora.
 //!
 //! A [`Family`] declares its tasks and measurements, and opens its experiments. [`Found`] is an experiment with its
 //! data; it makes a [`Gallery`], which is a [`Learner`](crate::Learner) that can also be looked at. Training,

@@ -47,7 +47,7 @@ pub fn read(errors: &[Vec<f32>]) -> (usize, bool) {
     (nearest, alike)
 }
 
-/// The readings of each scene of a batch that [`scene_batch`] made of the same split and stream.
+/// The readings of each scene of a batch that [`scene_batch`](super::scene_batch) made of the same split and stream.
 pub fn readings(
     scenes: &dyn Scenes,
     (split, stream): (Split, &Stream),
