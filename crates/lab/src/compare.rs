@@ -140,8 +140,8 @@ pub(crate) fn runs_below(path: &Path) -> Result<Vec<PathBuf>, LabError> {
 /// Reads runs, or all runs below a folder, and groups them. All must be of the same task with the same lengths.
 ///
 /// # Errors
-/// If there is no run, a run is named twice, cannot be read or, where it is not evaluated, not be evaluated, or the runs
-/// are of different tasks or data.
+/// If there is no run, if a run is named twice, cannot be read or cannot be evaluated, or if the runs are of different
+/// tasks or data.
 pub fn compare(paths: &[PathBuf]) -> Result<Comparison, LabError> {
     let mut models: Vec<Replicas> = Vec::new();
     let mut seen: Vec<PathBuf> = Vec::new();

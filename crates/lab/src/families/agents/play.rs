@@ -74,7 +74,7 @@ fn seen(
     Ok(frame(&values, channels, height, width, zoom)?)
 }
 
-/// The same episodes, of which the whole map is seen; `None` where an agent sees it itself, or there is no map.
+/// The same episodes with the whole map in sight; `None` if the agent sees all of it, or there is no map.
 fn as_a_whole(
     experiment: &Experiment,
     settings: &AgentSettings,
