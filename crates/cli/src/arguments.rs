@@ -184,6 +184,9 @@ pub enum Command {
         /// machine, data and budget
         #[arg(long, value_name = "FILE", conflicts_with_all = ["out", "json"])]
         claims: Option<PathBuf>,
+        /// Join the runs with the rows that the evidence file has of other seeds, in place of replacing them
+        #[arg(long, requires = "claims")]
+        join: bool,
     },
     /// Time kernels, LSTM, convolutions and paper-size training steps against PyTorch, and measure the
     /// machine's limits

@@ -10,9 +10,9 @@ use crate::{
 use clap::CommandFactory;
 use mnemora_lab::{
     DATA_VARIABLE, DEVICE_VARIABLE, Device, Experiment, FirstWeights, KERNELS_VARIABLE, LabError,
-    Outcome, REPORT_FILE, ReplicasOutcome, Row, RunContext, THREADS_VARIABLE, Which, claim,
-    compare, export, find_device, first_checkpoint, going_on, is_table, load_experiment, note,
-    one_line, open, open_to_judge, pictures, plan, present, quoted, read_experiment, resume,
+    OldRows, Outcome, REPORT_FILE, ReplicasOutcome, Row, RunContext, THREADS_VARIABLE, Which,
+    claim, compare, export, find_device, first_checkpoint, going_on, is_table, load_experiment,
+    note, one_line, open, open_to_judge, pictures, plan, present, quoted, read_experiment, resume,
     run_name, train_from, train_replicas,
 };
 use std::path::{Path, PathBuf};
@@ -138,9 +138,15 @@ pub fn run(command: Command) -> Result<u8, Error> {
         Command::Compare {
             runs,
             claims: Some(file),
+            join,
             ..
         } => {
-            say(claim(&runs, &file)?.trim_end())?;
+            let with = if join {
+                OldRows::Join
+            } else {
+                OldRows::Replace
+            };
+            say(claim(&runs, &file, with)?.trim_end())?;
             note(file.display());
             Ok(0)
         }

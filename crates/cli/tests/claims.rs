@@ -140,6 +140,58 @@ fn replicas_are_one_row_and_other_rows_stay() {
 }
 
 #[test]
+fn seeds_that_are_measured_later_join_the_rows() {
+    let runs = tempdir().expect("a temporary folder is made");
+    let all = [(1, -100.0), (2, -104.0), (3, -99.0)];
+    let [one, two, three] =
+        all.map(|(seed, bound)| finished(&runs, "frames-dnc", &format!("run-{seed}"), seed, bound));
+    let targets = ["together", "later"].map(|name| {
+        let folder = runs.path().join(name);
+        fs::create_dir(&folder).expect("a folder is made");
+        folder.join("gtmm.jsonl")
+    });
+    let [together, later] = &targets;
+    let joining = |runs: &[&Path]| {
+        let mut words = claim(later, runs);
+        words.arg("--join");
+        words
+    };
+    succeed(claim(together, &[&one, &two, &three]));
+    succeed(claim(later, &[&two]));
+    // Those of a setting that the file does not have are added.
+    succeed(joining(&[&three, &one]));
+    let [together, joined] =
+        [together, later].map(|target| fs::read_to_string(target).expect("rows"));
+    assert_eq!(joined, together);
+
+    // Nothing is joined twice, nor with another budget.
+    let message = refuse(joining(&[&one]));
+    assert_says(
+        &message,
+        &[
+            "perfect-recall-small, dnc",
+            "seed 1 is there already",
+            "nothing was written",
+        ],
+    );
+    let longer = finished(&runs, "frames-dnc", "longer", 4, -100.0);
+    let path = longer.join("evaluation.json");
+    let mut evaluation: Value =
+        serde_json::from_str(&fs::read_to_string(&path).expect("an evaluation")).expect("JSON");
+    evaluation["sequences"] = 8.into();
+    fs::write(&path, evaluation.to_string()).expect("the evaluation is written");
+    let message = refuse(joining(&[&longer]));
+    assert_says(
+        &message,
+        &["held-out sequences differ, 4 and 8", "nothing was written"],
+    );
+    assert_eq!(fs::read_to_string(later).expect("rows"), joined);
+    let mut alone = mnemora(["compare", "--join"]);
+    alone.arg(&one);
+    assert_says(&refuse(alone), &["--claims"]);
+}
+
+#[test]
 fn models_and_settings_have_names_of_their_own() {
     let runs = tempdir().expect("a temporary folder is made");
     let fixtures = [

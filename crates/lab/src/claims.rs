@@ -2,6 +2,7 @@
 //! budget needed to measure it again.
 
 mod command;
+mod join;
 mod tables;
 
 use crate::{
@@ -9,6 +10,7 @@ use crate::{
     compare::{Estimate, runs_below},
     open::read_experiment,
 };
+use join::joined;
 use mnemora_training::{
     Error, Quantity, Row,
     checkpoint::{State, state_file},
@@ -18,7 +20,7 @@ use mnemora_training::{
     say::note,
     settings::StrategyName,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, ser::Formatter};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -40,7 +42,7 @@ struct Evidence {
 }
 
 /// Everything that a measured number depends on.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Conditions {
     setting: String,
     model: String,
@@ -53,7 +55,7 @@ struct Conditions {
     budget: Budget,
 }
 
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Budget {
     steps: u64,
     seconds: Vec<u64>,
@@ -62,31 +64,41 @@ struct Budget {
 }
 
 /// A measured number with its conditions.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Claimed {
     claim: String,
     #[serde(flatten)]
     conditions: Conditions,
     value: f64,
     stderr: Option<f64>,
-    unit: &'static str,
+    unit: String,
     replicas: Vec<f64>,
     /// Updates, mean and standard error at the checkpoints that measured the number, often on fewer sequences.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     curve: Vec<(u64, f64, Option<f64>)>,
+}
+
+/// What becomes of the rows that an evidence file has for the setting and model of the runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OldRows {
+    /// The runs take their place.
+    Replace,
+    /// They are replicas of other seeds, and each row becomes one of all seeds. Updates, parameters and held-out sequences
+    /// must be alike.
+    Join,
 }
 
 /// Adds the numbers of runs, or of all runs below folders, to the file `target`, and returns the numbers of the file as
 /// Markdown tables.
 ///
 /// Runs that differ only in their seed are replicas: each number gets one row, with the mean over replicas and its
-/// standard error. Rows of the same setting and model are replaced, others stay. Runs without an evaluation are left
-/// out, with a note.
+/// standard error. What becomes of rows of the same setting and model, [`OldRows`] says; others stay. Runs without an
+/// evaluation are left out, with a note.
 ///
 /// # Errors
 /// If numbers of different data would be compared: one setting has different fingerprints in this file or another one
-/// of its folder. Nothing is written then. Also if a file cannot be read or written.
-pub fn claim(paths: &[PathBuf], target: &Path) -> Result<String, LabError> {
+/// of its folder; or if rows cannot be joined. Nothing is written then. Also if a file cannot be read or written.
+pub fn claim(paths: &[PathBuf], target: &Path, with: OldRows) -> Result<String, LabError> {
     let runs: Vec<Vec<PathBuf>> = paths
         .iter()
         .map(|path| runs_below(path))
@@ -113,7 +125,18 @@ pub fn claim(paths: &[PathBuf], target: &Path) -> Result<String, LabError> {
     let mut fresh = Vec::new();
     for mut group in groups {
         group.sort_by_key(|run| run.experiment.seed);
-        fresh.extend(claimed(&group)?);
+        fresh.extend(claimed(&group));
+    }
+    let mut rows = match target.exists() {
+        true => read_rows(target)?,
+        false => Vec::new(),
+    };
+    if with == OldRows::Join {
+        for row in &mut fresh {
+            if let Some(old) = alike(&rows, row)? {
+                *row = joined(&old, row)?;
+            }
+        }
     }
 
     let of_model = |row: &Map<String, Json>| {
@@ -125,11 +148,8 @@ pub fn claim(paths: &[PathBuf], target: &Path) -> Result<String, LabError> {
         };
         (text("setting"), text("model"))
     };
+    let fresh: Vec<Line> = fresh.iter().map(line).collect::<Result<_, _>>()?;
     let replaced: BTreeSet<(String, String)> = fresh.iter().map(|(_, row)| of_model(row)).collect();
-    let mut rows = match target.exists() {
-        true => read_rows(target)?,
-        false => Vec::new(),
-    };
     rows.retain(|(_, row)| !replaced.contains(&of_model(row)));
     rows.extend(fresh);
     refuse_other_data(target, &rows)?;
@@ -159,8 +179,25 @@ fn evidence(run: &Path) -> Result<Evidence, LabError> {
 /// A line of the file, and its parsed content.
 type Line = (String, Map<String, Json>);
 
+/// The row of the same number, setting and model.
+fn alike(rows: &[Line], fresh: &Claimed) -> Result<Option<Claimed>, LabError> {
+    let of = &fresh.conditions;
+    let own = [
+        ("claim", &fresh.claim),
+        ("setting", &of.setting),
+        ("model", &of.model),
+    ];
+    let is_own = |(_, row): &&Line| {
+        let is = |(key, own): (&str, &String)| row.get(key).and_then(Json::as_str) == Some(own);
+        own.into_iter().all(is)
+    };
+    let old = rows.iter().find(is_own).map(|(line, _)| line);
+    old.map(|line| serde_json::from_str(line).map_err(|error| unreadable(line, &error)))
+        .transpose()
+}
+
 /// The rows of replicas, ordered by seed.
-fn claimed(replicas: &[Evidence]) -> Result<Vec<Line>, LabError> {
+fn claimed(replicas: &[Evidence]) -> Vec<Claimed> {
     let first = &replicas[0];
     let conditions = conditions(replicas);
     let mut rows = Vec::new();
@@ -183,21 +220,18 @@ fn claimed(replicas: &[Evidence]) -> Result<Vec<Line>, LabError> {
                 Some((row.step, value, stderr))
             };
             let Estimate { value, stderr } = Estimate::of(&values);
-            let row = Claimed {
+            rows.push(Claimed {
                 conditions: conditions.clone(),
                 value,
                 stderr,
-                unit: claim.unit,
+                unit: claim.unit.to_owned(),
                 replicas: values,
                 curve: first.held_out.iter().filter_map(at).collect(),
                 claim: name,
-            };
-            let line = line(&row)?;
-            let said = serde_json::from_str(&line).map_err(|error| unreadable(&line, &error))?;
-            rows.push((line, said));
+            });
         }
     }
-    Ok(rows)
+    rows
 }
 
 fn claims(quantities: &[Quantity]) -> impl Iterator<Item = (&Quantity, &'static Claim)> {
@@ -340,12 +374,14 @@ impl Formatter for Spaced {
     }
 }
 
-fn line(row: &Claimed) -> Result<String, LabError> {
+fn line(row: &Claimed) -> Result<Line, LabError> {
     let mut bytes = Vec::new();
     let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, Spaced);
     row.serialize(&mut serializer)
         .map_err(|error| unreadable(&row.claim, &error))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    let line = String::from_utf8_lossy(&bytes).into_owned();
+    let said = serde_json::from_str(&line).map_err(|error| unreadable(&line, &error))?;
+    Ok((line, said))
 }
 
 fn unreadable(what: &str, error: &serde_json::Error) -> LabError {

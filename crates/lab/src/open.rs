@@ -44,10 +44,19 @@ pub fn read_experiment(directory: &Path, overrides: &[String]) -> Result<Experim
     Experiment::parse(&text, &path, &overrides)
 }
 
+/// The origin of a run. Without the file nothing is known about it.
+fn origin_if_any(directory: &Path) -> Result<Origin, Error> {
+    match read_origin(directory) {
+        Err(Error::Read { source, .. }) if source.kind() == ErrorKind::NotFound => {
+            Ok(Origin::default())
+        }
+        origin => origin,
+    }
+}
+
 /// Checks that `text`, the configuration of a run, is one that the program wrote. A change of comments or order is no edit.
 fn check_unedited(directory: &Path, text: &str, path: &str) -> Result<(), LabError> {
-    // Without an origin nothing is known about it.
-    let origin = read_origin(directory).unwrap_or_default();
+    let origin = origin_if_any(directory)?;
     if origin.has_written(text) {
         return Ok(());
     }
@@ -314,13 +323,7 @@ fn with_weights(
     found.check_vocabulary(directory, learner.vocabulary().as_deref())?;
     let path = checkpoint::weights_file(directory, state.step);
     learner.restore(found.snapshot, &path)?;
-    // A copy of a run may lack its vocabulary.
-    let origin = match read_origin(directory) {
-        Err(Error::Read { source, .. }) if source.kind() == ErrorKind::NotFound => {
-            Origin::default()
-        }
-        origin => origin?,
-    };
+    let origin = origin_if_any(directory)?;
     state.check_identity(directory, &origin)?;
     Ok(Trained::new(experiment, state, learner, threads))
 }

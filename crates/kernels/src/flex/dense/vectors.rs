@@ -39,27 +39,38 @@ impl WithSimd for Product<'_> {
         let [right_vector, right_row] = self.right_steps;
         let last_vector = (columns / VECTOR - 1) * right_vector;
         assert!(last_vector + (self.depth - 1) * right_row + VECTOR <= self.right.len());
-        for vector in 0..columns / VECTOR {
+        let vectors = columns / VECTOR;
+        let mut vector = 0;
+        while vector < vectors {
             // A register holds 16, 8 or 4 numbers; as many rows are computed together as there are registers for sums.
             let row = &mut 0;
             match S::F32_LANES {
+                16 if vector + 2 <= vectors => {
+                    self.rows::<S, 12, 2, 1>(simd, row, vector);
+                    self.rows::<S, 8, 2, 1>(simd, row, vector);
+                    self.rows::<S, 4, 2, 1>(simd, row, vector);
+                    self.rows::<S, 1, 2, 1>(simd, row, vector);
+                    vector += 1;
+                }
                 16 => {
-                    self.rows::<S, 12, 1>(simd, row, vector);
-                    self.rows::<S, 4, 1>(simd, row, vector);
-                    self.rows::<S, 1, 1>(simd, row, vector);
+                    self.rows::<S, 12, 1, 1>(simd, row, vector);
+                    self.rows::<S, 8, 1, 1>(simd, row, vector);
+                    self.rows::<S, 4, 1, 1>(simd, row, vector);
+                    self.rows::<S, 1, 1, 1>(simd, row, vector);
                 }
                 8 => {
-                    self.rows::<S, 6, 2>(simd, row, vector);
-                    self.rows::<S, 4, 2>(simd, row, vector);
-                    self.rows::<S, 1, 2>(simd, row, vector);
+                    self.rows::<S, 6, 1, 2>(simd, row, vector);
+                    self.rows::<S, 4, 1, 2>(simd, row, vector);
+                    self.rows::<S, 1, 1, 2>(simd, row, vector);
                 }
                 4 => {
-                    self.rows::<S, 6, 4>(simd, row, vector);
-                    self.rows::<S, 2, 4>(simd, row, vector);
-                    self.rows::<S, 1, 4>(simd, row, vector);
+                    self.rows::<S, 6, 1, 4>(simd, row, vector);
+                    self.rows::<S, 2, 1, 4>(simd, row, vector);
+                    self.rows::<S, 1, 1, 4>(simd, row, vector);
                 }
-                _ => self.rows::<S, 1, VECTOR>(simd, row, vector),
+                _ => self.rows::<S, 1, 1, VECTOR>(simd, row, vector),
             }
+            vector += 1;
         }
     }
 }
@@ -71,40 +82,46 @@ impl Product<'_> {
         row / VECTOR * self.left_steps[0] + row % VECTOR * self.left_steps[1]
     }
 
-    /// Computes a vector of columns of the next rows, `R` at a time, each in `V` registers, while there are as many.
+    /// Computes `C` vectors of columns of the next rows, `R` at a time, each vector in `V` registers, while there are as
+    /// many.
     #[inline(always)]
-    fn rows<S: Simd, const R: usize, const V: usize>(
+    fn rows<S: Simd, const R: usize, const C: usize, const V: usize>(
         &mut self,
         simd: S,
         row: &mut usize,
         vector: usize,
     ) {
-        assert!(V * S::F32_LANES == VECTOR);
+        assert!(V * S::F32_LANES == VECTOR && (vector + C) * VECTOR <= self.size[1]);
+        let [right_vector, right_row] = self.right_steps;
         while *row + R <= self.size[0] {
-            let left: [usize; R] = std::array::from_fn(|r| self.left_row(*row + r));
-            let right = vector * self.right_steps[0];
-            let mut sums = [[simd.splat_f32s(0.0); V]; R];
+            // A pointer for each row: of sums of indices the compiler makes vectors, and takes them apart again.
+            // SAFETY: the left matrix has these rows, as was asserted.
+            let left: [*const f32; R] =
+                std::array::from_fn(|r| unsafe { self.left.as_ptr().add(self.left_row(*row + r)) });
+            let mut sums = [[[simd.splat_f32s(0.0); V]; C]; R];
             for depth in 0..self.depth {
-                let right = right + depth * self.right_steps[1];
+                let right = vector * right_vector + depth * right_row;
                 let column = depth * self.left_steps[2];
-                // SAFETY: a row of the right matrix has a vector here, as was asserted.
-                let vectors: [S::f32s; V] = std::array::from_fn(|v| unsafe {
-                    let from = self.right.as_ptr().add(right);
-                    from.cast::<S::f32s>().add(v).read_unaligned()
+                let vectors: [[S::f32s; V]; C] = std::array::from_fn(|c| {
+                    // SAFETY: a row of the right matrix has a vector here, as was asserted.
+                    std::array::from_fn(|v| unsafe {
+                        let from = self.right.as_ptr().add(right + c * right_vector);
+                        from.cast::<S::f32s>().add(v).read_unaligned()
+                    })
                 });
                 for (sums, left) in sums.iter_mut().zip(left) {
                     // SAFETY: the left matrix has this row and column, as was asserted.
-                    let factor = unsafe { *self.left.get_unchecked(left + column) };
-                    let factor = simd.splat_f32s(factor);
-                    for (sum, vector) in sums.iter_mut().zip(vectors) {
-                        *sum = simd.mul_add_f32s(factor, vector, *sum);
+                    let factor = simd.splat_f32s(unsafe { *left.add(column) });
+                    let sums = sums.as_flattened_mut().iter_mut();
+                    for (sum, vector) in sums.zip(vectors.as_flattened()) {
+                        *sum = simd.mul_add_f32s(factor, *vector, *sum);
                     }
                 }
             }
             for (r, sums) in sums.iter().enumerate() {
                 let place = (*row + r) * self.output_step + vector * VECTOR;
-                let (to, _) = S::as_mut_simd_f32s(&mut self.output[place..][..VECTOR]);
-                for (to, sum) in to.iter_mut().zip(sums) {
+                let (to, _) = S::as_mut_simd_f32s(&mut self.output[place..][..C * VECTOR]);
+                for (to, sum) in to.iter_mut().zip(sums.as_flattened()) {
                     *to = match self.adds {
                         true => simd.add_f32s(*sum, *to),
                         false => *sum,
@@ -123,7 +140,15 @@ mod tests {
 
     #[test]
     fn products_are_sums_of_products() {
-        for (rows, depth, vectors) in [(1, 1, 1), (5, 3, 1), (6, 7, 2), (11, 4, 3), (23, 9, 1)] {
+        let sizes = [
+            (1, 1, 1),
+            (5, 3, 1),
+            (6, 7, 2),
+            (11, 4, 3),
+            (23, 9, 1),
+            (33, 5, 2),
+        ];
+        for (rows, depth, vectors) in sizes {
             for (adds, turned) in [(false, false), (true, true)] {
                 let columns = vectors * VECTOR;
                 // Row by row with a gap, or in vectors of rows, column by column.

@@ -427,7 +427,7 @@ impl<M: FilteringModel + Module> TableLearner<M> {
                 charts.push(chart(&title, coded, past, drawn, which, steps, next));
             }
         }
-        charts.truncate((count.max(1) * CHARTS).min(MOST_CHARTS));
+        charts.truncate(count.max(1) * CHARTS);
         Ok(charts)
     }
 }
@@ -483,8 +483,9 @@ where
 
     fn draw(&self, sequences: usize, seed: u64, steps: Option<usize>) -> Result<Drawn, LabError> {
         let steps = steps.unwrap_or(self.settings.horizon);
-        let charts = self.held_out_charts(sequences, seed, steps)?;
-        if charts.len() == MOST_CHARTS {
+        let mut charts = self.held_out_charts(sequences, seed, steps)?;
+        if charts.len() > MOST_CHARTS {
+            charts.truncate(MOST_CHARTS);
             note(format_args!(
                 "mnemora: the picture shows the first {MOST_CHARTS} charts"
             ));
@@ -500,7 +501,8 @@ where
     fn figures(&self, shown: &Shown) -> Result<Figures, LabError> {
         let steps = self.settings.horizon;
         let count = shown.experiment.evaluation.pictures;
-        let held_out = self.held_out_charts(count, 1, steps)?;
+        let mut held_out = self.held_out_charts(count, 1, steps)?;
+        held_out.truncate(MOST_CHARTS);
         // Held-out parts may be shorter than a forecast.
         let generated = match held_out.is_empty() {
             true => training_picture(&self.source, &self.settings)?.picture,

@@ -1,0 +1,151 @@
+//! Rows of an evidence file with more seeds than the runs at hand.
+
+use super::{Claimed, Conditions};
+use crate::{LabError, compare::Estimate};
+use std::collections::BTreeSet;
+
+/// The row of the replicas of both rows, ordered by seed. What a row does not keep of each replica, the points of its curve,
+/// follows from the mean and the standard error.
+///
+/// # Errors
+/// If a seed is in both, or the replicas were not measured alike.
+pub(super) fn joined(old: &Claimed, fresh: &Claimed) -> Result<Claimed, LabError> {
+    let (one, other) = (&old.conditions, &fresh.conditions);
+    let refused = |why: String| {
+        let (setting, model) = (&one.setting, &one.model);
+        LabError::Configuration(format!("{setting}, {model}: {why}; nothing was written"))
+    };
+    if let Some(seed) = one.seeds.iter().find(|seed| other.seeds.contains(seed)) {
+        return Err(refused(format!("seed {seed} is there already")));
+    }
+    for (what, old, fresh) in [
+        ("updates", one.budget.steps, other.budget.steps),
+        ("parameters", one.parameters as u64, other.parameters as u64),
+        (
+            "held-out sequences",
+            one.budget.held_out_sequences.unwrap_or_default(),
+            other.budget.held_out_sequences.unwrap_or_default(),
+        ),
+    ] {
+        if old != fresh {
+            return Err(refused(format!("{what} differ, {old} and {fresh}")));
+        }
+    }
+    let mut replicas = replicas(old)
+        .chain(replicas(fresh))
+        .collect::<Option<Vec<Replica>>>()
+        .ok_or_else(|| refused("a row has not one value for each seed".to_owned()))?;
+    replicas.sort_by_key(|replica| replica.seed);
+    let values: Vec<f64> = replicas.iter().map(|replica| replica.value).collect();
+    let seeds: Vec<u64> = replicas.iter().map(|replica| replica.seed).collect();
+    let Estimate { value, stderr } = Estimate::of(&values);
+    let mut conditions = Conditions {
+        command: command(one, other, &seeds),
+        commit: either(&one.commit, &other.commit, ", "),
+        machine: either(&one.machine, &other.machine, " | "),
+        seeds,
+        ..other.clone()
+    };
+    conditions.budget.seconds = replicas.iter().map(|replica| replica.seconds).collect();
+    let counts = [one.seeds.len(), other.seeds.len()];
+    let curve = old.curve.iter().filter_map(|point| {
+        let same = fresh.curve.iter().find(|(step, ..)| *step == point.0)?;
+        let Estimate { value, stderr } =
+            pooled([(counts[0], of_point(point)), (counts[1], of_point(same))]);
+        Some((point.0, value, stderr))
+    });
+    Ok(Claimed {
+        curve: curve.collect(),
+        claim: fresh.claim.clone(),
+        unit: fresh.unit.clone(),
+        replicas: values,
+        conditions,
+        value,
+        stderr,
+    })
+}
+
+struct Replica {
+    seed: u64,
+    value: f64,
+    seconds: u64,
+}
+
+/// `None` for a row that has not one value for each seed.
+fn replicas(row: &Claimed) -> impl Iterator<Item = Option<Replica>> + '_ {
+    let of = &row.conditions;
+    let (values, seconds) = (&row.replicas, &of.budget.seconds);
+    let alike = values.len() == of.seeds.len() && seconds.len() == of.seeds.len();
+    of.seeds.iter().enumerate().map(move |(place, seed)| {
+        alike.then(|| Replica {
+            seed: *seed,
+            value: values[place],
+            seconds: seconds[place],
+        })
+    })
+}
+
+/// Both commands, once if they differ in their seeds only.
+fn command(one: &Conditions, other: &Conditions, seeds: &[u64]) -> String {
+    let without = |of: &Conditions| {
+        let end = format!(", seeds {:?}", of.seeds);
+        of.command
+            .strip_suffix(&end)
+            .unwrap_or(&of.command)
+            .to_owned()
+    };
+    let command = either(&without(one), &without(other), " | ");
+    format!("{command}, seeds {seeds:?}")
+}
+
+/// What both say, each of their parts once.
+fn either(one: &str, other: &str, between: &str) -> String {
+    let parts: BTreeSet<&str> = one.split(between).chain(other.split(between)).collect();
+    let parts: Vec<&str> = parts.into_iter().collect();
+    parts.join(between)
+}
+
+fn of_point((_, value, stderr): &(u64, f64, Option<f64>)) -> Estimate {
+    Estimate {
+        value: *value,
+        stderr: *stderr,
+    }
+}
+
+/// The mean of all numbers of groups and its standard error, from those of each group and its count.
+fn pooled(groups: [(usize, Estimate); 2]) -> Estimate {
+    let all: f64 = groups.iter().map(|(count, _)| *count as f64).sum();
+    let sum = |of: &dyn Fn(f64, &Estimate) -> f64| -> f64 {
+        let of_group = |(count, group): &(usize, Estimate)| of(*count as f64, group);
+        groups.iter().map(of_group).sum()
+    };
+    let value = sum(&|count, group| count * group.value) / all;
+    // Squares within each group, by the definition of its standard error, and between them.
+    let squares = sum(&|count, group| {
+        let within = group.stderr.unwrap_or(0.0).powi(2) * count * (count - 1.0);
+        within + count * (group.value - value).powi(2)
+    });
+    Estimate {
+        value,
+        stderr: Some((squares / (all - 1.0) / all).sqrt()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_pooled_as_if_all_numbers_were_known() {
+        let numbers = [3.0, -1.0, 4.5, 2.0, 7.0];
+        for first in 1..numbers.len() {
+            let (one, other) = numbers.split_at(first);
+            let all = Estimate::of(&numbers);
+            let groups = [one, other].map(|group| (group.len(), Estimate::of(group)));
+            let pooled = pooled(groups);
+            assert!((pooled.value - all.value).abs() < 1e-12);
+            let [found, expected] = [pooled, all].map(|all| all.stderr.expect("several numbers"));
+            assert!((found - expected).abs() < 1e-12, "{found}, not {expected}");
+        }
+    }
+}
