@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Kills trainings at random moments and resumes them: each must end bit for bit as one that was never touched.
 #
-# Six experiments in short forms, KILLS SIGKILLs over all of them (30). After the last kill of each the
+# Seven experiments in short forms, KILLS SIGKILLs over all of them (30). After the last kill of each the
 # run is resumed to its end; metrics.jsonl, evaluation.json, weights and moments of the last checkpoint are then
 # compared with those of an unkilled run, byte by byte. Prints a line a kill, a line a run and a summary; ends with
 # status 1 if anything differs.
@@ -31,6 +31,7 @@ experiments=(
     "learning-to-execute-small --memory lstm --set memory.lstm.hidden=16"
     "jsb-chorales-small --set model.name=srnn --set filtering.strategy=iterative --set task.window=6"
     "books-small --memory rmc --set memory.rmc.head_size=8"
+    "mini-pacman-small --memory rmc --set memory.rmc.head_size=8 --set agents.unroll=7"
 )
 
 # The time in milliseconds.

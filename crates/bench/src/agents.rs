@@ -21,6 +21,8 @@ use std::collections::BTreeMap;
 const BATCH: usize = 32;
 /// Steps of an unroll.
 const UNROLL: usize = 40;
+/// The most that the norm of the gradient may be.
+const CLIP: f64 = 40.0;
 
 /// What is timed.
 #[derive(Clone, Copy)]
@@ -53,10 +55,13 @@ fn benchmark(memory: &'static str, name: &str, part: Part) -> Benchmark {
 }
 
 fn prepare(memory: &str, part: Part, device: &Device) -> Result<Prepared, BenchError> {
+    // The peer's optimiser and clip.
     let settings = [
         format!("model.memory={memory}"),
         format!("training.batch={BATCH}"),
         format!("agents.unroll={UNROLL}"),
+        "training.optimiser=adam".to_owned(),
+        format!("training.clip={CLIP}"),
     ];
     let experiment = load_experiment("boxworld-viewport", &settings)?;
     let mut learner = AgentLearner::new(&experiment, device)?;

@@ -123,7 +123,7 @@ fn training_step(memory: &'static str) -> Benchmark {
 }
 
 /// One step of an agent that acts at random, with its observation, on one core.
-fn environments() -> [Benchmark; 3] {
+fn environments() -> [Benchmark; 4] {
     let pacman = |viewport| {
         MiniPacman::new(MiniPacmanConfig {
             viewport,
@@ -131,12 +131,18 @@ fn environments() -> [Benchmark; 3] {
         })
         .expect("the default settings are in their ranges")
     };
-    let boxes = BoxWorld::new(BoxWorldConfig::default());
-    let boxes = boxes.expect("the default settings are in their ranges");
+    let boxes = |viewport| {
+        BoxWorld::new(BoxWorldConfig {
+            viewport,
+            ..BoxWorldConfig::default()
+        })
+        .expect("the default settings are in their ranges")
+    };
     [
         environment("mini-pacman/5x5", pacman(5)),
         environment("mini-pacman/15x19", pacman(0)),
-        environment("box-world/5x5", boxes),
+        environment("box-world/5x5", boxes(5)),
+        environment("box-world/14x14", boxes(0)),
     ]
 }
 

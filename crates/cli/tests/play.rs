@@ -116,4 +116,18 @@ fn actors_on_threads_lose_no_unroll() {
     );
     let refused = refuse(train("training.steps=1", &["agents.actors=0"]));
     assert_says(&refused, &["agents.actors is 0", "from 1"]);
+
+    // The policy that acted is an older one than the one that learns, so that even a first update is clipped.
+    let clipped = ["agents.objective=ppo", "agents.clip=0.1"];
+    let other = folder.path().join("other");
+    let words = [
+        "train",
+        "t-maze-small",
+        "--out",
+        other.to_str().expect("a plain path"),
+    ];
+    let settings = [&TINY, &clipped[..], &["training.steps=2"]].concat();
+    succeed(apart(&words, &settings));
+    let together = with_settings(mnemora(["train", "t-maze-small", "--dry-run"]), &clipped);
+    assert_says(&refuse(together), &["agents.clip", "agents.passes above 1"]);
 }

@@ -13,7 +13,7 @@ use mnemora_training::{
     Error, Quantity, Row, checkpoint,
     device::light_device,
     measures::{Comparison as Compared, decimals, mean_and_stderr},
-    run::{EVALUATION_FILE, EXPERIMENT_FILE, read_json, read_metrics, read_origin},
+    run::{EVALUATION_FILE, EXPERIMENT_FILE, read_json, read_machine, read_metrics, read_origin},
     say::one_line,
 };
 use serde::Serialize;
@@ -36,6 +36,8 @@ struct Replicas {
     /// All settings except the seed.
     settings: Table,
     metrics: Vec<Vec<Row>>,
+    /// The machine's rows.
+    machine: Vec<Vec<Row>>,
     evaluations: Vec<Row>,
     /// The evaluations at checkpoints.
     held_out: Vec<Vec<Row>>,
@@ -161,6 +163,7 @@ pub fn compare(paths: &[PathBuf]) -> Result<Comparison, LabError> {
         seen.push(path);
         let experiment = read_experiment(run, &[])?;
         let metrics = read_metrics(run)?;
+        let machine = read_machine(run)?;
         let evaluation = evaluation_of(run)?;
         let held_out = checkpoint::latest_state(run)?.0.held_out;
         let seedless = Experiment {
@@ -176,6 +179,7 @@ pub fn compare(paths: &[PathBuf]) -> Result<Comparison, LabError> {
             Some(replicas) => {
                 replicas.seeds.push(experiment.seed);
                 replicas.metrics.push(metrics);
+                replicas.machine.push(machine);
                 replicas.evaluations.push(evaluation);
                 replicas.held_out.push(held_out);
             }
@@ -188,6 +192,7 @@ pub fn compare(paths: &[PathBuf]) -> Result<Comparison, LabError> {
                 settings,
                 experiment,
                 metrics: vec![metrics],
+                machine: vec![machine],
                 evaluations: vec![evaluation],
                 held_out: vec![held_out],
                 parameters: read_origin(run)?.parameters,
@@ -326,6 +331,7 @@ impl Comparison {
         let logged = self.models.iter().map(|model| Logged {
             label: &model.label,
             metrics: &model.metrics,
+            machine: &model.machine,
             evaluations: &model.evaluations,
             held_out: &model.held_out,
         });

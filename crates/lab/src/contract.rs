@@ -297,6 +297,7 @@ fn figures(experiment: &Experiment, folder: &Path) -> Result<(), Broken> {
         experiment,
         evaluation: &evaluation,
         metrics: &metrics,
+        machine: &[],
         held_out: &held_out,
         samples: &pictures,
     };

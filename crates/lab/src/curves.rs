@@ -16,6 +16,8 @@ use std::ops::Range;
 pub(crate) struct Logged<'a> {
     pub label: &'a str,
     pub metrics: &'a [Vec<Row>],
+    /// The machine's rows.
+    pub machine: &'a [Vec<Row>],
     pub evaluations: &'a [Row],
     /// The evaluations at checkpoints.
     pub held_out: &'a [Vec<Row>],
@@ -41,6 +43,17 @@ impl Curves<'_> {
         self.of(|model| model.held_out.iter().map(curve).collect())
     }
 
+    /// A number of the evaluations at checkpoints, over what the training batches counted until then.
+    pub fn held_out_by(&self, key: &str, counted: &str) -> Vec<Series> {
+        self.of(|model| held_out_over(model.held_out, key, model.metrics, counted))
+    }
+
+    /// A number of the evaluations at checkpoints, over the time since the start; and the unit of the time.
+    pub fn held_out_by_time(&self, key: &str) -> (&'static str, Vec<Series>) {
+        let of = |model: &Logged| held_out_over(model.held_out, key, model.machine, ELAPSED);
+        in_one_unit(self.of(of))
+    }
+
     /// The perplexity at checkpoints, computed from the bound that they keep.
     pub fn perplexity(&self) -> Vec<Series> {
         let curve = |rows: &Vec<Row>| perplexity_series("", rows).points;
@@ -62,6 +75,70 @@ pub fn training_series(metrics: &[Row], key: &str) -> Series {
 /// A number of checkpoints over updates, where it was measured.
 pub fn held_out_series(label: &str, held_out: &[Row], key: &str) -> Series {
     series(label, held_out, |measures| measures.number(key))
+}
+
+/// The time since the start in the machine's rows, in seconds.
+const ELAPSED: &str = "elapsed_seconds";
+
+/// A curve over another number, which grows with the updates, in place of the updates themselves: zero at the start, as the
+/// rows have it, and straight in between. What is later than all rows is left out.
+pub fn over(series: Series, rows: &[Row], key: &str) -> Series {
+    let grown = std::iter::once((0.0, 0.0)).chain(training_series(rows, key).points);
+    let grown: Vec<(f64, f64)> = grown.collect();
+    let at = |step: f64| {
+        let after = grown.iter().position(|(row, _)| *row >= step)?;
+        let (end, high) = grown[after];
+        let (begin, low) = grown[after.saturating_sub(1)];
+        let share = (step - begin) / (end - begin).max(1.0);
+        Some(low + share * (high - low))
+    };
+    let points = series.points.iter();
+    Series {
+        points: points
+            .filter_map(|(step, value)| Some((at(*step)?, *value)))
+            .collect(),
+        ..series
+    }
+}
+
+/// Curves over the time since the start, in one unit; and its name.
+pub fn over_time(series: Vec<Series>, machine: &[Row]) -> (&'static str, Vec<Series>) {
+    in_one_unit(
+        series
+            .into_iter()
+            .map(|series| over(series, machine, ELAPSED))
+            .collect(),
+    )
+}
+
+/// Of each run, a number of its evaluations at checkpoints over a number of its rows.
+fn held_out_over(
+    held_out: &[Vec<Row>],
+    key: &str,
+    rows: &[Vec<Row>],
+    counted: &str,
+) -> Vec<Vec<(f64, f64)>> {
+    let runs = held_out.iter().zip(rows);
+    runs.map(|(held_out, rows)| over(held_out_series("", held_out, key), rows, counted).points)
+        .collect()
+}
+
+/// Brings curves over seconds to a unit of which the longest has a good number; and its name.
+fn in_one_unit(mut series: Vec<Series>) -> (&'static str, Vec<Series>) {
+    let points = series.iter().flat_map(|series| &series.points);
+    let (unit, seconds) = unit_of_time(points.map(|point| point.0).fold(0.0, f64::max));
+    let points = series.iter_mut().flat_map(|series| &mut series.points);
+    points.for_each(|(time, _)| *time /= seconds);
+    (unit, series)
+}
+
+/// A unit for times up to this many seconds, and its seconds.
+fn unit_of_time(longest: f64) -> (&'static str, f64) {
+    match longest {
+        0.0..300.0 => ("seconds", 1.0),
+        300.0..18_000.0 => ("minutes", 60.0),
+        _ => ("hours", 3600.0),
+    }
 }
 
 /// The perplexity of checkpoints over updates, computed from the bound that they keep.
@@ -361,15 +438,10 @@ fn replica_series(label: &str, curves: &[Vec<(f64, f64)>]) -> Series {
     let mut points = Vec::with_capacity(length);
     let mut band = Vec::with_capacity(length);
     for index in 0..length {
-        let values: Vec<f64> = curves
-            .iter()
-            .filter_map(|c| Some(c.get(index)?.1))
-            .collect();
-        let (mean, stderr) = mean_and_stderr(&values);
-        let x = curves
-            .first()
-            .and_then(|c| c.get(index))
-            .map_or(0.0, |p| p.0);
+        let here = || curves.iter().map(|curve| curve[index]);
+        let (mean, stderr) = mean_and_stderr(&here().map(|(_, y)| y).collect::<Vec<f64>>());
+        // Replicas need different times for the same updates.
+        let (x, _) = mean_and_stderr(&here().map(|(x, _)| x).collect::<Vec<f64>>());
         points.push((x, mean));
         band.push((mean - stderr, mean + stderr));
     }
@@ -409,13 +481,9 @@ pub fn training_figures(metrics: &[Row], machine: &[Row]) -> Vec<Figure> {
     };
     let logged = |key| training_series(metrics, key);
     let measured = |key| training_series(machine, key);
-    let mut time = measured("elapsed_seconds");
+    let mut time = measured(ELAPSED);
     let longest = time.points.iter().map(|point| point.1).fold(0.0, f64::max);
-    let (unit, seconds) = match longest {
-        0.0..300.0 => ("seconds", 1.0),
-        300.0..18_000.0 => ("minutes", 60.0),
-        _ => ("hours", 3600.0),
-    };
+    let (unit, seconds) = unit_of_time(longest);
     for (_, value) in &mut time.points {
         *value /= seconds;
     }
@@ -453,4 +521,59 @@ pub fn training_figures(metrics: &[Row], machine: &[Row]) -> Vec<Figure> {
         .filter(|(chart, _)| !chart.series[0].points.is_empty())
         .map(|(chart, caption)| chart_figure(chart, caption))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(step: u64, key: &'static str, value: f64) -> Row {
+        Row {
+            step,
+            measures: Measures::new().with(key, value),
+        }
+    }
+
+    fn points(points: &[(f64, f64)]) -> Series {
+        Series {
+            label: "run".into(),
+            points: points.to_vec(),
+            band: None,
+        }
+    }
+
+    #[test]
+    fn a_curve_over_what_was_counted_is_straight_between_rows() {
+        let rows = [row(10, "frames", 200.0), row(20, "frames", 600.0)];
+        let curve = points(&[
+            (0.0, 1.0),
+            (5.0, 2.0),
+            (10.0, 3.0),
+            (15.0, 4.0),
+            (25.0, 5.0),
+        ]);
+        let expected = [(0.0, 1.0), (100.0, 2.0), (200.0, 3.0), (400.0, 4.0)];
+        assert_eq!(over(curve.clone(), &rows, "frames").points, expected);
+        assert!(over(curve, &[], "frames").points.is_empty());
+    }
+
+    #[test]
+    fn times_have_a_unit_by_the_longest() {
+        let machine = [row(4, ELAPSED, 1200.0)];
+        let both = vec![points(&[(2.0, 1.0)]), points(&[(4.0, 7.0)])];
+        let (unit, curves) = over_time(both, &machine);
+        assert_eq!(unit, "minutes");
+        assert_eq!(curves[0].points, [(10.0, 1.0)]);
+        assert_eq!(curves[1].points, [(20.0, 7.0)]);
+        let (unit, _) = over_time(vec![points(&[(1.0, 1.0)])], &[row(1, ELAPSED, 200.0)]);
+        assert_eq!(unit, "seconds");
+    }
+
+    #[test]
+    fn replicas_are_drawn_at_their_mean_time() {
+        let curves = [vec![(1.0, 2.0), (2.0, 4.0)], vec![(3.0, 4.0), (6.0, 4.0)]];
+        let series = replica_series("rmc", &curves);
+        assert_eq!(series.points, [(2.0, 3.0), (4.0, 4.0)]);
+        assert_eq!(series.band, Some(vec![(2.0, 4.0), (4.0, 4.0)]));
+    }
 }

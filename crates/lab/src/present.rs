@@ -100,18 +100,25 @@ pub(crate) fn write_report(
     state: &State,
     check: &dyn Fn() -> Result<(), LabError>,
 ) -> Result<Image, LabError> {
-    let metrics = read_metrics(run)?;
+    let (metrics, machine) = (read_metrics(run)?, read_machine(run)?);
     check()?;
     let samples = samples_folder(run)?;
     let figures = learner.figures(&Shown {
         experiment,
         evaluation,
         metrics: &metrics,
+        machine: &machine,
         held_out: &state.held_out,
         samples: &samples,
     })?;
     let counted = evaluation.measures.count("sequences").unwrap_or(0);
-    let mut page = page(run, experiment, state, evaluation.step, &metrics)?;
+    let mut page = page(
+        run,
+        experiment,
+        state,
+        evaluation.step,
+        [&metrics, &machine],
+    )?;
     page.facts
         .insert(2, ("held-out sequences".into(), counted.to_string()));
     page.numbers = numbers(experiment.family().quantities(), evaluation);
@@ -156,8 +163,8 @@ fn write_progress_page(
     phase: Phase,
 ) -> Result<(), LabError> {
     let run = held.directory();
-    let metrics = read_metrics(run)?;
-    let mut page = page(run, experiment, state, state.step, &metrics)?;
+    let (metrics, machine) = (read_metrics(run)?, read_machine(run)?);
+    let mut page = page(run, experiment, state, state.step, [&metrics, &machine])?;
     let (made, all) = (state.step, experiment.training.steps);
     page.progress = Some(Progress {
         words: match phase {
@@ -182,6 +189,7 @@ fn write_progress_page(
     let curves = Curves(vec![Logged {
         label: &label,
         metrics: std::slice::from_ref(&metrics),
+        machine: std::slice::from_ref(&machine),
         evaluations: &[],
         held_out: std::slice::from_ref(&state.held_out),
     }]);
@@ -201,28 +209,27 @@ fn page(
     experiment: &Experiment,
     state: &State,
     step: u64,
-    metrics: &[Row],
+    [metrics, machine]: [&[Row]; 2],
 ) -> Result<Page, LabError> {
     let origin = read_origin(run)?;
-    let machine = origin.machine_and_device();
     let command = origin.commands();
     let seconds = state.elapsed_seconds;
     Ok(Page {
         title: format!("{} · {}", experiment.name, experiment.label()),
         subtitle: experiment.description.clone(),
         samples: samples(run, step)?,
-        training: training_figures(metrics, &read_machine(run)?),
+        training: training_figures(metrics, machine),
         facts: vec![
             ("updates".into(), step.to_string()),
             ("training time".into(), format!("{seconds:.0} s")),
             ("parameters".into(), number(origin.parameters as f64, 0)),
             ("seed".into(), experiment.seed.to_string()),
-            ("data".into(), origin.data),
+            ("data".into(), origin.data.clone()),
             (
                 "mnemora".into(),
                 format!("{}, commit {}", origin.version, origin.commit),
             ),
-            ("machine".into(), machine),
+            ("machine".into(), origin.machine_and_device()),
         ],
         command,
         configuration: experiment.to_toml()?,

@@ -186,6 +186,8 @@ pub struct Shown<'a> {
     pub evaluation: &'a Row,
     /// The logged rows.
     pub metrics: &'a [Row],
+    /// The machine's rows.
+    pub machine: &'a [Row],
     /// The short evaluations at checkpoints.
     pub held_out: &'a [Row],
     /// Folder for pictures.

@@ -40,7 +40,7 @@ pub enum PacmanMode {
     /// Food 1, pill 2, ghost 5. A level ends when all food is eaten.
     #[default]
     Regular,
-    /// Step 0.1, food -0.1, pill -5, ghost -10, death -20. A level ends after 128 steps.
+    /// Step 0.1, food -0.1, pill -5, ghost -10, death -20. A level ends after 128 steps, or when all food is eaten.
     Avoid,
     /// Pill 1, ghost 10, death -20. A level ends when all ghosts are eaten.
     Hunt,

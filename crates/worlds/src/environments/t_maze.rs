@@ -76,8 +76,9 @@ impl TMazeConfig {
 /// the corridor, except that it costs `penalty` (as in the mazes of Ni et al. 2023, where it shortens the search). At the
 /// junction it ends the episode, with reward 1 if it is the side of the cue, otherwise -1.
 ///
-/// An agent without memory takes the same decision at every junction, and the cue is left or right with probability 1/2.
-/// So it is right half of the time at best.
+/// An agent without memory decides alike at every junction, and the cue is left or right with probability 1/2. So it is right
+/// half of the time at best. To see its last action and reward does not help it: who comes to the junction went forward, for
+/// nothing, and what is decided later ends the episode.
 ///
 /// ```
 /// use mnemora_worlds::{Environment, TMaze, TMazeConfig};
@@ -265,6 +266,37 @@ mod tests {
                 if decision {
                     break;
                 }
+            }
+        }
+    }
+
+    /// Also of what it did last, and what that was worth.
+    #[test]
+    fn the_junction_looks_alike_for_both_cues() {
+        // All policies of a cue and of what is in sight in the corridor after going forward, left or right.
+        for policy in 0..3usize.pow(5) {
+            let choice = |place: u32| policy / 3usize.pow(place) % 3;
+            let before = both().map(|seed| {
+                let config = TMazeConfig {
+                    corridor: 3,
+                    length: 20,
+                    penalty: 0.25,
+                    ..TMazeConfig::default()
+                };
+                let mut maze = TMaze::new(config).expect("in range");
+                let mut seen = [0.0; 4];
+                maze.reset(seed, &mut seen).expect("a buffer of four");
+                let mut action = choice(u32::from(seen[1] == 1.0));
+                loop {
+                    let step = maze.step(action, &mut seen).expect("runs");
+                    if seen[3] == 1.0 || step.last {
+                        return (seen[3] == 1.0).then_some((action, step.reward));
+                    }
+                    action = choice(2 + action as u32);
+                }
+            });
+            for seen in before.into_iter().flatten() {
+                assert_eq!(seen, (FORWARD, 0.0));
             }
         }
     }

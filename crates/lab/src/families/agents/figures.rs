@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     Experiment, LabError,
-    curves::{held_out_series, training_series},
+    curves::{held_out_series, over, over_time, training_series},
     experiment::gallery::{Drawn, Shown},
     pictures::{Figures, attention_maps, chart_figure, save_animation, save_figure},
 };
@@ -288,6 +288,24 @@ pub fn return_chart(series: Vec<Series>) -> Chart {
     }
 }
 
+/// Curves of the return over the steps of all environments.
+pub fn return_by_steps(series: Vec<Series>) -> Chart {
+    Chart {
+        title: "Return by steps".into(),
+        x_label: "step of the environments".into(),
+        ..return_chart(series)
+    }
+}
+
+/// Curves of the return over the time since the start, in a unit.
+pub fn return_by_time(unit: &str, series: Vec<Series>) -> Chart {
+    Chart {
+        title: "Return by time".into(),
+        x_label: unit.into(),
+        ..return_chart(series)
+    }
+}
+
 /// Curves of what the environment counts.
 pub fn outcome_chart(series: Vec<Series>) -> Chart {
     Chart {
@@ -360,27 +378,44 @@ pub fn figures(
         y_label: unit.into(),
         ..return_chart(vec![training_series(shown.metrics, key)])
     };
-    let mut charts = vec![
-        chart_figure(
-            return_chart(both("return")),
-            "Return over training: of the last hundred training episodes, and of held-out ones.",
-        ),
-        chart_figure(
-            line("Entropy of the policy", "nats", "entropy"),
-            "How undecided the policy is.",
-        ),
-        chart_figure(
-            line("Error of the values", "squared reward", "value_error"),
-            "Mean squared difference of the values from their targets.",
-        ),
-    ];
+    let mut charts = vec![chart_figure(
+        return_chart(both("return")),
+        "Return over training: of the last hundred training episodes, and of held-out ones.",
+    )];
     if shown.evaluation.measures.number("outcome").is_some() {
         let name = shown.evaluation.measures.text("outcome_name");
         let caption = format!(
             "What the environment counts: {}.",
             name.unwrap_or("outcome")
         );
-        charts.insert(1, chart_figure(outcome_chart(both("outcome")), &caption));
+        charts.push(chart_figure(outcome_chart(both("outcome")), &caption));
+    }
+    let by_steps = both("return")
+        .into_iter()
+        .map(|series| over(series, shown.metrics, "frames"));
+    let (unit, by_time) = over_time(both("return"), shown.machine);
+    for (chart, caption) in [
+        (
+            return_by_steps(by_steps.collect()),
+            "The return over the steps that all environments made until then.",
+        ),
+        (
+            return_by_time(unit, by_time),
+            "The return over the time since the start, with evaluations and checkpoints.",
+        ),
+        (
+            line("Entropy of the policy", "nats", "entropy"),
+            "How undecided the policy is.",
+        ),
+        (
+            line("Error of the values", "squared reward", "value_error"),
+            "Mean squared difference of the values from their targets.",
+        ),
+    ] {
+        // Earlier versions kept no times.
+        if chart.has_points() {
+            charts.push(chart_figure(chart, caption));
+        }
     }
     Ok(Figures {
         generated,

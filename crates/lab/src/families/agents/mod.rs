@@ -147,8 +147,9 @@ impl Family for Agents {
             "clip" | "lambda" if settings.objective != ObjectiveName::Ppo => {
                 Some("agents.objective=ppo")
             }
-            // The ratio of the policies is 1 in the first update from an unroll.
-            "clip" => (settings.passes == 1).then_some("agents.passes above 1"),
+            // Where the policy that acted is the one that learns, their ratio is 1 in the first update from an unroll.
+            "clip" => (settings.passes == 1 && settings.mode == Mode::Synchronous)
+                .then_some("agents.passes above 1"),
             "actors" => (settings.mode != Mode::Asynchronous).then_some("agents.mode=asynchronous"),
             "model.pixels" => {
                 (experiment.model.memory != MemoryName::Rmc).then_some("model.memory=rmc")
@@ -237,9 +238,12 @@ impl Family for Agents {
     }
 
     fn compared(&self, _: &Experiment, curves: &Curves) -> Vec<Chart> {
+        let (unit, by_time) = curves.held_out_by_time("return");
         vec![
             figures::return_chart(curves.held_out("return")),
             figures::outcome_chart(curves.held_out("outcome")),
+            figures::return_by_steps(curves.held_out_by("return", "frames")),
+            figures::return_by_time(unit, by_time),
         ]
     }
 }

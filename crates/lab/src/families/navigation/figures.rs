@@ -216,6 +216,7 @@ pub fn figures(
         metrics,
         held_out,
         samples,
+        ..
     } = shown;
     let foreseen = pictured(settings, world, model, experiment.evaluation.pictures, 1);
     let generated = foreseen_picture(settings, &foreseen)?;
