@@ -252,6 +252,25 @@ fn models_and_settings_have_names_of_their_own() {
     }
 }
 
+#[test]
+fn other_settings_under_one_name_are_refused() {
+    let runs = tempdir().expect("a temporary folder is made");
+    let one = finished(&runs, "frames-dnc", "one", 1, -100.0);
+    let other = finished(&runs, "frames-dnc", "other", 1, -100.0);
+    let path = other.join("experiment.toml");
+    let text = fs::read_to_string(&path).expect("a configuration");
+    let changed = text.replacen("log_every = ", "log_every = 1", 1);
+    assert_ne!(changed, text);
+    fs::write(&path, changed).expect("the configuration is written");
+    let target = runs.path().join("gtmm.jsonl");
+    let message = refuse(claim(&target, &[&one, &other]));
+    assert_says(
+        &message,
+        &["perfect-recall-small, dnc", "different settings"],
+    );
+    assert!(!target.exists());
+}
+
 /// A bound at several variances has a row and a column for each; the first is the bound.
 #[test]
 fn numbers_of_a_small_table_have_rows_of_their_own() {

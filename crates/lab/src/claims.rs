@@ -97,7 +97,7 @@ pub enum OldRows {
 ///
 /// # Errors
 /// If numbers of different data would be compared: one setting has different fingerprints in this file or another one
-/// of its folder; or if rows cannot be joined. Nothing is written then. Also if a file cannot be read or written.
+/// of its folder; or if rows cannot be joined, or runs with different settings would have one name. Nothing is written then. Also if a file cannot be read or written.
 pub fn claim(paths: &[PathBuf], target: &Path, with: OldRows) -> Result<String, LabError> {
     let runs: Vec<Vec<PathBuf>> = paths
         .iter()
@@ -123,8 +123,16 @@ pub fn claim(paths: &[PathBuf], target: &Path, with: OldRows) -> Result<String, 
         }
     }
     let mut fresh = Vec::new();
+    let mut named = BTreeSet::new();
     for mut group in groups {
         group.sort_by_key(|run| run.experiment.seed);
+        let Conditions { setting, model, .. } = conditions(&group);
+        let name = format!("{setting}, {model}");
+        if !named.insert(name.clone()) {
+            return Err(LabError::Configuration(format!(
+                "{name}: runs of this name have different settings; name them in commands of their own, each with another file"
+            )));
+        }
         fresh.extend(claimed(&group));
     }
     let mut rows = match target.exists() {
@@ -331,6 +339,7 @@ fn label(experiment: &Experiment, command: &str) -> String {
         ("memory.rmc.head_size=", "head"),
         ("memory.conv_lstm.channels=", "channels"),
         ("memory.lstm.hidden=", "hidden"),
+        ("agents.objective=", "objective"),
     ] {
         if let Some((_, rest)) = command.split_once(key) {
             let value = rest.split_whitespace().next().unwrap_or_default();
