@@ -83,8 +83,10 @@ const ELAPSED: &str = "elapsed_seconds";
 /// A curve over another number, which grows with the updates, in place of the updates themselves: zero at the start, as the
 /// rows have it, and straight in between. What is later than all rows is left out.
 pub fn over(series: Series, rows: &[Row], key: &str) -> Series {
-    let grown = std::iter::once((0.0, 0.0)).chain(training_series(rows, key).points);
-    let grown: Vec<(f64, f64)> = grown.collect();
+    let mut grown = training_series(rows, key).points;
+    if !grown.is_empty() {
+        grown.insert(0, (0.0, 0.0));
+    }
     let at = |step: f64| {
         let after = grown.iter().position(|(row, _)| *row >= step)?;
         let (end, high) = grown[after];
