@@ -337,6 +337,7 @@ fn label(experiment: &Experiment, command: &str) -> String {
         ("training.learning_rate=", "rate"),
         ("filtering.hidden=", "units"),
         ("memory.rmc.head_size=", "head"),
+        ("memory.rmc.output_gate=", "output-gate"),
         ("memory.conv_lstm.channels=", "channels"),
         ("memory.lstm.hidden=", "hidden"),
         ("agents.objective=", "objective"),
