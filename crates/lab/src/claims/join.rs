@@ -1,4 +1,4 @@
-//! Rows of an evidence file with more seeds than the runs at hand.
+//! Joins the rows of an evidence file with runs of other seeds.
 
 use super::{Claimed, Conditions};
 use crate::{LabError, compare::Estimate};
