@@ -273,6 +273,7 @@ mod tests {
     /// Also of what it did last, and what that was worth.
     #[test]
     fn the_junction_looks_alike_for_both_cues() {
+        let mut arrived = 0;
         // All policies of a cue and of what is in sight in the corridor after going forward, left or right.
         for policy in 0..3usize.pow(5) {
             let choice = |place: u32| policy / 3usize.pow(place) % 3;
@@ -297,8 +298,10 @@ mod tests {
             });
             for seen in before.into_iter().flatten() {
                 assert_eq!(seen, (FORWARD, 0.0));
+                arrived += 1;
             }
         }
+        assert!(arrived > 0, "no policy comes to the junction");
     }
 
     #[test]
