@@ -131,3 +131,42 @@ fn actors_on_threads_lose_no_unroll() {
     let together = with_settings(mnemora(["train", "t-maze-small", "--dry-run"]), &clipped);
     assert_says(&refuse(together), &["agents.clip", "agents.passes above 1"]);
 }
+
+/// Each bad setting of an agent or its environment gives one line that names the key.
+#[test]
+fn bad_settings_of_agents_are_refused() {
+    for (settings, said) in [
+        (
+            &["agents.unroll=0"][..],
+            "agents.unroll is 0, it must be from 1 to 10000",
+        ),
+        (
+            &[
+                "agents.model.torso.kernels=[7, 3]",
+                "agents.model.torso.strides=[2, 1]",
+            ],
+            "agents.model.torso.kernels has 7, but the picture has 5 rows or columns there",
+        ),
+        (
+            &["agents.model.torso.kernels=[0, 3]"],
+            "agents.model.torso.kernels is 0",
+        ),
+        (
+            &["agents.environment.box-world.viewport=4"],
+            "agents.environment.box-world.viewport = 4: the side of the view must be odd",
+        ),
+        (
+            &[
+                "agents.environment.box-world.solution_least=9",
+                "agents.environment.box-world.solution_most=9",
+                "agents.environment.box-world.distractors_least=5",
+                "agents.environment.box-world.distractors_most=5",
+            ],
+            "agents.environment.box-world.distractors_least = 5 these are more than 13 locks and distractors",
+        ),
+    ] {
+        let train = mnemora(["train", "boxworld-small", "--dry-run"]);
+        let refused = refuse(with_settings(train, settings));
+        assert_says(&refused, &[said]);
+    }
+}

@@ -371,3 +371,6 @@ impl Gallery for AgentLearner {
         figures::figures(&self.settings, &self.policy(), shown)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -65,17 +65,40 @@ fn boxes(episode: &Episode) -> (Vec<(u8, u8)>, Vec<u8>) {
     (locked, loose)
 }
 
+/// Settings with these numbers of locks and distractors.
+fn sized(solution: [usize; 2], distractors: [usize; 2]) -> BoxWorldConfig {
+    let [solution_least, solution_most] = solution;
+    let [distractors_least, distractors_most] = distractors;
+    BoxWorldConfig {
+        solution_least,
+        solution_most,
+        distractors_least,
+        distractors_most,
+        ..BoxWorldConfig::default()
+    }
+}
+
+/// Both ends of a range within this one.
+fn ends(least: usize, most: usize) -> impl Strategy<Value = [usize; 2]> {
+    (least..=most).prop_flat_map(move |most| (least..=most).prop_map(move |least| [least, most]))
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn every_level_can_be_solved_for_its_full_worth(seed: u64) {
-        let mut world = begun(BoxWorldConfig::default(), seed);
+    fn every_level_can_be_solved_for_its_full_worth(seed: u64, solution in ends(1, 8), distractors in ends(0, 5)) {
+        let config = sized(solution, distractors);
+        // Each of the locks is one walk through the room and back.
+        let length = config.length.max(26 * (solution[1] + 1));
+        let mut world = begun(BoxWorldConfig { length, ..config }, seed);
         let episode = world.episode.clone().expect("has begun");
         let way = search(&episode, End::Gem, true);
         prop_assert!(way.is_some());
         let way = way.unwrap_or_default();
-        prop_assert!(way.len() <= 120, "{} steps", way.len());
+        prop_assert!(way.len() <= length, "{} steps", way.len());
+        // The numbers of locks that the paper has leave time.
+        prop_assert!(solution[1] > 5 || way.len() <= 120, "{} steps", way.len());
         let (locked, _) = boxes(&episode);
         let path = locked.iter().filter(|(lock, _)| *lock < DISTRACTORS).count();
         let steps: Vec<Step> = way.iter().map(|action| act(&mut world, *action)).collect();
@@ -89,9 +112,8 @@ proptest! {
 
     /// A distractor can be opened at some point, and even if the episode went on, the gem would be out of reach.
     #[test]
-    fn every_distractor_strands(seed: u64) {
-        let config = BoxWorldConfig { distractors_least: 1, ..BoxWorldConfig::default() };
-        let world = begun(config, seed);
+    fn every_distractor_strands(seed: u64, solution in ends(1, 8), distractors in ends(1, 5)) {
+        let world = begun(sized(solution, distractors), seed);
         let episode = world.episode.clone().expect("has begun");
         let (locked, _) = boxes(&episode);
         let places = (0..SIDE * SIDE).filter(|cell| episode.cells[cell / SIDE][cell % SIDE] >= DISTRACTORS);
@@ -123,26 +145,15 @@ proptest! {
 
 proptest! {
     #[test]
-    fn the_locks_of_a_level_make_one_path(
-        seed: u64,
-        (solution_least, solution_most) in (1usize..7).prop_flat_map(|most| (1..=most, Just(most))),
-        (distractors_least, distractors_most) in (0usize..7).prop_flat_map(|most| (0..=most, Just(most))),
-    ) {
-        let config = BoxWorldConfig {
-            solution_least,
-            solution_most,
-            distractors_least,
-            distractors_most,
-            ..BoxWorldConfig::default()
-        };
-        let world = begun(config, seed);
+    fn the_locks_of_a_level_make_one_path(seed: u64, solution in ends(1, 6), distractors in ends(0, 6)) {
+        let world = begun(sized(solution, distractors), seed);
         let episode = world.episode.as_ref().expect("has begun");
         prop_assert!(world.rules.is_sound(episode));
         let (locked, loose) = boxes(episode);
         prop_assert_eq!(loose.len(), 1);
-        let (path, distractors): (Vec<_>, Vec<_>) = locked.into_iter().partition(|(lock, _)| *lock < DISTRACTORS);
-        prop_assert!((solution_least..=solution_most).contains(&path.len()));
-        prop_assert!((distractors_least..=distractors_most).contains(&distractors.len()));
+        let (path, stray): (Vec<_>, Vec<_>) = locked.into_iter().partition(|(lock, _)| *lock < DISTRACTORS);
+        prop_assert!((solution[0]..=solution[1]).contains(&path.len()));
+        prop_assert!((distractors[0]..=distractors[1]).contains(&stray.len()));
         let by_lock: HashMap<u8, u8> = path.iter().map(|(lock, content)| (lock - LOCKS, *content)).collect();
         prop_assert_eq!(by_lock.len(), path.len(), "two locks of a colour");
         let mut content = loose[0];
@@ -154,7 +165,7 @@ proptest! {
             content = by_lock[&lock];
         }
         prop_assert_eq!(opened.len(), path.len());
-        for (lock, key) in distractors {
+        for (lock, key) in stray {
             prop_assert!(by_lock.contains_key(&(lock - DISTRACTORS)));
             prop_assert!((KEYS..LOCKS).contains(&key));
             prop_assert!(!by_lock.contains_key(&(key - KEYS)), "the key of a distractor opens a lock");
