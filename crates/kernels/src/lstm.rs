@@ -1,7 +1,7 @@
 //! LSTM steps and sequences.
 
 use crate::split::split_rows;
-use burn::tensor::{Tensor, activation};
+use burn::tensor::{Bool, Tensor, activation};
 
 /// Weights of an LSTM, prepared for the steps of one sequence.
 ///
@@ -93,10 +93,12 @@ pub fn lstm_step(
 /// All steps of a sequence whose inputs are known beforehand, by the equations of [`lstm_step`].
 ///
 /// Returns the hidden states of all steps, the last hidden state, and the last cell. The part of the gates that
-/// comes from the inputs is one product for all steps.
+/// comes from the inputs is one product for all steps. Where `resets` is true, zeros take the place of that sequence's
+/// state before that step, and no gradient passes to earlier steps.
 ///
 /// # Shapes
 /// - `x`: `[steps * batch, inputs]`, step after step; the first result: `[steps * batch, hidden]`
+/// - `resets`: `[steps, batch]`
 /// - `state`, `h` and `c`, and the other results: `[batch, hidden]`
 /// - `weights`, of input and state: `[inputs, 4 * hidden]` and `[hidden, 4 * hidden]`; `bias`:
 ///   `[4 * hidden]`; gates in the order `i, f, g, o`
@@ -105,6 +107,7 @@ pub fn lstm_step(
 /// If there is no step, or shapes do not fit.
 pub fn lstm_sequence(
     x: Tensor<2>,
+    resets: Option<&Tensor<2, Bool>>,
     state: [Tensor<2>; 2],
     weights: [Tensor<2>; 2],
     bias: Tensor<1>,
@@ -114,25 +117,31 @@ pub fn lstm_sequence(
         rows > 0 && batch > 0,
         "a sequence must have at least one step and one row"
     );
+    if let Some(resets) = resets {
+        assert_eq!(resets.dims(), [rows / batch, batch], "shape of the resets");
+    }
     #[cfg(feature = "flex")]
     if crate::flex::fused(&bias.device()) {
-        return fused_sequence(x, state, weights, bias);
+        return fused_sequence(x, resets, state, weights, bias);
     }
-    plain_sequence(x, state, weights, bias)
+    plain_sequence(x, resets, state, weights, bias)
 }
 
 #[cfg(feature = "flex")]
 fn fused_sequence(
     x: Tensor<2>,
+    resets: Option<&Tensor<2, Bool>>,
     [hidden, cell]: [Tensor<2>; 2],
     [input, recurrent]: [Tensor<2>; 2],
     bias: Tensor<1>,
 ) -> [Tensor<2>; 3] {
-    crate::flex::lstm_sequence(x, hidden, cell, input, recurrent, bias).into()
+    let resets = resets.map(|resets| resets.to_data().iter::<bool>().collect());
+    crate::flex::lstm_sequence(x, hidden, cell, input, recurrent, bias, resets).into()
 }
 
 fn plain_sequence(
     x: Tensor<2>,
+    resets: Option<&Tensor<2, Bool>>,
     [mut hidden, mut cell]: [Tensor<2>; 2],
     [input, recurrent]: [Tensor<2>; 2],
     bias: Tensor<1>,
@@ -140,7 +149,13 @@ fn plain_sequence(
     let steps = x.dims()[0] / hidden.dims()[0];
     let given = x.matmul(input) + bias.unsqueeze::<2>();
     let mut all = Vec::with_capacity(steps);
-    for given in split_rows(given, steps) {
+    for (step, given) in split_rows(given, steps).into_iter().enumerate() {
+        if let Some(resets) = resets {
+            let shape = hidden.dims();
+            let reset = resets.clone().narrow(0, step, 1).transpose().expand(shape);
+            hidden = hidden.mask_fill(reset.clone(), 0.0);
+            cell = cell.mask_fill(reset, 0.0);
+        }
         (hidden, cell) = cell_of(given + hidden.matmul(recurrent.clone()), cell);
         all.push(hidden.clone());
     }
@@ -204,6 +219,7 @@ mod kernel {
     use crate::check::{
         Way, arranged, assert_close, assert_same, assert_spreads, differences, gradients, numbers,
     };
+    use burn::tensor::{Device, Int};
 
     /// Batch, inputs, hidden, steps.
     type Shape = [usize; 4];
@@ -364,11 +380,41 @@ mod kernel {
         all
     }
 
-    type Sequence = fn(Tensor<2>, [Tensor<2>; 2], [Tensor<2>; 2], Tensor<1>) -> [Tensor<2>; 3];
+    type Sequence = fn(
+        Tensor<2>,
+        Option<&Tensor<2, Bool>>,
+        [Tensor<2>; 2],
+        [Tensor<2>; 2],
+        Tensor<1>,
+    ) -> [Tensor<2>; 3];
+
+    /// Which sequences are reset before which step.
+    #[derive(Clone, Copy, Debug)]
+    enum Reset {
+        Never,
+        Sometimes,
+        Always,
+    }
+
+    impl Reset {
+        /// `[steps, batch]`
+        fn mask(self, steps: usize, batch: usize) -> Option<Tensor<2, Bool>> {
+            let often = match self {
+                Reset::Never => return None,
+                Reset::Sometimes => 3,
+                Reset::Always => 1,
+            };
+            let numbers = (0..steps * batch).map(|place| i64::from(place % often == 0));
+            let numbers: Vec<i64> = numbers.collect();
+            let numbers = Tensor::<1, Int>::from_ints(&numbers[..], &Device::default());
+            Some(numbers.reshape([steps, batch]).bool())
+        }
+    }
 
     /// The results listed in `parts`, as rows.
     fn whole(
         [batch, size, hidden, steps]: Shape,
+        resets: Reset,
         parts: &'static [usize],
         f: Sequence,
     ) -> impl Fn(Vec<Tensor<1>>, Way) -> Tensor<2> {
@@ -376,6 +422,7 @@ mod kernel {
             let [input, recurrent, bias, x, h, c]: [_; 6] = all.try_into().unwrap();
             let found = f(
                 arranged(x, [steps * batch, size], way),
+                resets.mask(steps, batch).as_ref(),
                 [h, c].map(|part| arranged(part, [batch, hidden], way)),
                 [(input, size), (recurrent, hidden)]
                     .map(|(weight, rows)| arranged(weight, [rows, 4 * hidden], way)),
@@ -399,48 +446,60 @@ mod kernel {
             [5, 3, 90, 8],
             [29, 40, 72, 3],
         ] {
-            let (name, inputs) = (format!("{shape:?}"), sequence_inputs(shape));
-            let kernel = whole(shape, &[0, 1, 2], fused_sequence);
-            let plain = whole(shape, &[0, 1, 2], plain_sequence);
-            assert_same(&inputs, 1e-5, &name, kernel, plain);
-            for parts in [&[0][..], &[1], &[2], &[1, 2]] {
-                let kernel = whole(shape, parts, fused_sequence);
-                let plain = whole(shape, parts, plain_sequence);
-                let found = gradients(&inputs, &[], Way::Straight, kernel);
-                let expected = gradients(&inputs, &[], Way::Straight, plain);
-                let name = format!("{name}, results {parts:?}");
-                assert_close(&found, &crate::check::wide(&expected), 1e-5, &name);
+            for resets in [Reset::Never, Reset::Sometimes, Reset::Always] {
+                let name = format!("{shape:?}, reset {resets:?}");
+                let inputs = sequence_inputs(shape);
+                let kernel = whole(shape, resets, &[0, 1, 2], fused_sequence);
+                let plain = whole(shape, resets, &[0, 1, 2], plain_sequence);
+                assert_same(&inputs, 1e-5, &name, kernel, plain);
+                for parts in [&[0][..], &[1], &[2], &[1, 2]] {
+                    let kernel = whole(shape, resets, parts, fused_sequence);
+                    let plain = whole(shape, resets, parts, plain_sequence);
+                    let found = gradients(&inputs, &[], Way::Straight, kernel);
+                    let expected = gradients(&inputs, &[], Way::Straight, plain);
+                    let name = format!("{name}, results {parts:?}");
+                    assert_close(&found, &crate::check::wide(&expected), 1e-5, &name);
+                }
             }
         }
     }
 
     #[test]
     fn a_sequence_is_its_steps() {
+        /// A sequence that is reset begins from a state of its own: zeros.
         fn steps(
             x: Tensor<2>,
+            resets: Option<&Tensor<2, Bool>>,
             [mut hidden, mut cell]: [Tensor<2>; 2],
             [input, recurrent]: [Tensor<2>; 2],
             bias: Tensor<1>,
         ) -> [Tensor<2>; 3] {
             let weights = LstmWeights::plain(input, recurrent, bias);
             let mut all = Vec::new();
-            let batch = hidden.dims()[0];
+            let [batch, size] = hidden.dims();
             for step in 0..x.dims()[0] / batch {
                 let x = x.clone().narrow(0, step * batch, batch);
+                if let Some(resets) = resets {
+                    let kept = resets.clone().bool_not().float().narrow(0, step, 1);
+                    let kept = kept.transpose().expand([batch, size]);
+                    (hidden, cell) = (hidden * kept.clone(), cell * kept);
+                }
                 (hidden, cell) = lstm_step(x, hidden, cell, &weights);
                 all.push(hidden.clone());
             }
             [Tensor::cat(all, 0), hidden, cell]
         }
         for shape in [[1, 1, 1, 1], [2, 3, 5, 4], [3, 7, 17, 9]] {
-            let inputs = sequence_inputs(shape);
-            let expected = whole(shape, &[0, 1, 2], steps);
-            let expected = gradients(&inputs, &[], Way::Straight, expected);
-            for f in [fused_sequence as Sequence, plain_sequence] {
-                let found = whole(shape, &[0, 1, 2], f);
-                let found = gradients(&inputs, &[], Way::Straight, found);
-                let name = format!("{shape:?}");
-                assert_close(&found, &crate::check::wide(&expected), 1e-5, &name);
+            for resets in [Reset::Never, Reset::Sometimes, Reset::Always] {
+                let inputs = sequence_inputs(shape);
+                let expected = whole(shape, resets, &[0, 1, 2], steps);
+                let expected = gradients(&inputs, &[], Way::Straight, expected);
+                for f in [fused_sequence as Sequence, plain_sequence] {
+                    let found = whole(shape, resets, &[0, 1, 2], f);
+                    let found = gradients(&inputs, &[], Way::Straight, found);
+                    let name = format!("{shape:?}, reset {resets:?}");
+                    assert_close(&found, &crate::check::wide(&expected), 1e-5, &name);
+                }
             }
         }
     }
@@ -448,10 +507,13 @@ mod kernel {
     #[test]
     fn what_is_no_number_in_a_sequence_stays_none() {
         for shape in [[1, 1, 1, 1], [3, 2, 5, 3]] {
-            let (name, inputs) = (format!("{shape:?}"), sequence_inputs(shape));
-            let kernel = whole(shape, &[0, 1, 2], fused_sequence);
-            let plain = whole(shape, &[0, 1, 2], plain_sequence);
-            assert_spreads(&inputs, &[f32::NAN], &name, kernel, plain);
+            for resets in [Reset::Never, Reset::Sometimes] {
+                let name = format!("{shape:?}, reset {resets:?}");
+                let inputs = sequence_inputs(shape);
+                let kernel = whole(shape, resets, &[0, 1, 2], fused_sequence);
+                let plain = whole(shape, resets, &[0, 1, 2], plain_sequence);
+                assert_spreads(&inputs, &[f32::NAN], &name, kernel, plain);
+            }
         }
     }
 }

@@ -1,9 +1,6 @@
 //! The LSTM controller.
 
-use crate::{
-    CoreOutput, Count, Initializer, MemoryError, RecurrentCore, error::require_positive,
-    recurrent::step_by_step,
-};
+use crate::{CoreOutput, Count, Initializer, MemoryError, RecurrentCore, error::require_positive};
 use burn::{
     module::{Module, Param},
     tensor::{Bool, Device, Tensor},
@@ -107,13 +104,20 @@ impl Lstm {
     /// The result equals that of repeated [`step`](RecurrentCore::step), with fewer and larger products.
     ///
     /// # Shapes
-    /// `inputs`: `[steps * batch, inputs]`, step after step
+    /// - `inputs`: `[steps * batch, inputs]`, step after step
+    /// - `resets`: `[steps, batch]`, true where a sequence begins again with a state of zeros before that step
     ///
     /// # Panics
-    /// If there is no step.
-    pub fn steps(&self, inputs: Tensor<2>, state: LstmState) -> (Tensor<2>, LstmState) {
+    /// If there is no step, or shapes do not fit.
+    pub fn steps(
+        &self,
+        inputs: Tensor<2>,
+        resets: Option<&Tensor<2, Bool>>,
+        state: LstmState,
+    ) -> (Tensor<2>, LstmState) {
         let [outputs, hidden, cell] = lstm_sequence(
             inputs,
+            resets,
             [state.hidden, state.cell],
             [self.weight_input.val(), self.weight_hidden.val()],
             self.bias.val(),
@@ -170,11 +174,9 @@ impl RecurrentCore for Lstm {
         resets: Option<&Tensor<2, Bool>>,
         state: LstmState,
     ) -> (Vec<CoreOutput>, LstmState) {
-        if resets.is_some() {
-            return step_by_step(self, inputs, resets, state);
-        }
         let [time, batch, width] = inputs.dims();
-        let (hidden, state) = self.steps(inputs.reshape([time * batch, width]), state);
+        let inputs = inputs.reshape([time * batch, width]);
+        let (hidden, state) = self.steps(inputs, resets, state);
         let steps = split_rows(hidden, time).into_iter();
         (steps.map(CoreOutput::plain).collect(), state)
     }

@@ -2,7 +2,7 @@
 
 use crate::{
     CoreOutput, Count, Initializer, Lstm, LstmState, MemoryError, RecurrentCore,
-    error::require_positive, recurrent::step_by_step,
+    error::require_positive,
 };
 use burn::{
     module::Module,
@@ -131,16 +131,13 @@ impl RecurrentCore for StackedLstm {
         (output, StackedLstmState { layers })
     }
 
-    /// Runs each layer through all steps at once, unless sequences start again on the way.
+    /// Runs each layer through all steps at once.
     fn sequence(
         &self,
         inputs: Tensor<3>,
         resets: Option<&Tensor<2, Bool>>,
         state: StackedLstmState,
     ) -> (Vec<CoreOutput>, StackedLstmState) {
-        if resets.is_some() {
-            return step_by_step(self, inputs, resets, state);
-        }
         let [time, batch, width] = inputs.dims();
         let inputs = inputs.reshape([time * batch, width]);
         let mut layers = Vec::with_capacity(self.layers.len());
@@ -150,7 +147,7 @@ impl RecurrentCore for StackedLstm {
                 None => inputs.clone(),
                 Some(below) => Tensor::cat(vec![inputs.clone(), below.clone()], 1),
             };
-            let (steps, state) = layer.steps(input, state);
+            let (steps, state) = layer.steps(input, resets, state);
             hidden.push(steps);
             layers.push(state);
         }

@@ -201,7 +201,8 @@ impl Srnn {
             .collect();
         // The last observation belongs to the step after these.
         before.pop();
-        self.lstm.steps(Tensor::cat(before, 0), state.lstm.clone())
+        self.lstm
+            .steps(Tensor::cat(before, 0), None, state.lstm.clone())
     }
 }
 
@@ -270,7 +271,7 @@ impl FilteringModel for Srnn {
                 let seen = steps.map(|(hidden, frame)| Tensor::cat(vec![hidden, frame.clone()], 1));
                 let seen = Tensor::cat(seen.collect(), 0);
                 let (ahead, _) =
-                    backward.steps(seen, backward.initial_state(batch, &self.device()));
+                    backward.steps(seen, None, backward.initial_state(batch, &self.device()));
                 ahead.chunk(time, 0).into_iter().rev().map(Some).collect()
             }
         };

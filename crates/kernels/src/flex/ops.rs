@@ -117,8 +117,9 @@ fused! {
     /// [`crate::lstm::lstm_gates`]
     lstm_gates(gates: 2, cell: 2) -> 2, 2 by LstmGates;
     /// [`crate::lstm::lstm_sequence`]
-    lstm_sequence(x: 2, hidden: 2, cell: 2, input: 2, recurrent: 2, bias: 1) -> 2, 2, 2
-        by LstmSequence;
+    lstm_sequence(
+        x: 2, hidden: 2, cell: 2, input: 2, recurrent: 2, bias: 1; resets: Option<Vec<bool>>
+    ) -> 2, 2, 2 by LstmSequence { resets };
     /// [`crate::walls::fused_walk`]
     walk(pushes: 2, noise: 2, start: 2, w1: 2, b1: 1, w2: 2, b2: 1, w3: 2, b3: 1) -> 2, 2 by Walk;
 

@@ -3,6 +3,7 @@
 //! The part of the gates that comes from the inputs is one product for all steps, and so is the gradient of each
 //! weight. The time loop only does the recurrent product, with a matrix that is packed once. Threads share out
 //! the sequences of the batch. These do not depend on each other, so no thread waits for another at a step.
+//! Where a sequence is reset, zeros enter the step in place of its state.
 
 use crate::flex::{
     Raw, contiguous,
@@ -70,6 +71,14 @@ impl Loop for Add<'_> {
     }
 }
 
+/// Sets the states `[rows, hidden]` of sequences that are reset to zero.
+fn clear(states: &mut [f32], hidden: usize, resets: &[bool]) {
+    let states = states.chunks_exact_mut(hidden).zip(resets);
+    for (state, _) in states.filter(|(_, reset)| **reset) {
+        state.fill(0.0);
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
     steps: usize,
@@ -84,7 +93,9 @@ pub(crate) struct Saved {
     x: Raw,
     weight_input: Raw,
     weight_hidden: Raw,
-    /// Hidden states before each step and after the last, `[(steps + 1) * batch, hidden]`.
+    /// Which sequence is reset before which step, `[steps * batch]`.
+    resets: Option<Vec<bool>>,
+    /// Hidden states that enter each step, and those after the last, `[(steps + 1) * batch, hidden]`.
     hidden: Raw,
     /// Cells, in the same layout.
     cells: Raw,
@@ -97,7 +108,7 @@ fn rows(all: &Raw, range: std::ops::Range<usize>) -> Raw {
 }
 
 /// Hidden states of all steps, the last hidden state and the last cell.
-fn sequence(all: [&Raw; 6]) -> ([Raw; 3], Saved) {
+fn sequence(all: [&Raw; 6], resets: Option<Vec<bool>>) -> ([Raw; 3], Saved) {
     let [
         x,
         first_hidden,
@@ -120,6 +131,10 @@ fn sequence(all: [&Raw; 6]) -> ([Raw; 3], Saved) {
         "shapes of the weights"
     );
     let steps = count / batch;
+    assert!(
+        resets.as_ref().is_none_or(|resets| resets.len() == count),
+        "number of the resets"
+    );
     let given = linear::affine(&x, &weight_input, &bias, Activation::Identity);
     let given = slice(&given);
     let panels = Panels::stacked(&[slice(&weight_hidden)], width);
@@ -131,32 +146,46 @@ fn sequence(all: [&Raw; 6]) -> ([Raw; 3], Saved) {
         all
     });
     let mut gates = vec![0.0; steps * size * 5];
+    // Without resets, what a step gives is what enters the next.
+    let mut given_out = vec![0.0; resets.as_ref().map_or(0, |_| steps * size)];
     let share = share(batch, count * hidden * width);
     let alone = share == batch;
     let [hiddens, cells] = &mut states;
     let shares = shared_out(hiddens, batch, hidden, share)
         .into_par_iter()
         .zip(shared_out(cells, batch, hidden, share))
-        .zip(shared_out(&mut gates, batch, 5 * hidden, share));
-    shares
-        .enumerate()
-        .for_each(|(index, ((mut hiddens, mut cells), mut gates))| {
-            let first = index * share * width;
+        .zip(shared_out(&mut gates, batch, 5 * hidden, share))
+        .zip(shared_out(&mut given_out, batch, hidden, share));
+    shares.enumerate().for_each(
+        |(index, (((mut hiddens, mut cells), mut gates), mut given_out))| {
+            let first = index * share;
             let mut sums = vec![0.0; hiddens[0].len() * 4];
             for step in 0..steps {
+                let row = step * batch + first;
                 let [hidden_before, hidden_after] = pair(&mut hiddens, step);
                 let [cell_before, cell_after] = pair(&mut cells, step);
+                if let Some(resets) = &resets {
+                    clear(hidden_before, hidden, &resets[row..]);
+                    clear(cell_before, hidden, &resets[row..]);
+                }
                 multiply(&panels, hidden_before, alone, &mut sums);
-                let given = &given[step * batch * width + first..][..sums.len()];
+                let given = &given[row * width..][..sums.len()];
                 run(Add(&mut sums, given));
-                let outputs = [hidden_after, cell_after];
+                let outputs = [&mut *hidden_after, cell_after];
                 lstm::step_rows(&sums, cell_before, hidden, outputs, gates[step]);
+                if let Some(given_out) = given_out.get_mut(step) {
+                    given_out.copy_from_slice(hidden_after);
+                }
             }
-        });
+        },
+    );
     let last = states.each_ref().map(|all| all[steps * size..].to_vec());
     let [hiddens, cells] = states.map(|all| raw(all, [(steps + 1) * batch, hidden]));
     let [last_hidden, last_cell] = last.map(|last| raw(last, [batch, hidden]));
-    let outputs = rows(&hiddens, batch..(steps + 1) * batch);
+    let outputs = match resets {
+        Some(_) => raw(given_out, [count, hidden]),
+        None => rows(&hiddens, batch..(steps + 1) * batch),
+    };
     let saved = Saved {
         sizes: Sizes {
             steps,
@@ -166,6 +195,7 @@ fn sequence(all: [&Raw; 6]) -> ([Raw; 3], Saved) {
         x,
         weight_input,
         weight_hidden,
+        resets,
         hidden: hiddens,
         cells,
         gates: raw(gates, [steps * batch, 5 * hidden]),
@@ -226,6 +256,11 @@ fn through_time(saved: &Saved, outer: [Option<Raw>; 3]) -> [Vec<f32>; 3] {
                 );
                 to_cell.copy_from_slice(&to_cell_before);
                 multiply(&panels, gates[step], alone, to_hidden);
+                if let Some(resets) = &saved.resets {
+                    let resets = &resets[place / hidden..];
+                    clear(to_hidden, hidden, resets);
+                    clear(to_cell, hidden, resets);
+                }
             }
         });
     let [to_hidden, to_cell] = to_state;
@@ -234,14 +269,17 @@ fn through_time(saved: &Saved, outer: [Option<Raw>; 3]) -> [Vec<f32>; 3] {
 
 /// See [`crate::lstm::lstm_sequence`]. Inputs: inputs of all steps, hidden state, cell, weights of input and
 /// state, bias.
-pub(crate) struct LstmSequence;
+pub(crate) struct LstmSequence {
+    /// Which sequence is reset before which step, `[steps * batch]`; `None` if none is.
+    pub(crate) resets: Option<Vec<bool>>,
+}
 
 impl Fused<6> for LstmSequence {
     type Outputs = [Raw; 3];
     type Saved = Saved;
 
     fn forward(self, inputs: [Raw; 6]) -> ([Raw; 3], Saved) {
-        sequence(inputs.each_ref())
+        sequence(inputs.each_ref(), self.resets)
     }
 
     fn backward(saved: Saved, outer: [Option<Raw>; 3], wanted: [bool; 6]) -> [Option<Raw>; 6] {
