@@ -146,8 +146,8 @@ fn sequence(all: [&Raw; 6], resets: Option<Vec<bool>>) -> ([Raw; 3], Saved) {
         all
     });
     let mut gates = vec![0.0; steps * size * 5];
-    // Without resets, what a step gives is what enters the next.
-    let mut given_out = vec![0.0; resets.as_ref().map_or(0, |_| steps * size)];
+    // Hidden states after each step. Without resets they are what enters the next.
+    let mut after = vec![0.0; resets.as_ref().map_or(0, |_| steps * size)];
     let share = share(batch, count * hidden * width);
     let alone = share == batch;
     let [hiddens, cells] = &mut states;
@@ -155,12 +155,12 @@ fn sequence(all: [&Raw; 6], resets: Option<Vec<bool>>) -> ([Raw; 3], Saved) {
         .into_par_iter()
         .zip(shared_out(cells, batch, hidden, share))
         .zip(shared_out(&mut gates, batch, 5 * hidden, share))
-        .zip(shared_out(&mut given_out, batch, hidden, share));
+        .zip(shared_out(&mut after, batch, hidden, share));
     shares.enumerate().for_each(
-        |(index, (((mut hiddens, mut cells), mut gates), mut given_out))| {
+        |(index, (((mut hiddens, mut cells), mut gates), mut after))| {
             let first = index * share;
             let mut sums = vec![0.0; hiddens[0].len() * 4];
-            for step in 0..steps {
+            for (step, gates) in gates.iter_mut().enumerate() {
                 let row = step * batch + first;
                 let [hidden_before, hidden_after] = pair(&mut hiddens, step);
                 let [cell_before, cell_after] = pair(&mut cells, step);
@@ -172,9 +172,9 @@ fn sequence(all: [&Raw; 6], resets: Option<Vec<bool>>) -> ([Raw; 3], Saved) {
                 let given = &given[row * width..][..sums.len()];
                 run(Add(&mut sums, given));
                 let outputs = [&mut *hidden_after, cell_after];
-                lstm::step_rows(&sums, cell_before, hidden, outputs, gates[step]);
-                if let Some(given_out) = given_out.get_mut(step) {
-                    given_out.copy_from_slice(hidden_after);
+                lstm::step_rows(&sums, cell_before, hidden, outputs, gates);
+                if let Some(after) = after.get_mut(step) {
+                    after.copy_from_slice(hidden_after);
                 }
             }
         },
@@ -183,7 +183,7 @@ fn sequence(all: [&Raw; 6], resets: Option<Vec<bool>>) -> ([Raw; 3], Saved) {
     let [hiddens, cells] = states.map(|all| raw(all, [(steps + 1) * batch, hidden]));
     let [last_hidden, last_cell] = last.map(|last| raw(last, [batch, hidden]));
     let outputs = match resets {
-        Some(_) => raw(given_out, [count, hidden]),
+        Some(_) => raw(after, [count, hidden]),
         None => rows(&hiddens, batch..(steps + 1) * batch),
     };
     let saved = Saved {
