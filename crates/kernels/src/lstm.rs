@@ -466,7 +466,7 @@ mod kernel {
 
     #[test]
     fn a_sequence_is_its_steps() {
-        /// A sequence that is reset begins from a state of its own: zeros.
+        /// A sequence that is reset begins with a state of zeros.
         fn steps(
             x: Tensor<2>,
             resets: Option<&Tensor<2, Bool>>,

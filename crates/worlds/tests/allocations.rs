@@ -1,4 +1,4 @@
-//! A step takes no memory from the heap.
+//! A step within an episode takes no memory from the heap.
 
 use allocation_counter::measure;
 use mnemora_worlds::{EnvironmentKind, Stream, Vectorised};
@@ -31,7 +31,7 @@ fn allocations(name: &str, settings: &Value) -> [(u64, u64); 2] {
 }
 
 #[test]
-fn a_step_allocates_nothing() {
+fn a_step_within_an_episode_allocates_nothing() {
     for (name, settings) in [
         ("mini-pacman", json!({})),
         ("mini-pacman", json!({"viewport": 0})),
