@@ -13,8 +13,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::map::{Map, Side};
-use super::scenery::{Floor, Sky};
-use super::textures::{Texel, Texture, mix, shade, whole};
+use super::scenery::{Floor, FloorRows, Sky};
+use super::textures::{Texel, Texture, clamped, least, mix, shade, whole};
 use crate::settings::{check, check_fraction};
 use crate::{Error, FrameShape};
 
@@ -87,6 +87,11 @@ const SHADE: f32 = 0.82;
 /// Nothing nearer than this is drawn, in cells.
 const NEAREST: f32 = 0.05;
 
+/// Rows whose texels are found together.
+const LANES: usize = 4;
+/// Columns of pixels that are written together.
+const COLUMNS: usize = 4;
+
 /// Renders frames of one size; keeps the tables for it and room to work in.
 #[derive(Clone, Debug)]
 pub struct Renderer {
@@ -97,12 +102,24 @@ pub struct Renderer {
     /// The row of the horizon; it may lie in the middle of a pixel.
     horizon: f32,
     rays: Vec<Ray>,
-    /// For each row, the tangent of its elevation in the middle column, in texels of the sky.
-    sky_rows: Vec<f32>,
-    floor_rows: Vec<FloorRow>,
+    rows: Vec<Rows>,
+    /// For each row, the light of its floor.
+    lights: Vec<f32>,
     billboards: Vec<Billboard>,
-    /// `[rays, height]`: the colours that each ray of a column of pixels sees, from top to bottom.
-    lines: Vec<Texel>,
+    room: Room,
+}
+
+/// Room to work in.
+#[derive(Clone, Debug, Default)]
+struct Room {
+    /// `[COLUMNS, height]`: the sum of the colours that the rays of some columns see, from top to bottom.
+    columns: Vec<Texel>,
+    /// `[height]`: what one more ray sees.
+    line: Vec<Texel>,
+    /// The floor of the map, for each of `Renderer::rows`.
+    floor: Vec<FloorRows<LANES>>,
+    /// For each row, where its texel lies among others.
+    places: Vec<[u32; LANES]>,
 }
 
 /// What is the same for a ray in all frames.
@@ -116,13 +133,17 @@ struct Ray {
     cosine: f32,
 }
 
-/// What is the same for a row of floor in all frames.
+/// What is the same for some rows in all frames.
 #[derive(Clone, Copy, Debug)]
-struct FloorRow {
-    /// Distance along the viewing direction; 0 for rows above the horizon.
-    distance: f32,
-    level: usize,
-    light: f32,
+struct Rows {
+    /// The middles of the rows.
+    middles: [f32; LANES],
+    /// The tangents of their elevations in the middle column, in texels of the sky.
+    sky: [f32; LANES],
+    /// Distances of their floor along the viewing direction; 0 above the horizon.
+    distances: [f32; LANES],
+    /// The levels of the texture of their floor.
+    levels: [usize; LANES],
 }
 
 /// Where an object appears in a frame.
@@ -174,37 +195,32 @@ impl Renderer {
                 cosine: angle.cos(),
             }
         });
-        let below = |row: usize| row as f32 + 0.5 - horizon;
-        let floor_rows = (0..view.height).map(|row| {
-            let below = below(row);
-            if below <= 0.0 {
-                return FloorRow {
-                    distance: 0.0,
-                    level: 0,
-                    light: 1.0,
-                };
-            }
-            let distance = EYE * focal / below;
-            // A cell is focal / distance pixels wide, but only below / distance pixels high.
-            let pixels = (focal * below).sqrt() / distance;
-            FloorRow {
-                distance,
-                level: Floor::level(pixels),
-                light: light(distance),
-            }
+        let rows = (0..view.height.div_ceil(LANES)).map(|first| {
+            Rows::new(
+                each(|lane| (first * LANES + lane) as f32 + 0.5),
+                focal,
+                horizon,
+            )
         });
+        let rows: Vec<Rows> = rows.collect();
         Renderer {
             frame: view.frame(),
             rays_per_column: view.rays,
             focal,
             horizon,
             rays: rays.collect(),
-            sky_rows: (0..view.height)
-                .map(|row| -below(row) / focal * Sky::ELEVATIONS as f32)
-                .collect(),
-            floor_rows: floor_rows.collect(),
             billboards: Vec::new(),
-            lines: vec![[0.0; 4]; view.rays * view.height],
+            room: Room {
+                columns: vec![[0.0; 4]; COLUMNS * view.height],
+                line: vec![[0.0; 4]; view.height],
+                floor: Vec::with_capacity(rows.len()),
+                places: vec![[0; LANES]; rows.len()],
+            },
+            lights: rows
+                .iter()
+                .flat_map(|rows| rows.distances.map(light))
+                .collect(),
+            rows,
         }
     }
 
@@ -229,47 +245,110 @@ impl Renderer {
         let (ahead, right) = ([cos, sin], [-sin, cos]);
         let turn = (heading / TAU).rem_euclid(1.0);
         self.find_billboards(map, [x, y], ahead, right);
-        let share = 1.0 / self.rays_per_column as f32;
-        let (rows, columns) = (self.frame.height, self.frame.width);
-        let mut lines = std::mem::take(&mut self.lines);
-        for column in 0..columns {
-            let rays = &self.rays[column * self.rays_per_column..][..self.rays_per_column];
-            for (ray, line) in rays.iter().zip(lines.chunks_exact_mut(rows)) {
-                let direction = [0, 1].map(|axis| ahead[axis] + ray.offset * right[axis]);
-                self.draw_line(map, [x, y], direction, *ray, turn + ray.turn, line);
-            }
-            for row in 0..rows {
-                let mut sum = lines[row];
-                for line in lines.chunks_exact(rows).skip(1) {
-                    sum = std::array::from_fn(|channel| sum[channel] + line[row][channel]);
+        let mut room = std::mem::take(&mut self.room);
+        let floor = self.rows.iter().map(|rows| map.floor.rows(rows.levels));
+        room.floor.clear();
+        room.floor.extend(floor);
+        let (height, width) = (self.frame.height, self.frame.width);
+        for first in (0..width).step_by(COLUMNS) {
+            let count = COLUMNS.min(width - first);
+            for column in 0..count {
+                let rays = &self.rays[(first + column) * self.rays_per_column..];
+                for (number, ray) in rays[..self.rays_per_column].iter().enumerate() {
+                    let direction = [0, 1].map(|axis| ahead[axis] + ray.offset * right[axis]);
+                    let ray = Ray {
+                        turn: turn + ray.turn,
+                        ..*ray
+                    };
+                    self.draw_line(map, [x, y], direction, ray, &mut room);
+                    let sums = &mut room.columns[column * height..][..height];
+                    if number == 0 {
+                        sums.copy_from_slice(&room.line);
+                        continue;
+                    }
+                    for (sum, texel) in sums.iter_mut().zip(&room.line) {
+                        *sum = std::array::from_fn(|channel| sum[channel] + texel[channel]);
+                    }
                 }
-                let [red, green, blue, _] = sum.map(|value| (value * share).min(1.0));
-                let pixel = row * columns + column;
-                frame[pixel] = red;
-                frame[rows * columns + pixel] = green;
-                frame[2 * rows * columns + pixel] = blue;
+            }
+            if count == COLUMNS {
+                self.write::<COLUMNS>(&room.columns, first, frame);
+            } else {
+                for column in 0..count {
+                    let sums = &room.columns[column * height..][..height];
+                    self.write::<1>(sums, first + column, frame);
+                }
             }
         }
-        self.lines = lines;
+        self.room = room;
         Ok(())
     }
 
-    /// Draws what one ray sees into `line`: sky, wall and floor, then objects from far to near.
-    fn draw_line(
-        &self,
-        map: &Map,
-        from: [f32; 2],
-        direction: [f32; 2],
-        ray: Ray,
-        turn: f32,
-        line: &mut [Texel],
-    ) {
+    /// Writes columns of pixels, the means of their rays, from `first` on.
+    fn write<const COUNT: usize>(&self, sums: &[Texel], first: usize, frame: &mut [f32]) {
+        let share = 1.0 / self.rays_per_column as f32;
+        let (height, width) = (self.frame.height, self.frame.width);
+        let columns: [&[Texel]; COUNT] =
+            std::array::from_fn(|column| &sums[column * height..][..height]);
+        for row in 0..height {
+            let mut planes = [[0.0; COUNT]; 3];
+            for (column, sums) in columns.iter().enumerate() {
+                let mut pixel = sums[row];
+                for value in &mut pixel {
+                    *value = least(*value * share, 1.0);
+                }
+                for (plane, value) in planes.iter_mut().zip(pixel) {
+                    plane[column] = value;
+                }
+            }
+            for (channel, plane) in planes.iter().enumerate() {
+                let place = (channel * height + row) * width + first;
+                frame[place..place + COUNT].copy_from_slice(plane);
+            }
+        }
+    }
+
+    /// Draws what one ray sees into the line of `room`: sky, floor and wall, then objects from far to near.
+    fn draw_line(&self, map: &Map, from: [f32; 2], direction: [f32; 2], ray: Ray, room: &mut Room) {
+        let Room {
+            line,
+            floor,
+            places,
+            ..
+        } = room;
         let hit = cast(map, from, direction);
         let rows = line.len();
         let top = self.horizon - (1.0 - EYE) * self.focal / hit.distance;
         let bottom = self.horizon + EYE * self.focal / hit.distance;
         let first = whole(top);
         let last = whole(bottom).min(rows - 1);
+        let (above, below) = (first / LANES, last / LANES);
+
+        let sky = map.sky.column(ray.turn);
+        let highest = (sky.len() - 1) as f32;
+        for (places, rows) in places.iter_mut().zip(&self.rows[..=above]) {
+            *places = each(|lane| clamped(rows.sky[lane] * ray.cosine, highest));
+        }
+        for (texel, &place) in line[..=first].iter_mut().zip(places.as_flattened()) {
+            *texel = sky[place as usize];
+        }
+        let over = line[first];
+
+        // The row where wall and floor meet may have its middle behind the wall.
+        let farthest = hit.distance - 1e-3;
+        let rows_below = self.rows[below..].iter().zip(&floor[below..]);
+        for (places, (rows, floor)) in places[below..].iter_mut().zip(rows_below) {
+            let distances: [f32; LANES] = each(|lane| least(rows.distances[lane], farthest));
+            let x = each(|lane| from[0] + distances[lane] * direction[0]);
+            let y = each(|lane| from[1] + distances[lane] * direction[1]);
+            *places = floor.places(x, y);
+        }
+        let places_below = &places.as_flattened()[last..];
+        let lit = places_below.iter().zip(&self.lights[last..]);
+        for (texel, (&place, &light)) in line[last..].iter_mut().zip(lit) {
+            *texel = shade(map.floor.texels[place as usize], light);
+        }
+        let under = line[last];
 
         let texture = map.face(hit.cell, hit.side);
         let texels = texture.column(Texture::level(bottom - top), hit.across);
@@ -278,40 +357,21 @@ impl Renderer {
             Side::North | Side::South => SHADE * light(hit.distance),
         };
         let per_row = texels.len() as f32 / (bottom - top);
-        let wall = |row: usize| {
-            let index = whole((row as f32 + 0.5 - top) * per_row);
-            shade(texels[index.min(texels.len() - 1)], bright)
-        };
-        let heavens = map.sky.column(turn);
-        let sky = |row: f32| {
-            let index = whole(row * ray.cosine);
-            heavens[index.min(Sky::ELEVATIONS - 1)]
-        };
-        let floor = |row: FloorRow| {
-            // The row where wall and floor meet may have its middle behind the wall.
-            let distance = row.distance.min(hit.distance - 1e-3);
-            let [x, y] = [0, 1].map(|axis| from[axis] + distance * direction[axis]);
-            shade(map.floor.at(row.level, x, y), row.light)
-        };
-
-        for (texel, row) in line[..first].iter_mut().zip(&self.sky_rows) {
-            *texel = sky(*row);
+        let lowest = (texels.len() - 1) as f32;
+        let rows_between = &self.rows[above..=below];
+        for (places, rows) in places[above..=below].iter_mut().zip(rows_between) {
+            *places = each(|lane| clamped((rows.middles[lane] - top) * per_row, lowest));
         }
-        for (row, texel) in line[first..=last].iter_mut().enumerate() {
-            *texel = wall(first + row);
-        }
-        let below = line[last..].iter_mut().zip(&self.floor_rows[last..]);
-        for (texel, row) in below.skip(1) {
-            *texel = floor(*row);
+        let places = &places.as_flattened()[first..=last];
+        for (texel, &place) in line[first..=last].iter_mut().zip(places) {
+            *texel = shade(texels[place as usize], bright);
         }
         // The pixels that the ends of the wall cover in part.
         if top > 0.0 {
-            let covered = top - first as f32;
-            line[first] = mix(line[first], sky(self.sky_rows[first]), covered);
+            line[first] = mix(line[first], over, top - first as f32);
         }
         if bottom < rows as f32 {
-            let uncovered = 1.0 - (bottom - last as f32);
-            line[last] = mix(line[last], floor(self.floor_rows[last]), uncovered);
+            line[last] = mix(line[last], under, 1.0 - (bottom - last as f32));
         }
 
         for billboard in &self.billboards {
@@ -356,6 +416,29 @@ impl Renderer {
     }
 }
 
+impl Rows {
+    /// Rows with these middles.
+    fn new(middles: [f32; LANES], focal: f32, horizon: f32) -> Rows {
+        let below = middles.map(|row| row - horizon);
+        let distances = below.map(|row| if row <= 0.0 { 0.0 } else { EYE * focal / row });
+        // A cell is focal / distance pixels wide, but only below / distance pixels high.
+        let level = |lane: usize| {
+            let pixels = (focal * below[lane]).sqrt() / distances[lane];
+            if below[lane] <= 0.0 {
+                0
+            } else {
+                Floor::level(pixels)
+            }
+        };
+        Rows {
+            middles,
+            sky: below.map(|row| -row / focal * Sky::ELEVATIONS as f32),
+            distances,
+            levels: std::array::from_fn(level),
+        }
+    }
+}
+
 impl Billboard {
     /// Draws one column of its texture over a line.
     fn draw(&self, texels: &[Texel], line: &mut [Texel]) {
@@ -379,6 +462,16 @@ impl Billboard {
     }
 }
 
+/// A value for each lane. The loop of `std::array::from_fn` is not always inlined.
+#[inline(always)]
+fn each<T: Copy + Default>(value: impl Fn(usize) -> T) -> [T; LANES] {
+    let mut values = [T::default(); LANES];
+    for (lane, place) in values.iter_mut().enumerate() {
+        *place = value(lane);
+    }
+    values
+}
+
 /// The light that is left at a distance.
 fn light(distance: f32) -> f32 {
     1.0 / (1.0 + HAZE * distance)
@@ -391,29 +484,28 @@ fn cast(map: &Map, from: [f32; 2], direction: [f32; 2]) -> Hit {
     // A ray along an axis would never reach the next line of the other axis: at an infinite distance.
     let direction = direction.map(|value| if value.abs() < 1e-9 { 1e-9 } else { value });
     let [x, y] = from;
-    let cell = [x as isize, y as isize];
-    let per_line = direction.map(|value| 1.0 / value.abs());
+    let (column, row) = (x as isize, y as isize);
+    let [per_column, per_row] = direction.map(|value| 1.0 / value.abs());
     // Distances to the next line between cells, along each axis.
-    let mut next = [0, 1].map(|axis| {
-        let inside = from[axis] - cell[axis] as f32;
-        let left = if direction[axis] > 0.0 {
-            1.0 - inside
-        } else {
-            inside
-        };
-        left * per_line[axis]
-    });
+    let [inside_x, inside_y] = [x - column as f32, y - row as f32];
+    let left = |inside: f32, rising: bool| if rising { 1.0 - inside } else { inside };
+    let mut next_x = left(inside_x, direction[0] > 0.0) * per_column;
+    let mut next_y = left(inside_y, direction[1] > 0.0) * per_row;
     let width = map.width() as isize;
-    let steps = [
-        if direction[0] > 0.0 { 1 } else { -1 },
-        if direction[1] > 0.0 { width } else { -width },
-    ];
-    let mut index = cell[1] * width + cell[0];
+    let step_x = if direction[0] > 0.0 { 1 } else { -1 };
+    let step_y = if direction[1] > 0.0 { width } else { -width };
+    let mut index = row * width + column;
     loop {
-        let axis = usize::from(next[1] < next[0]);
-        let distance = next[axis];
-        index += steps[axis];
-        next[axis] += per_line[axis];
+        let (axis, distance);
+        if next_y < next_x {
+            (axis, distance) = (1, next_y);
+            index += step_y;
+            next_y += per_row;
+        } else {
+            (axis, distance) = (0, next_x);
+            index += step_x;
+            next_x += per_column;
+        }
         if map.is_wall(index as usize) {
             let other = 1 - axis;
             let along = from[other] + distance * direction[other];

@@ -5,7 +5,7 @@ use std::f32::consts::TAU;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 
-use super::textures::{Noise, Texel, colour, mix, shade, whole};
+use super::textures::{Noise, Texel, clamped, colour, mean, mix, shade, whole};
 
 /// The sky as seen all around: a panorama that is infinitely far away, so it depends on the heading alone.
 #[derive(Clone, Debug, PartialEq)]
@@ -104,14 +104,42 @@ fn distance(first: f32, second: f32) -> f32 {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Floor {
     levels: Vec<Level>,
+    /// All levels, the largest first; each `[height, width]`.
+    pub texels: Vec<Texel>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Level {
     per_cell: f32,
     width: usize,
-    /// `[height, width]`
-    texels: Vec<Texel>,
+    height: usize,
+    /// The position of its first texel.
+    start: usize,
+}
+
+/// What is the same for the floor of some rows of pixels in a whole frame: each row's level.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FloorRows<const LANES: usize> {
+    per_cell: [f32; LANES],
+    /// The last column of the level, and its last row.
+    last: [[f32; LANES]; 2],
+    width: [u32; LANES],
+    start: [u32; LANES],
+}
+
+impl<const LANES: usize> FloorRows<LANES> {
+    /// For each row, where the texel of a point of the map lies among those of the floor; the point is in cells. For a
+    /// point outside the map it is the nearest texel.
+    #[inline]
+    pub fn places(&self, x: [f32; LANES], y: [f32; LANES]) -> [u32; LANES] {
+        let mut places = self.start;
+        for (lane, place) in places.iter_mut().enumerate() {
+            let column = clamped(x[lane] * self.per_cell[lane], self.last[0][lane]);
+            let row = clamped(y[lane] * self.per_cell[lane], self.last[1][lane]);
+            *place += row * self.width[lane] + column;
+        }
+        places
+    }
 }
 
 impl Floor {
@@ -136,13 +164,13 @@ impl Floor {
         let mut levels = vec![Level {
             per_cell: per_cell as f32,
             width: width * per_cell,
-            texels,
+            height: height * per_cell,
+            start: 0,
         }];
-        for level in 1..Floor::LEVELS {
-            let smaller = levels[level - 1].halved();
-            levels.push(smaller);
+        for larger in 0..Floor::LEVELS - 1 {
+            levels.push(levels[larger].halved(&mut texels));
         }
-        Floor { levels }
+        Floor { levels, texels }
     }
 
     /// The level whose texels are about as large as pixels, where a cell covers `pixels` pixels.
@@ -151,32 +179,44 @@ impl Floor {
         ((texels_per_pixel as u32).max(1).ilog2() as usize).min(Floor::LEVELS - 1)
     }
 
+    /// What is the same in a frame for rows of pixels that are drawn from these levels.
+    pub fn rows<const LANES: usize>(&self, levels: [usize; LANES]) -> FloorRows<LANES> {
+        let levels = levels.map(|level| self.levels[level]);
+        FloorRows {
+            per_cell: levels.map(|level| level.per_cell),
+            last: [
+                levels.map(|level| (level.width - 1) as f32),
+                levels.map(|level| (level.height - 1) as f32),
+            ],
+            width: levels.map(|level| level.width as u32),
+            start: levels.map(|level| level.start as u32),
+        }
+    }
+
     /// The colour at a place, in cells; places outside the map give the colour of its edge.
-    #[inline]
     pub fn at(&self, level: usize, x: f32, y: f32) -> Texel {
-        let level = &self.levels[level];
-        let column = whole(x * level.per_cell).min(level.width - 1);
-        let index = whole(y * level.per_cell) * level.width + column;
-        level.texels[index.min(level.texels.len() - 1)]
+        let [place] = self.rows([level]).places([x], [y]);
+        self.texels[place as usize]
     }
 }
 
 impl Level {
-    fn halved(&self) -> Level {
-        let width = self.width / 2;
-        let height = self.texels.len() / self.width / 2;
-        let texels = (0..height * width).map(|index| {
-            let first = index / width * 2 * self.width + index % width * 2;
-            let four = [0, 1, self.width, self.width + 1].map(|offset| self.texels[first + offset]);
-            std::array::from_fn(|channel| {
-                four.iter().map(|texel| texel[channel]).sum::<f32>() / 4.0
-            })
-        });
-        Level {
+    /// The next level, whose texels it adds: each the mean of four of this level.
+    fn halved(self, texels: &mut Vec<Texel>) -> Level {
+        let smaller = Level {
             per_cell: self.per_cell / 2.0,
-            width,
-            texels: texels.collect(),
+            width: self.width / 2,
+            height: self.height / 2,
+            start: texels.len(),
+        };
+        for index in 0..smaller.height * smaller.width {
+            let (row, column) = (index / smaller.width, index % smaller.width);
+            let first = self.start + row * 2 * self.width + column * 2;
+            texels.push(mean(
+                [0, 1, self.width, self.width + 1].map(|offset| texels[first + offset]),
+            ));
         }
+        smaller
     }
 }
 
@@ -238,7 +278,8 @@ mod tests {
         let floor = Floor::new(3, 2, |x, _| (x == 1).then_some(&pattern));
         assert_eq!(floor.at(0, 0.5, 0.5), [0.0, 0.0, 0.0, 1.0]);
         let mean = |level: usize| {
-            let texels = &floor.levels[level].texels;
+            let level = floor.levels[level];
+            let texels = &floor.texels[level.start..][..level.height * level.width];
             texels.iter().map(|texel| texel[1]).sum::<f32>() / texels.len() as f32
         };
         assert!(mean(0) > 0.05);

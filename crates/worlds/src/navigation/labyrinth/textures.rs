@@ -77,7 +77,26 @@ pub(super) fn whole(value: f32) -> usize {
     (value as i32).max(0) as usize
 }
 
-fn mean(four: [Texel; 4]) -> Texel {
+/// The lesser of two numbers. `f32::min` costs more, since it knows what to do where one is not a number.
+#[inline]
+pub(super) fn least(first: f32, second: f32) -> f32 {
+    if first < second { first } else { second }
+}
+
+/// The whole part of a number, at least 0 and at most `most`, which is less than 2^23. A conversion to an integer,
+/// which also covers numbers out of its range, is one number at a time; this is done on several at once.
+#[inline]
+pub(super) fn clamped(value: f32, most: f32) -> u32 {
+    /// From here to twice of it, numbers are whole and follow each other bit by bit.
+    const WHOLE: f32 = 8_388_608.0;
+    let value = least(if value > 0.0 { value } else { 0.0 }, most);
+    let nearest = value + WHOLE;
+    let rounded_up = nearest - WHOLE > value;
+    nearest.to_bits() - WHOLE.to_bits() - u32::from(rounded_up)
+}
+
+/// The mean of four texels.
+pub(super) fn mean(four: [Texel; 4]) -> Texel {
     std::array::from_fn(|channel| four.iter().map(|texel| texel[channel]).sum::<f32>() / 4.0)
 }
 
@@ -248,6 +267,31 @@ mod tests {
         assert_eq!(colour(0.0, 1.0, 1.0), [1.0, 0.0, 0.0, 1.0]);
         assert_eq!(colour(1.0 / 3.0, 1.0, 0.5), [0.0, 0.5, 0.0, 1.0]);
         assert_eq!(colour(0.5, 0.0, 0.25), [0.25, 0.25, 0.25, 1.0]);
+    }
+
+    #[test]
+    fn clamped_numbers_are_whole_parts() {
+        for value in [
+            -3.0,
+            -0.0,
+            0.0,
+            0.49,
+            0.5,
+            0.999_999_9,
+            1.0,
+            1.5,
+            2.5,
+            30.999_998,
+        ] {
+            assert_eq!(clamped(value, 31.0) as usize, whole(value), "{value}");
+        }
+        assert_eq!(clamped(32.0, 31.0), 31);
+        assert_eq!(clamped(1e9, 31.0), 31);
+        for number in 0..8_000 {
+            let value = number as f32 * 1.01;
+            assert_eq!(clamped(value, 8_000_000.0), value as u32);
+            assert_eq!(clamped(value * 990.0, 8_000_000.0), (value * 990.0) as u32);
+        }
     }
 
     #[test]
