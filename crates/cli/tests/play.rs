@@ -152,6 +152,10 @@ fn bad_settings_of_agents_are_refused() {
             "agents.model.torso.kernels is 0",
         ),
         (
+            &["agents.model.torso.channels=[16]"],
+            "agents.model.torso.channels is [16]: invalid length 1, expected an array of length 2",
+        ),
+        (
             &["agents.environment.box-world.viewport=4"],
             "agents.environment.box-world.viewport = 4: the side of the view must be odd",
         ),

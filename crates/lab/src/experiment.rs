@@ -235,15 +235,16 @@ impl Experiment {
     /// # Errors
     /// If the family has no such table, or a value does not fit the type.
     pub fn own_settings<T: serde::de::DeserializeOwned>(&self) -> Result<T, LabError> {
-        let name = self.family().own_settings().map(|(name, _)| name);
-        let table = name.and_then(|name| self.own.get(name)).cloned();
-        let table = table.unwrap_or_default();
-        Value::Table(table)
-            .try_into()
-            .map_err(|error: toml::de::Error| {
-                let message = error.message().replace('\n', " ");
-                LabError::Configuration(format!("[{}]: {message}", name.unwrap_or_default()))
-            })
+        let (name, defaults) = self.family().own_settings().unwrap_or_default();
+        let table = self.own.get(name).cloned().unwrap_or_default();
+        table.clone().try_into().map_err(|error: toml::de::Error| {
+            let at = match keys::misfit::<T>(&defaults, &table) {
+                Some((key, value)) => format!("{name}.{key} is {value}"),
+                None => format!("[{name}]"),
+            };
+            let message = error.message().replace('\n', " ");
+            LabError::Configuration(format!("{at}: {message}"))
+        })
     }
 
     /// The settings that decide how much is computed at a time.

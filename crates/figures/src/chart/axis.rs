@@ -142,7 +142,7 @@ fn tick_label(value: f64, step: f64) -> String {
         return scientific(value, digits.clamp(0.0, 6.0) as usize);
     }
     for (unit, least_step, suffix) in [(1e6, 1e5, "M"), (1e3, 1e4, "k")] {
-        if step >= least_step && (step >= unit || largest >= 100.0 * unit) {
+        if step >= least_step && largest >= unit {
             return grouped(value / unit, decimals(step / unit)) + suffix;
         }
     }
@@ -187,6 +187,10 @@ mod tests {
             ["0", "20k", "40k", "60k", "80k", "100k"]
         );
         assert_eq!(labels(0.0, 5e6, false), ["0", "1M", "2M", "3M", "4M", "5M"]);
+        assert_eq!(
+            labels(0.0, 2.6e6, false),
+            ["0", "500k", "1.0M", "1.5M", "2.0M", "2.5M"]
+        );
         assert_eq!(
             labels(0.0, 4e-6, false),
             ["0", "1e-6", "2e-6", "3e-6", "4e-6"]

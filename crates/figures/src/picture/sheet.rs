@@ -6,7 +6,8 @@ use crate::FigureError;
 /// One labelled row of frames.
 #[derive(Debug, Clone)]
 pub struct Row<'a> {
-    /// Label at the left, such as 'truth' or 'generated'.
+    /// Label at the left, such as 'truth' or 'generated'. Lines on which a row continues have it too, unless the row is
+    /// alone in its group.
     pub label: String,
     /// The frames.
     pub frames: Sequence<'a>,
@@ -310,7 +311,10 @@ fn draw_row(
     let scale = sheet.scale.max(1);
     let (height, width) = (row.frames.height * scale, row.frames.width * scale);
     let middle = top as f64 + height as f64 / 2.0;
-    image.text(&row.label, (layout.left as f64 - 12.0, middle), LABEL)?;
+    // Of a row that continues alone it is clear whose line it is.
+    if band * layout.columns <= row.first_step || group.rows.len() > 1 {
+        image.text(&row.label, (layout.left as f64 - 12.0, middle), LABEL)?;
+    }
     for (index, values) in row.frames.checked()?.into_iter().enumerate() {
         let step = row.first_step + index;
         if step / layout.columns != band {
@@ -407,6 +411,28 @@ mod tests {
         let last = MARGIN + 2 * line + NUMBERS_HEIGHT;
         assert_eq!(picture.pixel(MARGIN + 5, last + 5), Some([0; 3]));
         assert_eq!(picture.pixel(MARGIN + 24 + 5, last + 5), Some(BACKGROUND));
+    }
+
+    /// A row alone has its label once, rows beside others have theirs on each line.
+    #[test]
+    fn lines_of_a_row_alone_have_one_label() {
+        let frames = vec![0.0; 4 * 4];
+        let labelled = |rows: usize| {
+            let mut wrapped = one_row(sequence(&frames, 4), &[]);
+            wrapped.wrap = Some(2);
+            let group = &mut wrapped.groups[0];
+            group.rows[0].label = "truth".to_owned();
+            group.rows = vec![group.rows[0].clone(); rows];
+            let picture = sheet(&wrapped).unwrap();
+            let height = NUMBERS_HEIGHT + rows * (20 + GAP);
+            [0, 1].map(|line| {
+                let top = MARGIN + line * height + NUMBERS_HEIGHT;
+                let inked = |y| (0..MARGIN + 20).any(|x| picture.pixel(x, y) != Some(BACKGROUND));
+                (top..top + 20).any(inked)
+            })
+        };
+        assert_eq!(labelled(1), [true, false]);
+        assert_eq!(labelled(2), [true, true]);
     }
 
     /// Names stand where numbers would, and a name that does not fit into its column makes room for itself.

@@ -1,6 +1,7 @@
 //! Keys of an experiment's TOML: merging files, overrides from the command line, misspelt names.
 
 use super::{Experiment, explain::choices};
+use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
 /// Collects all keys that hold a value, with their values.
@@ -109,6 +110,24 @@ fn coerce(key: &str, slot: &Value, value: Value) -> Result<Value, String> {
             }
         )),
     }
+}
+
+/// The key of `table` whose value does not fit a type, with the value, if that is so of one alone: among `defaults`,
+/// which fit.
+pub(super) fn misfit<T: DeserializeOwned>(
+    defaults: &Table,
+    table: &Table,
+) -> Option<(String, Value)> {
+    let mut values = Vec::new();
+    flatten(table, "", &mut values);
+    values.into_iter().find(|(key, value)| {
+        let mut changed = defaults.clone();
+        let Some(place) = slot(&mut changed, key) else {
+            return false;
+        };
+        *place = value.clone();
+        changed.try_into::<T>().is_err()
+    })
 }
 
 /// The value at a key such as `training.batch`; tables count as values.

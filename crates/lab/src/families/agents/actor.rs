@@ -19,6 +19,8 @@ pub enum Choice {
     Sampled,
     /// The most probable one.
     Greedy,
+    /// Each with the same probability, whatever the policy.
+    Random,
 }
 
 /// Environments, and an agent in the middle of their episodes.
@@ -45,10 +47,11 @@ pub struct Acts {
     pub attention: Vec<Attention>,
 }
 
-/// An action: sampled by `uniform`, a number from 0 to 1, or the most probable one.
+/// An action: chosen by `uniform`, a number from 0 to 1, or the most probable one.
 fn choose(log_policy: &[f32], choice: Choice, uniform: f64) -> usize {
     let last = log_policy.len() - 1;
     match choice {
+        Choice::Random => ((uniform * log_policy.len() as f64) as usize).min(last),
         Choice::Greedy => {
             let mut best = 0;
             for (action, log) in log_policy.iter().enumerate() {
@@ -139,7 +142,7 @@ impl Actor {
         self.state = acted.state;
         let all = host(log_softmax(acted.logits, 1).into_data());
         let uniform = match choice {
-            Choice::Sampled => self.draws.uniform_values(self.steps, count),
+            Choice::Sampled | Choice::Random => self.draws.uniform_values(self.steps, count),
             Choice::Greedy => vec![0.0; count],
         };
         let width = self.spec.actions.len();
@@ -250,5 +253,30 @@ impl Actor {
         self.state = carried::load(self.state.clone(), arrays, "actor.state.", path)?;
         self.steps = steps;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_action_is_chosen_by_the_policy_or_at_random() {
+        let policy = [0.1_f32, 0.7, 0.2].map(f32::ln);
+        let chosen = |choice, uniforms: [f64; 4]| uniforms.map(|u| choose(&policy, choice, u));
+        assert_eq!(
+            chosen(Choice::Sampled, [0.05, 0.15, 0.75, 0.85]),
+            [0, 1, 1, 2]
+        );
+        assert_eq!(
+            chosen(Choice::Random, [0.05, 0.35, 0.65, 0.95]),
+            [0, 1, 1, 2]
+        );
+        assert_eq!(
+            chosen(Choice::Random, [0.3, 0.34, 0.7, 0.999_999_9]),
+            [0, 1, 2, 2]
+        );
+        assert_eq!(chosen(Choice::Greedy, [0.05, 0.15, 0.75, 0.85]), [1; 4]);
+        assert_eq!(choose(&policy, Choice::Sampled, 1.0), 2);
     }
 }

@@ -54,6 +54,7 @@ fn played(
     agent: &Agent,
     seed: u64,
     most: usize,
+    choice: Choice,
 ) -> Result<(Spec, Episode), LabError> {
     let stream = |what| Stream::new(seed, what);
     let seed = environment_seed(&stream("drawn episodes"));
@@ -72,7 +73,7 @@ fn played(
         let seen = actor.environments.observations();
         episode.frames.extend_from_slice(seen);
         episode.steps += 1;
-        let acts = actor.step(agent, &prepared, Choice::Sampled)?;
+        let acts = actor.step(agent, &prepared, choice)?;
         episode.attention.push(acts.attention);
         episode.total += f64::from(actor.environments.rewards()[0]);
         episode.ended = actor.environments.lasts()[0];
@@ -108,13 +109,14 @@ pub fn drawn(
     episodes: usize,
     seed: u64,
     steps: Option<usize>,
+    choice: Choice,
 ) -> Result<Drawn, LabError> {
     let most = steps.unwrap_or(STEPS);
     let mut shown = Vec::new();
     let mut longest = 0;
     for number in 0..episodes as u64 {
         let seed = seed.wrapping_add(number);
-        let (spec, episode) = played(experiment, settings, agent, seed, most)?;
+        let (spec, episode) = played(experiment, settings, agent, seed, most, choice)?;
         longest = longest.max(episode.steps);
         let label = match episode.ended {
             true => format!("return {:.2} in {} steps", episode.total, episode.steps),
@@ -143,7 +145,13 @@ pub fn drawn(
     });
     let height = shown.first().map_or(1, |(_, _, _, shape)| shape[1]);
     let picture = sheet(&Sheet {
-        title: format!("{}: episodes as the agent sees them", experiment.name),
+        title: match choice {
+            Choice::Random => format!(
+                "{}: episodes as an agent sees them that acts at random",
+                experiment.name
+            ),
+            _ => format!("{}: episodes as the agent sees them", experiment.name),
+        },
         groups: groups.collect(),
         mark_caption: String::new(),
         scale: (48 / height).clamp(1, 12),
@@ -323,13 +331,13 @@ pub fn figures(
 ) -> Result<Figures, LabError> {
     let experiment = shown.experiment;
     let count = experiment.evaluation.pictures;
-    let generated = drawn(experiment, settings, agent, count, 1, None)?.picture;
+    let generated = drawn(experiment, settings, agent, count, 1, None, Choice::Sampled)?.picture;
     let mut pictures = vec![save_figure(
         &generated,
         &shown.samples.join("generated.png"),
         "Held-out episodes as the agent sees them, actions drawn from its policy.".into(),
     )?];
-    let (spec, episode) = played(experiment, settings, agent, 1, FILM)?;
+    let (spec, episode) = played(experiment, settings, agent, 1, FILM, Choice::Sampled)?;
     if spec.frame.height > 1 {
         let names = spec.actions.join(", ");
         pictures.push(save_animation(

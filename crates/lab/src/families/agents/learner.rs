@@ -1,7 +1,7 @@
 //! The learner of agents: it acts for an unroll, then learns from it.
 
 use super::{
-    actor::Actor,
+    actor::{Actor, Choice},
     environments::{environment, environment_seed, environments},
     evaluate::evaluate,
     figures,
@@ -242,6 +242,26 @@ impl AgentLearner {
             .make(&mut self.model, step, gradients, &names, found.terms)
     }
 
+    /// Episodes below each other, at most `steps` steps of each.
+    pub(super) fn episodes(
+        &self,
+        count: usize,
+        seed: u64,
+        steps: Option<usize>,
+        choice: Choice,
+    ) -> Result<Drawn, LabError> {
+        let (experiment, settings) = (&self.experiment, &self.settings);
+        figures::drawn(
+            experiment,
+            settings,
+            &self.policy(),
+            count,
+            seed,
+            steps,
+            choice,
+        )
+    }
+
     /// The state of the core in a fresh episode, off the autodiff device.
     fn fresh(&self) -> AnyCoreState {
         self.policy().initial_state(self.experiment.training.batch)
@@ -347,8 +367,7 @@ impl Gallery for AgentLearner {
 
     /// With `steps`, an episode shows at most that many.
     fn draw(&self, sequences: usize, seed: u64, steps: Option<usize>) -> Result<Drawn, LabError> {
-        let (experiment, settings) = (&self.experiment, &self.settings);
-        figures::drawn(experiment, settings, &self.policy(), sequences, seed, steps)
+        self.episodes(sequences, seed, steps, Choice::Sampled)
     }
 
     /// The agent plays, and a person watches.

@@ -259,11 +259,12 @@ impl Found for Generated {
         learner::planned(experiment)
     }
 
-    /// Episodes of an agent that has learned nothing.
+    /// Episodes of an agent that acts at random.
     fn training_picture(&self, experiment: &Experiment) -> Result<Drawn, LabError> {
         let device = mnemora_training::device::light_device()?;
         let learner = AgentLearner::new(experiment, &device)?;
-        learner.draw(experiment.evaluation.pictures, experiment.seed, None)
+        let (count, seed) = (experiment.evaluation.pictures, experiment.seed);
+        learner.episodes(count, seed, None, Choice::Random)
     }
 
     fn learner(
