@@ -146,10 +146,7 @@ pub fn drawn(
     let height = shown.first().map_or(1, |(_, _, _, shape)| shape[1]);
     let picture = sheet(&Sheet {
         title: match choice {
-            Choice::Random => format!(
-                "{}: episodes as an agent sees them that acts at random",
-                experiment.name
-            ),
+            Choice::Random => format!("{}: an agent that acts at random", experiment.name),
             _ => format!("{}: episodes as the agent sees them", experiment.name),
         },
         groups: groups.collect(),
