@@ -39,6 +39,15 @@ fn finished(runs: &TempDir, fixture: &str, name: &str, seed: u64, bound: f64) ->
     run
 }
 
+/// Changes a JSON file of a run.
+fn changed(run: &Path, file: &str, change: impl Fn(&mut Value)) {
+    let path = run.join(file);
+    let text = fs::read_to_string(&path).expect(file);
+    let mut json: Value = serde_json::from_str(&text).expect("JSON");
+    change(&mut json);
+    fs::write(&path, json.to_string()).expect(file);
+}
+
 fn claim(target: &Path, runs: &[&Path]) -> std::process::Command {
     let mut words = mnemora(["compare", "--claims"]);
     words.arg(target).args(runs);
@@ -175,15 +184,39 @@ fn seeds_that_are_measured_later_join_the_rows() {
         ],
     );
     let longer = finished(&runs, "frames-dnc", "longer", 4, -100.0);
-    let path = longer.join("evaluation.json");
-    let mut evaluation: Value =
-        serde_json::from_str(&fs::read_to_string(&path).expect("an evaluation")).expect("JSON");
-    evaluation["sequences"] = 8.into();
-    fs::write(&path, evaluation.to_string()).expect("the evaluation is written");
+    changed(&longer, "evaluation.json", |evaluation| {
+        evaluation["sequences"] = 8.into();
+    });
     let message = refuse(joining(&[&longer]));
     assert_says(
         &message,
         &["held-out sequences differ, 4 and 8", "nothing was written"],
+    );
+    // Nor with other data, nor if a number would be lost.
+    let other = finished(&runs, "frames-dnc", "other", 5, -100.0);
+    changed(&other, "origin.json", |origin| {
+        origin["data"] = "digits of another kind".into();
+    });
+    let message = refuse(joining(&[&other]));
+    assert_says(
+        &message,
+        &[
+            "data differ",
+            "digits of another kind",
+            "nothing was written",
+        ],
+    );
+    let poorer = finished(&runs, "frames-dnc", "poorer", 6, -100.0);
+    changed(&poorer, "evaluation.json", |evaluation| {
+        evaluation
+            .as_object_mut()
+            .expect("measures")
+            .remove("kl_unpredictable");
+    });
+    let message = refuse(joining(&[&poorer]));
+    assert_says(
+        &message,
+        &["the runs have no 'KL unpredictable'", "nothing was written"],
     );
     assert_eq!(fs::read_to_string(later).expect("rows"), joined);
     let mut alone = mnemora(["compare", "--join"]);

@@ -10,7 +10,7 @@ use crate::{
     compare::{Estimate, runs_below},
     open::read_experiment,
 };
-use join::joined;
+use join::{joined, refuse_losses};
 use mnemora_training::{
     Error, Quantity, Row,
     checkpoint::{State, state_file},
@@ -83,8 +83,8 @@ struct Claimed {
 pub enum OldRows {
     /// The runs take their place.
     Replace,
-    /// They are replicas of other seeds, and each row becomes one of all seeds. Updates, parameters and held-out sequences
-    /// must be alike.
+    /// They are replicas of other seeds, and each row becomes one of all seeds. Data, updates, parameters, held-out
+    /// sequences and the numbers measured must be alike.
     Join,
 }
 
@@ -145,6 +145,7 @@ pub fn claim(paths: &[PathBuf], target: &Path, with: OldRows) -> Result<String, 
                 *row = joined(&old, row)?;
             }
         }
+        refuse_losses(&rows, &fresh)?;
     }
 
     let of_model = |row: &Map<String, Json>| {

@@ -1,7 +1,8 @@
 //! Joins the rows of an evidence file with runs of other seeds.
 
-use super::{Claimed, Conditions};
+use super::{Claimed, Conditions, Line};
 use crate::{LabError, compare::Estimate};
+use serde_json::Value as Json;
 use std::collections::BTreeSet;
 
 /// The row of the replicas of both rows, ordered by seed. What a row does not keep of each replica, the points of its curve,
@@ -17,6 +18,10 @@ pub(super) fn joined(old: &Claimed, fresh: &Claimed) -> Result<Claimed, LabError
     };
     if let Some(seed) = one.seeds.iter().find(|seed| other.seeds.contains(seed)) {
         return Err(refused(format!("seed {seed} is there already")));
+    }
+    if one.data != other.data {
+        let (one, other) = (&one.data, &other.data);
+        return Err(refused(format!("data differ, {one} and {other}")));
     }
     for (what, old, fresh) in [
         ("updates", one.budget.steps, other.budget.steps),
@@ -63,6 +68,27 @@ pub(super) fn joined(old: &Claimed, fresh: &Claimed) -> Result<Claimed, LabError
         value,
         stderr,
     })
+}
+
+/// Checks that the joined rows have every number that the file has of their settings and models.
+///
+/// # Errors
+/// If one is missing.
+pub(super) fn refuse_losses(rows: &[Line], joined: &[Claimed]) -> Result<(), LabError> {
+    for (_, row) in rows {
+        let text = |key| row.get(key).and_then(Json::as_str).unwrap_or_default();
+        let (setting, model, claim) = (text("setting"), text("model"), text("claim"));
+        let mut own = joined.iter().filter(|row| {
+            let of = &row.conditions;
+            (of.setting.as_str(), of.model.as_str()) == (setting, model)
+        });
+        if own.clone().next().is_some() && !own.any(|row| row.claim == claim) {
+            return Err(LabError::Configuration(format!(
+                "{setting}, {model}: the runs have no '{claim}', but the file has; nothing was written"
+            )));
+        }
+    }
+    Ok(())
 }
 
 struct Replica {
