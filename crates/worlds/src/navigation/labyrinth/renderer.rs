@@ -106,19 +106,19 @@ pub struct Renderer {
     /// For each row, the light of its floor.
     lights: Vec<f32>,
     billboards: Vec<Billboard>,
-    room: Room,
-}
-
-/// Room to work in.
-#[derive(Clone, Debug, Default)]
-struct Room {
     /// `[COLUMNS, height]`: the sum of the colours that the rays of some columns see, from top to bottom.
     columns: Vec<Texel>,
     /// `[height]`: what one more ray sees.
     line: Vec<Texel>,
-    /// The floor of the map, for each of `Renderer::rows`.
+    room: Room,
+}
+
+/// Room to work in, for each of `Renderer::rows`.
+#[derive(Clone, Debug, Default)]
+struct Room {
+    /// The floor of the map.
     floor: Vec<FloorRows<LANES>>,
-    /// For each row, where its texel lies among others.
+    /// Where the texel of each row lies among others.
     places: Vec<[u32; LANES]>,
 }
 
@@ -210,9 +210,9 @@ impl Renderer {
             horizon,
             rays: rays.collect(),
             billboards: Vec::new(),
+            columns: vec![[0.0; 4]; COLUMNS * view.height],
+            line: vec![[0.0; 4]; view.height],
             room: Room {
-                columns: vec![[0.0; 4]; COLUMNS * view.height],
-                line: vec![[0.0; 4]; view.height],
                 floor: Vec::with_capacity(rows.len()),
                 places: vec![[0; LANES]; rows.len()],
             },
@@ -246,6 +246,8 @@ impl Renderer {
         let turn = (heading / TAU).rem_euclid(1.0);
         self.find_billboards(map, [x, y], ahead, right);
         let mut room = std::mem::take(&mut self.room);
+        let mut columns = std::mem::take(&mut self.columns);
+        let mut line = std::mem::take(&mut self.line);
         let floor = self.rows.iter().map(|rows| map.floor.rows(rows.levels));
         room.floor.clear();
         room.floor.extend(floor);
@@ -253,6 +255,7 @@ impl Renderer {
         for first in (0..width).step_by(COLUMNS) {
             let count = COLUMNS.min(width - first);
             for column in 0..count {
+                let sums = &mut columns[column * height..][..height];
                 let rays = &self.rays[(first + column) * self.rays_per_column..];
                 for (number, ray) in rays[..self.rays_per_column].iter().enumerate() {
                     let direction = [0, 1].map(|axis| ahead[axis] + ray.offset * right[axis]);
@@ -260,27 +263,26 @@ impl Renderer {
                         turn: turn + ray.turn,
                         ..*ray
                     };
-                    self.draw_line(map, [x, y], direction, ray, &mut room);
-                    let sums = &mut room.columns[column * height..][..height];
                     if number == 0 {
-                        sums.copy_from_slice(&room.line);
+                        self.draw_line(map, [x, y], direction, ray, &mut room, sums);
                         continue;
                     }
-                    for (sum, texel) in sums.iter_mut().zip(&room.line) {
+                    self.draw_line(map, [x, y], direction, ray, &mut room, &mut line);
+                    for (sum, texel) in sums.iter_mut().zip(&line) {
                         *sum = std::array::from_fn(|channel| sum[channel] + texel[channel]);
                     }
                 }
             }
             if count == COLUMNS {
-                self.write::<COLUMNS>(&room.columns, first, frame);
+                self.write::<COLUMNS>(&columns, first, frame);
             } else {
                 for column in 0..count {
-                    let sums = &room.columns[column * height..][..height];
+                    let sums = &columns[column * height..][..height];
                     self.write::<1>(sums, first + column, frame);
                 }
             }
         }
-        self.room = room;
+        (self.room, self.columns, self.line) = (room, columns, line);
         Ok(())
     }
 
@@ -308,14 +310,17 @@ impl Renderer {
         }
     }
 
-    /// Draws what one ray sees into the line of `room`: sky, floor and wall, then objects from far to near.
-    fn draw_line(&self, map: &Map, from: [f32; 2], direction: [f32; 2], ray: Ray, room: &mut Room) {
-        let Room {
-            line,
-            floor,
-            places,
-            ..
-        } = room;
+    /// Draws what one ray sees into `line`: sky, floor and wall, then objects from far to near.
+    fn draw_line(
+        &self,
+        map: &Map,
+        from: [f32; 2],
+        direction: [f32; 2],
+        ray: Ray,
+        room: &mut Room,
+        line: &mut [Texel],
+    ) {
+        let Room { floor, places } = room;
         let hit = cast(map, from, direction);
         let rows = line.len();
         let top = self.horizon - (1.0 - EYE) * self.focal / hit.distance;
