@@ -108,7 +108,7 @@ impl Lstm {
     /// - `resets`: `[steps, batch]`, true where a sequence begins again with a state of zeros before that step
     ///
     /// # Panics
-    /// If there is no step, or if the shapes do not fit.
+    /// If there are no steps or the shapes do not fit.
     pub fn steps(
         &self,
         inputs: Tensor<2>,

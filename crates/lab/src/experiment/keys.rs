@@ -112,8 +112,8 @@ fn coerce(key: &str, slot: &Value, value: Value) -> Result<Value, String> {
     }
 }
 
-/// The key of `table` whose value does not fit a type, with the value, if that is so of one alone: among `defaults`,
-/// which fit.
+/// The first key of `table` whose value does not fit a type even if all other values are those of `defaults`, and the
+/// value.
 pub(super) fn misfit<T: DeserializeOwned>(
     defaults: &Table,
     table: &Table,

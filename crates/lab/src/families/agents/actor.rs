@@ -47,11 +47,16 @@ pub struct Acts {
     pub attention: Vec<Attention>,
 }
 
+/// One of `count` actions with the same probability, by a number from 0 to 1.
+pub(super) fn at_random(uniform: f64, count: usize) -> usize {
+    ((uniform * count as f64) as usize).min(count - 1)
+}
+
 /// An action: chosen by `uniform`, a number from 0 to 1, or the most probable one.
 fn choose(log_policy: &[f32], choice: Choice, uniform: f64) -> usize {
     let last = log_policy.len() - 1;
     match choice {
-        Choice::Random => ((uniform * log_policy.len() as f64) as usize).min(last),
+        Choice::Random => at_random(uniform, log_policy.len()),
         Choice::Greedy => {
             let mut best = 0;
             for (action, log) in log_policy.iter().enumerate() {

@@ -1,6 +1,6 @@
 //! Frames of agents that act at random, by which an agent's input is standardised.
 
-use super::{environments::environments, settings::AgentSettings};
+use super::{actor::at_random, environments::environments, settings::AgentSettings};
 use crate::{Experiment, LabError};
 use burn::tensor::{Device, Tensor, TensorData};
 use mnemora_worlds::Stream;
@@ -29,7 +29,7 @@ pub(super) fn random_frames(
         }
         let uniform = draws.uniform_values(step, ENVIRONMENTS).into_iter();
         let count = spec.actions.len();
-        let actions: Vec<usize> = uniform.map(|u| (u * count as f64) as usize).collect();
+        let actions: Vec<usize> = uniform.map(|u| at_random(u, count)).collect();
         all.step(&actions)?;
     }
     let frame = spec.frame;
