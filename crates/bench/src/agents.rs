@@ -2,7 +2,7 @@
 
 use crate::{
     BenchError,
-    benchmark::{Benchmark, Prepared},
+    benchmark::{Benchmark, Prepared, Spent},
     cost::Cost,
     relational::step_products,
 };
@@ -15,7 +15,10 @@ use mnemora_lab::{
 use mnemora_memory::{AnyCore, RecurrentCore};
 use mnemora_models::Agent;
 use mnemora_training::Learner;
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
 
 /// Environments.
 const BATCH: usize = 32;
@@ -93,11 +96,25 @@ fn prepare(memory: &str, part: Part, device: &Device) -> Result<Prepared, BenchE
             })
         }
         Part::Loop => {
+            let spent = Spent::default();
+            let parts = spent.clone();
             let mut updates = 0;
-            Prepared::of_model(learning + acting, parameters, move || {
+            let mut before = Duration::ZERO;
+            let work = move || {
+                let clock = Instant::now();
+                let unroll = learner.act(updates)?;
+                let acted = clock.elapsed();
                 updates += 1;
-                Ok(learner.update(updates)?)
-            })
+                learner.learn(updates, &unroll)?;
+                let learned = clock.elapsed() - acted;
+                let environments = learner.in_environments().unwrap_or_default();
+                spent.add("environments", environments - before);
+                spent.add("inference", acted - (environments - before));
+                spent.add("learning", learned);
+                before = environments;
+                Ok(())
+            };
+            Prepared::of_model(learning + acting, parameters, work).with_parts(parts)
         }
     })
 }

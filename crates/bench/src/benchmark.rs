@@ -2,6 +2,9 @@
 
 use crate::{BenchError, cost::Cost};
 use burn::tensor::Device;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 /// Shorter benchmarks are repeated within one measurement.
@@ -21,6 +24,27 @@ pub struct Benchmark {
     pub prepare: Box<Prepare>,
 }
 
+/// The time spent in each part of a benchmark's work, which adds to it.
+#[derive(Clone, Default)]
+pub struct Spent(Rc<RefCell<BTreeMap<&'static str, Duration>>>);
+
+impl Spent {
+    /// Adds to the time of a part.
+    pub fn add(&self, part: &'static str, time: Duration) {
+        *self.0.borrow_mut().entry(part).or_default() += time;
+    }
+
+    /// The share of each part, warm-ups included.
+    pub fn shares(&self) -> BTreeMap<String, f64> {
+        let spent = self.0.borrow();
+        let all: Duration = spent.values().sum();
+        let shares = spent.iter();
+        shares
+            .map(|(part, time)| ((*part).to_owned(), time.div_duration_f64(all)))
+            .collect()
+    }
+}
+
 /// A benchmark with its inputs.
 pub struct Prepared {
     /// Runs the work once.
@@ -29,6 +53,8 @@ pub struct Prepared {
     pub cost: Cost,
     /// Number of parameters, for a model.
     pub parameters: Option<usize>,
+    /// Time in the parts of the work, if it tells them apart.
+    pub spent: Spent,
 }
 
 impl Prepared {
@@ -41,6 +67,7 @@ impl Prepared {
             }),
             cost,
             parameters: None,
+            spent: Spent::default(),
         }
     }
 
@@ -54,7 +81,13 @@ impl Prepared {
             step: Box::new(step),
             cost,
             parameters: Some(parameters),
+            spent: Spent::default(),
         }
+    }
+
+    /// Work that adds the time of its parts to `spent`.
+    pub fn with_parts(self, spent: Spent) -> Self {
+        Self { spent, ..self }
     }
 
     /// Wall time in milliseconds of each repetition after a warm-up. A short benchmark is run many times per

@@ -221,6 +221,7 @@ fn measure(
         peer_forms_ms,
         peer_rounds_ms: peer_rounds_ms.unwrap_or_default(),
         peer_compiled_ms: (!compiled.is_empty()).then(|| median(compiled)),
+        shares: prepared.spent.shares(),
     })
 }
 

@@ -31,6 +31,8 @@ pub struct Measured {
     pub peer_rounds_ms: Vec<f64>,
     /// The peer's time under `torch.compile`.
     pub peer_compiled_ms: Option<f64>,
+    /// Share of our time in each part of the work, if it tells them apart.
+    pub shares: BTreeMap<String, f64>,
 }
 
 /// The results of one benchmark.
@@ -60,6 +62,9 @@ pub struct BenchRow {
     pub ours_rounds_ms: Vec<f64>,
     /// PyTorch's median of each round.
     pub peer_rounds_ms: Vec<f64>,
+    /// Share of our time in each part of the work, if it tells them apart.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub shares: BTreeMap<String, f64>,
     /// How it was measured.
     #[serde(flatten)]
     pub setting: Setting,
@@ -128,6 +133,7 @@ impl BenchRow {
             bytes: measured.cost.bytes,
             ours_rounds_ms: measured.ours_rounds_ms,
             peer_rounds_ms: measured.peer_rounds_ms,
+            shares: measured.shares,
             setting: setting.clone(),
         }
     }
@@ -211,6 +217,9 @@ fn footer(rows: &[BenchRow]) -> String {
             "\nlimits of the machine: {flops:.0} GFLOP/s, {bytes:.1} GB/s"
         ));
     }
+    for row in rows.iter().filter(|row| !row.shares.is_empty()) {
+        text.push_str(&format!("\n{}: {}", row.work, percents(&row.shares)));
+    }
     if let Some(BenchRow { setting, .. }) = rows.first() {
         let peer = match (&setting.torch, &setting.python) {
             (Some(torch), Some(python)) => format!(", PyTorch {torch} on Python {python}"),
@@ -227,6 +236,15 @@ fn footer(rows: &[BenchRow]) -> String {
         ));
     }
     text
+}
+
+/// The share of each part: 'environments 1.0%, inference 20.5%'.
+fn percents(shares: &BTreeMap<String, f64>) -> String {
+    let parts = shares.iter();
+    let texts: Vec<String> = parts
+        .map(|(part, share)| format!("{part} {:.1}%", 100.0 * share))
+        .collect();
+    texts.join(", ")
 }
 
 /// A number of things: '1 round', '2 rounds'.
@@ -261,6 +279,7 @@ mod tests {
             peer_forms_ms: BTreeMap::new(),
             peer_rounds_ms: Vec::new(),
             peer_compiled_ms: None,
+            shares: BTreeMap::new(),
         };
         let limits = Limits {
             flops: 2e9,
@@ -299,6 +318,21 @@ mod tests {
         rows.push(row(MUST_SHOW[0], Some(256.0)));
         let mean = geometric_mean(&rows).unwrap();
         assert!((mean - 0.25).abs() < 1e-12, "{mean}");
+    }
+
+    #[test]
+    fn parts_of_the_work_have_a_line() {
+        let spent = crate::benchmark::Spent::default();
+        for (part, milliseconds) in [("learning", 30), ("environments", 1), ("learning", 9)] {
+            spent.add(part, std::time::Duration::from_millis(milliseconds));
+        }
+        let mut row = row("agent-loop/rmc", None);
+        row.shares = spent.shares();
+        let text = table(&[row]);
+        assert!(
+            text.contains("\nagent-loop/rmc: environments 2.5%, learning 97.5%\n"),
+            "{text}"
+        );
     }
 
     #[test]

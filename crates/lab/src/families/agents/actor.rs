@@ -11,6 +11,7 @@ use mnemora_training::{
 };
 use mnemora_worlds::{Environment, Finished, Spec, Stream, Vectorised};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// How an action is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub struct Actor {
     draws: Stream,
     /// Steps made in each environment.
     pub steps: u64,
+    /// Time spent in the environments.
+    pub in_environments: Duration,
     device: Device,
 }
 
@@ -93,6 +96,7 @@ impl Actor {
             last_actions: vec![None; count],
             draws,
             steps: 0,
+            in_environments: Duration::ZERO,
             device: agent.device(),
             environments,
         }
@@ -157,7 +161,9 @@ impl Actor {
             actions.push(action);
             logs.push(policy[action]);
         }
+        let clock = Instant::now();
         self.environments.step(&actions)?;
+        self.in_environments += clock.elapsed();
         self.steps += 1;
         for ((last, action), first) in self
             .last_actions

@@ -31,6 +31,7 @@ use mnemora_training::{
 };
 use mnemora_worlds::{Environment, Spec, Stream};
 use std::path::Path;
+use std::time::Duration;
 
 /// An agent that learns.
 ///
@@ -184,6 +185,14 @@ impl AgentLearner {
         });
         let actors = actors.collect::<Result<_, _>>()?;
         Fleet::start(actors, agent.clone(), updates, settings.unroll)
+    }
+
+    /// Time spent in the environments; `None` if actors on threads step them.
+    pub fn in_environments(&self) -> Option<Duration> {
+        match &self.acting {
+            Acting::InTurn(actor) => Some(actor.in_environments),
+            Acting::Apart(_) => None,
+        }
     }
 
     /// A new unroll after a number of updates.
