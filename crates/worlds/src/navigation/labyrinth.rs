@@ -5,7 +5,10 @@
 //! | --- | --- |
 //! | `map.rs` | rooms, corridors, walls and objects on a grid of cells |
 //! | `textures.rs`, `scenery.rs` | what walls, objects, floors and the sky look like |
-//! | `renderer.rs` | the ray caster: a frame from a place |
+//! | `view.rs` | size and angle of a frame, the projection, the light |
+//! | `ray.rs` | a ray, and the wall that it meets |
+//! | `billboard.rs` | an object as a flat picture |
+//! | `renderer.rs` | a frame from a place, column by column |
 //! | `plan.rs` | the map from above |
 //! | `physics.rs` | walls and obstacles that stop a disc |
 //! | `agent.rs` | eight actions, momentum, displacements |
@@ -25,13 +28,16 @@
 //! ```
 
 mod agent;
+mod billboard;
 mod environment;
 mod map;
 mod physics;
 mod plan;
+mod ray;
 mod renderer;
 mod scenery;
 mod textures;
+mod view;
 mod walker;
 mod walks;
 
@@ -40,6 +46,7 @@ pub use self::environment::{Labyrinth, LabyrinthConfig};
 pub use self::map::{Cell, Map, MapConfig, Object};
 pub use self::physics::{is_free, slide};
 pub use self::plan::Plan;
-pub use self::renderer::{Renderer, ViewConfig};
+pub use self::renderer::Renderer;
+pub use self::view::ViewConfig;
 pub use self::walker::Walker;
 pub use self::walks::{LabyrinthTask, LabyrinthWalks, WalksConfig};

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::agent::{ACTIONS, Action, Agent, AgentConfig};
 use super::map::{Map, MapConfig};
-use super::renderer::{Renderer, ViewConfig};
+use super::renderer::Renderer;
+use super::view::ViewConfig;
 use super::walker::Walker;
 use crate::environments::sealed::{DAMAGED, Fingerprint, sealed};
 use crate::settings::{LONGEST, check};

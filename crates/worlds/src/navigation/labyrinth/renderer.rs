@@ -9,84 +9,16 @@
 
 use std::f32::consts::TAU;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
+use super::billboard::Billboard;
 use super::map::{Map, Side};
+use super::ray::cast;
 use super::scenery::{Floor, FloorRows, Sky};
 use super::textures::{Texel, Texture, clamped, least, mix, shade, whole};
-use crate::settings::{check, check_fraction};
+use super::view::{EYE, Projection, ViewConfig, light};
 use crate::{Error, FrameShape};
 
-/// Size and angle of what is seen.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct ViewConfig {
-    /// Pixel columns, from 8 to 1024.
-    pub width: usize,
-    /// Pixel rows, from 8 to 1024.
-    pub height: usize,
-    /// The angle that a frame covers from left to right, from 60 to 90 degrees.
-    pub field_of_view: f32,
-    /// Rays for each column of pixels, from 1 to 8. More of them are slower and smoother.
-    pub rays: usize,
-}
-
-impl Default for ViewConfig {
-    fn default() -> ViewConfig {
-        ViewConfig {
-            width: 32,
-            height: 32,
-            field_of_view: 80.0,
-            rays: 2,
-        }
-    }
-}
-
-impl ViewConfig {
-    /// Checks all values.
-    ///
-    /// # Errors
-    /// A value is out of its range.
-    pub fn check(&self) -> Result<(), Error> {
-        for (key, value) in [
-            ("task.view.width", self.width),
-            ("task.view.height", self.height),
-        ] {
-            check(key, value, 8..=1024, || {
-                "a frame must have from 8 to 1024 rows and columns of pixels".to_owned()
-            })?;
-        }
-        check_fraction(
-            "task.view.field_of_view",
-            self.field_of_view,
-            60.0..=90.0,
-            "the field of view must be from 60 to 90 degrees",
-        )?;
-        check("task.view.rays", self.rays, 1..=8, || {
-            "a column of pixels has from 1 to 8 rays".to_owned()
-        })
-    }
-
-    /// The dimensions of a frame: three colours.
-    pub fn frame(&self) -> FrameShape {
-        FrameShape {
-            channels: 3,
-            height: self.height,
-            width: self.width,
-        }
-    }
-}
-
-/// Height of the eye, in cells. A wall has height 1.
-const EYE: f32 = 0.5;
-/// Walls and floors lose this share of their light for each cell of distance, roughly.
-const HAZE: f32 = 0.05;
 /// Walls that face north or south are darker, so that corners show.
 const SHADE: f32 = 0.82;
-/// Nothing nearer than this is drawn, in cells.
-const NEAREST: f32 = 0.05;
-
 /// Rows whose texels are found together.
 const LANES: usize = 4;
 /// Columns of pixels that are written together.
@@ -97,10 +29,7 @@ const COLUMNS: usize = 4;
 pub struct Renderer {
     frame: FrameShape,
     rays_per_column: usize,
-    /// Pixels that a length of one cell covers at a distance of one cell.
-    focal: f32,
-    /// The row of the horizon; it may lie in the middle of a pixel.
-    horizon: f32,
+    projection: Projection,
     rays: Vec<Ray>,
     rows: Vec<Rows>,
     /// For each row, the light of its floor.
@@ -146,30 +75,6 @@ struct Rows {
     levels: [usize; LANES],
 }
 
-/// Where an object appears in a frame.
-#[derive(Clone, Copy, Debug)]
-struct Billboard {
-    distance: f32,
-    /// Offset of its middle, and half of its width, at a distance of 1.
-    offset: f32,
-    half_width: f32,
-    /// Rows of its upper and lower end.
-    top: f32,
-    bottom: f32,
-    texture: u16,
-    level: usize,
-}
-
-/// Where a ray meets a wall.
-struct Hit {
-    /// Distance along the viewing direction.
-    distance: f32,
-    cell: usize,
-    side: Side,
-    /// Place on the side, from 0 at the viewer's left to 1.
-    across: f32,
-}
-
 impl Renderer {
     /// A renderer for frames of this size.
     ///
@@ -182,9 +87,8 @@ impl Renderer {
 
     /// The same for settings that were checked.
     pub(super) fn prepared(view: &ViewConfig) -> Renderer {
-        let half = (view.field_of_view.to_radians() / 2.0).tan();
-        let focal = view.width as f32 / 2.0 / half;
-        let horizon = view.height as f32 / 2.0;
+        let half = view.half_width();
+        let projection = Projection::new(view);
         let count = view.width * view.rays;
         let rays = (0..count).map(|ray| {
             let offset = ((ray as f32 + 0.5) / count as f32 * 2.0 - 1.0) * half;
@@ -195,19 +99,13 @@ impl Renderer {
                 cosine: angle.cos(),
             }
         });
-        let rows = (0..view.height.div_ceil(LANES)).map(|first| {
-            Rows::new(
-                each(|lane| (first * LANES + lane) as f32 + 0.5),
-                focal,
-                horizon,
-            )
-        });
+        let rows = (0..view.height.div_ceil(LANES))
+            .map(|first| Rows::new(each(|lane| (first * LANES + lane) as f32 + 0.5), projection));
         let rows: Vec<Rows> = rows.collect();
         Renderer {
             frame: view.frame(),
             rays_per_column: view.rays,
-            focal,
-            horizon,
+            projection,
             rays: rays.collect(),
             billboards: Vec::new(),
             columns: vec![[0.0; 4]; COLUMNS * view.height],
@@ -323,8 +221,7 @@ impl Renderer {
         let Room { floor, places } = room;
         let hit = cast(map, from, direction);
         let rows = line.len();
-        let top = self.horizon - (1.0 - EYE) * self.focal / hit.distance;
-        let bottom = self.horizon + EYE * self.focal / hit.distance;
+        let [top, bottom] = self.projection.ends(1.0, hit.distance);
         let first = whole(top);
         let last = whole(bottom).min(rows - 1);
         let (above, below) = (first / LANES, last / LANES);
@@ -389,33 +286,15 @@ impl Renderer {
         }
     }
 
-    /// Where the objects of the map appear, from far to near.
+    /// Finds the objects in sight, from far to near.
     fn find_billboards(&mut self, map: &Map, from: [f32; 2], ahead: [f32; 2], right: [f32; 2]) {
-        self.billboards.clear();
         let edge = self.rays.last().map_or(0.0, |ray| ray.offset);
-        for object in map.objects.iter().filter(|object| object.present) {
-            let away = [0, 1].map(|axis| object.place[axis] - from[axis]);
-            let along = |axis: [f32; 2]| away[0] * axis[0] + away[1] * axis[1];
-            let distance = along(ahead);
-            if distance < NEAREST {
-                continue;
-            }
-            let (offset, half_width) = (along(right) / distance, object.radius / distance);
-            if offset.abs() - half_width > edge {
-                continue;
-            }
-            let top = self.horizon - (object.height - EYE) * self.focal / distance;
-            let bottom = self.horizon + EYE * self.focal / distance;
-            self.billboards.push(Billboard {
-                distance,
-                offset,
-                half_width,
-                top,
-                bottom,
-                texture: object.texture,
-                level: Texture::level(bottom - top),
-            });
-        }
+        let present = map.objects.iter().filter(|object| object.present);
+        let seen = present.filter_map(|object| {
+            Billboard::of(object, from, [ahead, right], edge, self.projection)
+        });
+        self.billboards.clear();
+        self.billboards.extend(seen);
         self.billboards
             .sort_unstable_by(|first, second| second.distance.total_cmp(&first.distance));
     }
@@ -423,7 +302,8 @@ impl Renderer {
 
 impl Rows {
     /// Rows with these middles.
-    fn new(middles: [f32; LANES], focal: f32, horizon: f32) -> Rows {
+    fn new(middles: [f32; LANES], projection: Projection) -> Rows {
+        let Projection { focal, horizon } = projection;
         let below = middles.map(|row| row - horizon);
         let distances = below.map(|row| if row <= 0.0 { 0.0 } else { EYE * focal / row });
         // A cell is focal / distance pixels wide, but only below / distance pixels high.
@@ -444,29 +324,6 @@ impl Rows {
     }
 }
 
-impl Billboard {
-    /// Draws one column of its texture over a line.
-    fn draw(&self, texels: &[Texel], line: &mut [Texel]) {
-        let rows = line.len() as f32;
-        let (first, end) = (
-            self.top.max(0.0) as usize,
-            self.bottom.clamp(0.0, rows).ceil() as usize,
-        );
-        let per_row = texels.len() as f32 / (self.bottom - self.top);
-        let bright = light(self.distance);
-        for (row, under) in line.iter_mut().enumerate().take(end).skip(first) {
-            let row = row as f32;
-            let index = whole((row + 0.5 - self.top) * per_row);
-            let [red, green, blue, opacity] = texels[index.min(texels.len() - 1)];
-            let covered = (row + 1.0).min(self.bottom) - row.max(self.top);
-            let clear = 1.0 - covered * opacity;
-            let over = [red * bright, green * bright, blue * bright, opacity];
-            *under =
-                std::array::from_fn(|channel| covered * over[channel] + clear * under[channel]);
-        }
-    }
-}
-
 /// A value for each lane. The loop of `std::array::from_fn` is not always inlined.
 #[inline(always)]
 fn each<T: Copy + Default>(value: impl Fn(usize) -> T) -> [T; LANES] {
@@ -475,60 +332,6 @@ fn each<T: Copy + Default>(value: impl Fn(usize) -> T) -> [T; LANES] {
         *place = value(lane);
     }
     values
-}
-
-/// The light that is left at a distance.
-fn light(distance: f32) -> f32 {
-    1.0 / (1.0 + HAZE * distance)
-}
-
-/// Follows a ray from cell to cell until it meets a wall (a digital differential analyser).
-///
-/// `direction` has the component 1 along the viewing direction. The map is closed, so there is always a wall.
-fn cast(map: &Map, from: [f32; 2], direction: [f32; 2]) -> Hit {
-    // A ray along an axis would never reach the next line of the other axis: at an infinite distance.
-    let direction = direction.map(|value| if value.abs() < 1e-9 { 1e-9 } else { value });
-    let [x, y] = from;
-    let (column, row) = (x as isize, y as isize);
-    let [per_column, per_row] = direction.map(|value| 1.0 / value.abs());
-    // Distances to the next line between cells, along each axis.
-    let [inside_x, inside_y] = [x - column as f32, y - row as f32];
-    let left = |inside: f32, rising: bool| if rising { 1.0 - inside } else { inside };
-    let mut next_x = left(inside_x, direction[0] > 0.0) * per_column;
-    let mut next_y = left(inside_y, direction[1] > 0.0) * per_row;
-    let width = map.width() as isize;
-    let step_x = if direction[0] > 0.0 { 1 } else { -1 };
-    let step_y = if direction[1] > 0.0 { width } else { -width };
-    let mut index = row * width + column;
-    loop {
-        let (axis, distance);
-        if next_y < next_x {
-            (axis, distance) = (1, next_y);
-            index += step_y;
-            next_y += per_row;
-        } else {
-            (axis, distance) = (0, next_x);
-            index += step_x;
-            next_x += per_column;
-        }
-        if map.is_wall(index as usize) {
-            let other = 1 - axis;
-            let along = from[other] + distance * direction[other];
-            let along = along - whole(along) as f32;
-            let (side, mirrored) = match (axis, direction[axis] > 0.0) {
-                (0, true) => (Side::West, false),
-                (0, false) => (Side::East, true),
-                (_, true) => (Side::North, true),
-                (_, false) => (Side::South, false),
-            };
-            return Hit {
-                distance: distance.max(NEAREST),
-                cell: index as usize,
-                side,
-                across: if mirrored { 1.0 - along } else { along },
-            };
-        }
-    }
 }
 
 #[cfg(test)]
@@ -547,23 +350,6 @@ mod tests {
             ..MapConfig::default()
         };
         Map::new(&config, &mut Stream::new(5, "test").at(0)).expect("in range")
-    }
-
-    #[test]
-    fn rays_meet_the_walls_of_a_room() {
-        // The floor of the room is [1, 6] x [1, 6].
-        let map = room();
-        let hit = cast(&map, [2.5, 3.25], [1.0, 0.0]);
-        assert!((hit.distance - 3.5).abs() < 1e-5 && hit.side == Side::West);
-        assert!((hit.across - 0.25).abs() < 1e-5);
-        let hit = cast(&map, [2.5, 3.25], [-1.0, 0.0]);
-        assert!((hit.distance - 1.5).abs() < 1e-5 && hit.side == Side::East);
-        assert!((hit.across - 0.75).abs() < 1e-5);
-        let hit = cast(&map, [2.5, 3.25], [0.5, -1.0]);
-        assert!((hit.distance - 2.25).abs() < 1e-5 && hit.side == Side::South);
-        assert!((hit.across - 0.625).abs() < 1e-5);
-        let hit = cast(&map, [2.5, 3.25], [-1.0, 1.0]);
-        assert!((hit.distance - 1.5).abs() < 1e-5 && hit.side == Side::East);
     }
 
     #[test]
@@ -681,22 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_sizes_are_refused() {
-        let error = |view: ViewConfig| Renderer::new(&view).expect_err("out of range").to_string();
-        assert_eq!(
-            error(ViewConfig {
-                width: 4,
-                ..ViewConfig::default()
-            }),
-            "task.view.width = 4: a frame must have from 8 to 1024 rows and columns of pixels"
-        );
-        assert_eq!(
-            error(ViewConfig {
-                field_of_view: 120.0,
-                ..ViewConfig::default()
-            }),
-            "task.view.field_of_view = 120: the field of view must be from 60 to 90 degrees"
-        );
+    fn a_frame_of_another_size_is_refused() {
         let mut renderer = Renderer::new(&ViewConfig::default()).expect("in range");
         let error = renderer.render(&room(), [3.0, 3.0, 0.0], &mut [0.0; 5]);
         assert_eq!(
