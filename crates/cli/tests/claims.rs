@@ -206,6 +206,19 @@ fn seeds_that_are_measured_later_join_the_rows() {
             "nothing was written",
         ],
     );
+    let otherwise = finished(&runs, "frames-dnc", "otherwise", 7, -100.0);
+    changed(&otherwise, "origin.json", |origin| {
+        let command = origin["command"].as_str().expect("a command").to_owned();
+        origin["command"] = format!("{command} --set training.clip=0.5").into();
+    });
+    let message = refuse(joining(&[&otherwise]));
+    assert_says(
+        &message,
+        &[
+            "training.clip differs, not set and 0.5",
+            "nothing was written",
+        ],
+    );
     let poorer = finished(&runs, "frames-dnc", "poorer", 6, -100.0);
     changed(&poorer, "evaluation.json", |evaluation| {
         evaluation

@@ -84,7 +84,7 @@ pub enum OldRows {
     /// The runs take their place.
     Replace,
     /// They are replicas of other seeds, and each row becomes one of all seeds. Data, updates, parameters, held-out
-    /// sequences and the numbers measured must be alike.
+    /// sequences, the settings of their commands and the numbers measured must be alike.
     Join,
 }
 

@@ -3,13 +3,13 @@
 use super::{Claimed, Conditions, Line};
 use crate::{LabError, compare::Estimate};
 use serde_json::Value as Json;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The row of the replicas of both rows, ordered by seed. What a row does not keep of each replica, the points of its curve,
 /// follows from the mean and the standard error.
 ///
 /// # Errors
-/// If a seed is in both, or the replicas were not measured alike.
+/// If a seed is in both, or the replicas were not measured alike, or their commands set something else.
 pub(super) fn joined(old: &Claimed, fresh: &Claimed) -> Result<Claimed, LabError> {
     let (one, other) = (&old.conditions, &fresh.conditions);
     let refused = |why: String| {
@@ -35,6 +35,11 @@ pub(super) fn joined(old: &Claimed, fresh: &Claimed) -> Result<Claimed, LabError
         if old != fresh {
             return Err(refused(format!("{what} differ, {old} and {fresh}")));
         }
+    }
+    let both = [one, other].map(|of| settings(&without_seeds(of)));
+    if let Some(key) = differing(&both) {
+        let [old, fresh] = both.map(|settings| said(&settings, &key));
+        return Err(refused(format!("{key} differs, {old} and {fresh}")));
     }
     let mut replicas = replicas(old)
         .chain(replicas(fresh))
@@ -113,15 +118,55 @@ fn replicas(row: &Claimed) -> impl Iterator<Item = Option<Replica>> + '_ {
 
 /// Both commands, once if they differ in their seeds only.
 fn command(one: &Conditions, other: &Conditions, seeds: &[u64]) -> String {
-    let without = |of: &Conditions| {
-        let end = format!(", seeds {:?}", of.seeds);
-        of.command
-            .strip_suffix(&end)
-            .unwrap_or(&of.command)
-            .to_owned()
-    };
-    let command = either(&without(one), &without(other), " | ");
+    let command = either(&without_seeds(one), &without_seeds(other), " | ");
     format!("{command}, seeds {seeds:?}")
+}
+
+fn without_seeds(of: &Conditions) -> String {
+    let end = format!(", seeds {:?}", of.seeds);
+    let command = of.command.strip_suffix(&end);
+    command.unwrap_or(&of.command).to_owned()
+}
+
+/// The values that a command sets, one set for each of its alternatives. The number of updates is compared by itself.
+type Settings = BTreeSet<BTreeMap<String, String>>;
+
+fn settings(command: &str) -> Settings {
+    let of_one = |command: &str| {
+        let mut set = BTreeMap::new();
+        let mut words = command.split(' ').map(|word| word.trim_end_matches(','));
+        while let Some(word) = words.next() {
+            let value = match word {
+                "--set" => words.next().and_then(|value| value.split_once('=')),
+                "--memory" => words.next().map(|memory| ("model.memory", memory)),
+                _ => None,
+            };
+            // A later value takes the place of an earlier one.
+            set.extend(value.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        }
+        set.remove("training.steps");
+        set
+    };
+    command.split(" | ").map(of_one).collect()
+}
+
+/// A key that not all of the sets give the same value.
+fn differing(both: &[Settings; 2]) -> Option<String> {
+    let all = || both.iter().flatten();
+    let keys: BTreeSet<&String> = all().flat_map(BTreeMap::keys).collect();
+    let values = |key: &String| all().map(|set| set.get(key)).collect::<BTreeSet<_>>();
+    let found = keys.into_iter().find(|key| values(key).len() > 1);
+    found.cloned()
+}
+
+/// The values of a key in words.
+fn said(settings: &Settings, key: &str) -> String {
+    let values = settings.iter().map(|set| match set.get(key) {
+        Some(value) => value.as_str(),
+        None => "not set",
+    });
+    let values: BTreeSet<&str> = values.collect();
+    Vec::from_iter(values).join(" or ")
 }
 
 /// What both say, each of their parts once.
@@ -160,6 +205,32 @@ fn pooled(groups: [(usize, Estimate); 2]) -> Estimate {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_of_different_settings_are_told_apart() {
+        let found = |one: &str, other: &str| {
+            let both = [one, other].map(settings);
+            let key = differing(&both)?;
+            let [one, other] = both.map(|settings| said(&settings, &key));
+            Some(format!("{key}: {one}, {other}"))
+        };
+        let plain = "mnemora train a --memory dnc";
+        let resumed = "mnemora train a --set model.memory=dnc --weights x|y --set training.steps=2, resumed after 2 \
+                       updates with --set training.steps=4 --set x=1";
+        assert_eq!(found(plain, "mnemora train a --set model.memory=dnc"), None);
+        assert_eq!(found(plain, resumed), Some("x: not set, 1".to_owned()));
+        assert_eq!(
+            found(resumed, "mnemora train a --memory dnc --set x=3 --set x=1"),
+            None
+        );
+        assert_eq!(
+            found(
+                &format!("{plain} --set x=1 | {resumed}"),
+                &format!("{plain} --set x=2")
+            ),
+            Some("x: 1, 2".to_owned())
+        );
+    }
 
     #[test]
     fn groups_are_pooled_as_if_all_numbers_were_known() {
