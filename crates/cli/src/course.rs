@@ -45,12 +45,19 @@ impl<'a> Course<'a> {
 
     /// Walks, and writes the GIF.
     pub(crate) fn walk(&self, walker: &mut dyn Walker) -> Result<u8, LabError> {
+        let script = self.script.as_ref();
+        let script = script.map(|(file, text)| parsed(walker, text, &file.display().to_string()));
+        let script = script.transpose()?;
         let mut film = Film::new(walker, self.out.is_some())?;
         film.take(walker)?;
-        let mut stopped = None;
-        match &self.script {
-            Some((file, text)) => {
-                for action in parsed(walker, text, &file.display().to_string())? {
+        // Find out before the walk whether the film can be written.
+        if let Some(out) = self.out.filter(|out| !out.exists()) {
+            film.write(out)?;
+        }
+        let (mut stopped, mut ended) = (None, Ok(()));
+        match script {
+            Some(actions) => {
+                for action in actions {
                     step(walker, action, &mut film)?;
                 }
             }
@@ -63,12 +70,14 @@ impl<'a> Course<'a> {
                     }
                 }
             }
-            None => by_lines(walker, &mut film)?,
+            None => ended = by_lines(walker, &mut film),
         }
+        // The steps before a wrong letter are not lost.
         if let Some(out) = self.out {
             film.write(out)?;
             say(out.display())?;
         }
+        ended?;
         Ok(stopped.map_or(0, exit_code))
     }
 }
@@ -107,28 +116,35 @@ impl Film {
     }
 }
 
-/// The actions of a script: one letter each; white space and lines that begin with `#` are passed over.
+/// The actions of a script.
 fn parsed(walker: &dyn Walker, text: &str, file: &str) -> Result<Vec<usize>, LabError> {
-    let keys = walker.keys();
-    let mut actions = Vec::new();
-    for (number, line) in text.lines().enumerate() {
-        if line.trim_start().starts_with('#') {
-            continue;
-        }
-        for letter in line.chars().filter(|letter| !letter.is_whitespace()) {
-            match keys.iter().position(|(key, _)| *key == letter) {
-                Some(action) => actions.push(action),
-                None => {
-                    return Err(LabError::Configuration(format!(
-                        "{file}, line {}: there is no action '{letter}'; the letters are {}",
-                        number + 1,
-                        words(walker)
-                    )));
-                }
-            }
-        }
+    let lines = text.lines().zip(1..);
+    let actions = lines.map(|(line, number)| of_line(walker, line, file, number));
+    Ok(actions.collect::<Result<Vec<_>, _>>()?.concat())
+}
+
+/// The actions of a line: one letter each; white space and lines that begin with `#` are passed over.
+fn of_line(
+    walker: &dyn Walker,
+    line: &str,
+    file: &str,
+    number: usize,
+) -> Result<Vec<usize>, LabError> {
+    if line.trim_start().starts_with('#') {
+        return Ok(Vec::new());
     }
-    Ok(actions)
+    let keys = walker.keys();
+    let letters = line.chars().filter(|letter| !letter.is_whitespace());
+    let action = |letter| {
+        let found = keys.iter().position(|(key, _)| *key == letter);
+        found.ok_or_else(|| {
+            LabError::Configuration(format!(
+                "{file}, line {number}: there is no action '{letter}'; the letters are {}",
+                words(walker)
+            ))
+        })
+    };
+    letters.map(action).collect()
 }
 
 /// The keys with their actions, in words.
@@ -227,9 +243,9 @@ fn by_lines(walker: &mut dyn Walker, film: &mut Film) -> Result<(), LabError> {
         words(walker)
     ));
     say(walker.words())?;
-    for line in std::io::stdin().lock().lines() {
+    for (line, number) in std::io::stdin().lock().lines().zip(1..) {
         let line = line.map_err(|error| TrainingError::read("standard input", error))?;
-        for action in parsed(walker, &line, "standard input")? {
+        for action in of_line(walker, &line, "standard input", number)? {
             step(walker, action, film)?;
         }
         let _ = std::io::stdout().flush();

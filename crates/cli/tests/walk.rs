@@ -85,7 +85,18 @@ fn lines_of_letters_walk_on_in_memory() {
 fn an_unknown_letter_takes_no_step() {
     let (lines, error, status) = by_lines("uu\nrrx\nd\n");
     assert_eq!((lines.len(), status), (3, Some(2)));
-    assert_says(&error, &["line 1", "'x'", "u up", "s stay"]);
+    assert_says(&error, &["line 2", "'x'", "u up", "s stay"]);
+}
+
+#[test]
+fn a_film_that_cannot_be_written_is_refused_before_the_walk() {
+    let folder = tempdir().expect("a temporary folder is made");
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    let mut command = walk(&["--out"]);
+    command.arg(file.join("walk.gif"));
+    let message = refuse(command);
+    assert_says(&message, &["cannot write", "walk.gif"]);
 }
 
 #[test]
