@@ -942,7 +942,7 @@ fn what_a_training_would_refuse_a_dry_run_refuses() {
     for (words, parts) in [
         (
             ["--weights", "nothere"],
-            ["nothere", "no usable checkpoint"],
+            ["nothere", "there is no such folder"],
         ),
         (["--set", "name=../y"], ["name is '../y'", "folder name"]),
     ] {

@@ -114,6 +114,9 @@ pub fn first_checkpoint(
     FirstWeights { run, which }: FirstWeights,
     experiment: &Experiment,
 ) -> Result<Checkpoint, LabError> {
+    if !run.is_dir() {
+        return Err(Error::NoRun(run.to_owned()).into());
+    }
     let found = to_look_at(
         run,
         which.settled(experiment),

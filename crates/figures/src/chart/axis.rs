@@ -44,7 +44,13 @@ impl Axis {
         let room = if span > low.abs().max(high.abs()) * 1e-9 {
             span * padding
         } else {
-            (low.abs() * 0.05).max(0.5)
+            // A small value does not vanish beside a room of 0.5.
+            let most = if log || low == 0.0 {
+                0.5
+            } else {
+                low.abs().min(1.0) * 0.5
+            };
+            (low.abs() * 0.05).max(most)
         };
         Self {
             low: low - room,
@@ -169,6 +175,18 @@ mod tests {
             .into_iter()
             .map(|tick| tick.label)
             .collect()
+    }
+
+    #[test]
+    fn a_single_small_value_can_be_read() {
+        for value in [1e-4, -3e-7, 0.02] {
+            let axis = Axis::fitting([value; 3].into_iter(), false, 0.1);
+            let middle = axis.place(value).expect("it can be shown");
+            assert!((middle - 0.5).abs() < 1e-9, "{value}: at {middle}");
+            let place = axis.place(0.0).expect("it can be shown");
+            assert!(!(0.0..=1.0).contains(&place), "{value}: 0 is at {place}");
+            assert!(axis.ticks(5.0, false).len() >= 3, "{value}");
+        }
     }
 
     #[test]
