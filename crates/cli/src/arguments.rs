@@ -44,7 +44,7 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Draw training sequences of an experiment's task as a picture
+    /// Draw sequences of an experiment's task as a picture: what a model is trained on, or episodes of random actions
     Show {
         /// Name of an experiment (see `list`), a TOML file, or a table of your own (.csv, .parquet)
         experiment: String,
@@ -184,9 +184,13 @@ pub enum Command {
         /// machine, data and budget
         #[arg(long, value_name = "FILE", conflicts_with_all = ["out", "json"])]
         claims: Option<PathBuf>,
-        /// Join the runs with the rows that the evidence file has of other seeds, in place of replacing them
+        /// Join the runs with the rows that the evidence file has of other seeds. Without it the runs take the place
+        /// of rows that measure the same
         #[arg(long, requires = "claims")]
         join: bool,
+        /// Let the runs take the place of rows of the same task and model even if their settings differ
+        #[arg(long, requires = "claims", conflicts_with = "join")]
+        replace: bool,
     },
     /// Time kernels, LSTM, convolutions and paper-size training steps against PyTorch, and measure the
     /// machine's limits
@@ -509,8 +513,8 @@ pub struct Train {
     /// directory share the work
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub replicas: Option<u64>,
-    /// Start with the newest weights of this run, whose model must be the same, instead of random ones. With --set
-    /// training.steps=0 they are evaluated as they are: train rooms --weights runs/walking
+    /// Start with the newest weights of this run instead of random ones. Its model must have the same arrays; a memory may have
+    /// another number of slots. With --set training.steps=0 they are evaluated as they are: train rooms --weights runs/walking
     #[arg(long, value_name = "RUN", conflicts_with = "replicas")]
     pub weights: Option<PathBuf>,
     /// Go on with a table: EXPERIMENT is a CSV or Parquet file with the columns of this run's, whose model and best weights it starts

@@ -139,12 +139,13 @@ pub fn run(command: Command) -> Result<u8, Error> {
             runs,
             claims: Some(file),
             join,
+            replace,
             ..
         } => {
-            let with = if join {
-                OldRows::Join
-            } else {
-                OldRows::Replace
+            let with = match (join, replace) {
+                (true, _) => OldRows::Join,
+                (_, true) => OldRows::Replace,
+                _ => OldRows::Renew,
             };
             say(claim(&runs, &file, with)?.trim_end())?;
             note(file.display());

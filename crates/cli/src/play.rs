@@ -30,7 +30,7 @@ fn player(arguments: &Play) -> Result<Box<dyn Walker>, LabError> {
     if let Some(setting) = settings.first() {
         return Err(LabError::Configuration(format!(
             "--set {setting}: an agent plays in the environment of its run; for another, make a run with its weights: \
-             mnemora train EXPERIMENT --memory NAME --weights {what} --set training.steps=0 --set agents.environment.NAME.KEY=VALUE"
+             mnemora train {what}/experiment.toml --weights {what} --set training.steps=0 --set agents.environment.NAME.KEY=VALUE"
         )));
     }
     let device = find_device(arguments.on.device)?;

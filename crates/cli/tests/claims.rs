@@ -149,6 +149,46 @@ fn replicas_are_one_row_and_other_rows_stay() {
 }
 
 #[test]
+fn rows_of_other_settings_are_replaced_only_if_that_is_said() {
+    let runs = tempdir().expect("a temporary folder is made");
+    let one = finished(&runs, "frames-dnc", "one", 1, -100.0);
+    let target = runs.path().join("gtmm.jsonl");
+    succeed(claim(&target, &[&one]));
+    let before = fs::read_to_string(&target).expect("rows");
+
+    let clipped = finished(&runs, "frames-dnc", "clipped", 2, -90.0);
+    changed(&clipped, "origin.json", |origin| {
+        let command = origin["command"].as_str().expect("a command").to_owned();
+        origin["command"] = format!("{command} --set training.clip=0.5").into();
+    });
+    let message = refuse(claim(&target, &[&clipped]));
+    assert_says(
+        &message,
+        &[
+            "perfect-recall-small, dnc",
+            "training.clip not set, the runs have 0.5",
+            "--replace",
+        ],
+    );
+    let longer = finished(&runs, "frames-dnc", "longer", 2, -90.0);
+    changed(&longer, "evaluation.json", |evaluation| {
+        evaluation["step"] = 5.into();
+    });
+    let [four, five] = ["step-4", "step-5"].map(|step| longer.join("checkpoints").join(step));
+    fs::rename(four, five).expect("the checkpoint is renamed");
+    let message = refuse(claim(&target, &[&longer]));
+    assert_says(&message, &["4 updates, the runs have 5", "--replace"]);
+    assert_eq!(fs::read_to_string(&target).expect("rows"), before);
+
+    let mut replacing = claim(&target, &[&clipped]);
+    replacing.arg("--replace");
+    succeed(replacing);
+    let found = rows(&target);
+    assert_eq!(row(&found, "dnc", "bound")["value"], -90.0);
+    assert_eq!(found.len(), before.lines().count());
+}
+
+#[test]
 fn seeds_that_are_measured_later_join_the_rows() {
     let runs = tempdir().expect("a temporary folder is made");
     let all = [(1, -100.0), (2, -104.0), (3, -99.0)];
@@ -375,5 +415,5 @@ fn numbers_of_other_data_are_refused() {
     assert_says(&message, &["nowhere"]);
     fs::write(runs.path().join("other.jsonl"), "no row\n").expect("a line is written");
     let message = refuse(claim(&target, &[&run]));
-    assert_says(&message, &["other.jsonl", "line 1"]);
+    assert_says(&message, &["other.jsonl", "line 1", "of one folder"]);
 }

@@ -132,6 +132,42 @@ fn actors_on_threads_lose_no_unroll() {
     assert_says(&refuse(together), &["agents.clip", "agents.passes above 1"]);
 }
 
+/// Who wants an agent in another environment is told a command that works and keeps the agent's sizes.
+#[test]
+fn another_environment_needs_a_run_of_its_own() {
+    let folder = tempdir().expect("a temporary folder is made");
+    let [run, other] = ["run", "other"].map(|name| folder.path().join(name));
+    let training = mnemora(["train", "t-maze-small", "--out"]);
+    let settings = [&TINY[..], &["training.steps=1"]].concat();
+    let out = |mut command: Command| {
+        command.arg(&run);
+        command
+    };
+    succeed(with_settings(out(training), &settings));
+    let corridor = ["agents.environment.t-maze.corridor=9"];
+    let evaluation = out(mnemora(["eval"]));
+    let refused = refuse(with_settings(evaluation, &corridor));
+    let watching = refuse(with_settings(out(mnemora(["play"])), &corridor));
+    for (said, value) in [(refused, "VALUE"), (watching, "NAME.KEY=VALUE")] {
+        let (_, command) = said.split_once("mnemora ").expect(&said);
+        let command = command.trim().replace(
+            value,
+            match value {
+                "VALUE" => "9",
+                _ => "t-maze.corridor=9",
+            },
+        );
+        let mut suggested = mnemora(command.split(' '));
+        suggested.arg("--out").arg(&other);
+        succeed(suggested);
+        let text = fs::read_to_string(other.join("experiment.toml")).expect("a configuration");
+        for line in ["hidden = 4", "corridor = 9", "steps = 0"] {
+            assert!(text.lines().any(|own| own == line), "{line}: {text}");
+        }
+        fs::remove_dir_all(&other).expect("the run is removed");
+    }
+}
+
 /// Each bad setting of an agent or its environment gives one line that names the key.
 #[test]
 fn bad_settings_of_agents_are_refused() {

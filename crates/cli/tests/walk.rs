@@ -2,13 +2,11 @@
 
 mod common;
 
-use common::{assert_says, in_terminal, mnemora, refuse, succeed};
+use common::{assert_says, in_terminal, mnemora, refuse, run_with_input, succeed};
 use std::{
     fs,
-    io::Write,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
-    thread,
+    process::Command,
 };
 use tempfile::tempdir;
 
@@ -26,19 +24,9 @@ fn walk(words: &[&str]) -> Command {
 
 /// What a walk prints for these lines of standard input, and its exit status.
 fn by_lines(lines: &str) -> (Vec<String>, String, Option<i32>) {
-    let mut command = walk(&[]);
-    command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = command.spawn().expect("the program starts");
-    let mut input = child.stdin.take().expect("it is piped");
-    input.write_all(lines.as_bytes()).expect("it reads");
-    drop(input);
-    let ended = child.wait_with_output().expect("it ends");
-    let [out, err] = [ended.stdout, ended.stderr].map(|text| String::from_utf8(text).unwrap());
-    let lines = out.lines().map(str::to_owned).collect();
-    (lines, err, ended.status.code())
+    let ended = run_with_input(walk(&[]), lines.as_bytes());
+    let lines = ended.stdout.lines().map(str::to_owned).collect();
+    (lines, ended.stderr, ended.status)
 }
 
 /// The number after `name` in a line.
@@ -99,6 +87,31 @@ fn a_film_that_cannot_be_written_is_refused_before_the_walk() {
     assert_says(&message, &["cannot write", "walk.gif"]);
 }
 
+/// The frames of a GIF.
+fn pictures(film: &Path) -> Vec<Vec<u8>> {
+    let bytes = fs::read(film).expect("a film");
+    let mut options = gif::DecodeOptions::new();
+    options.set_color_output(gif::ColorOutput::RGBA);
+    let mut decoder = options.read_info(bytes.as_slice()).expect("a GIF");
+    let mut pictures = Vec::new();
+    while let Some(frame) = decoder.read_next_frame().expect("a frame") {
+        pictures.push(frame.buffer.to_vec());
+    }
+    pictures
+}
+
+#[test]
+fn the_film_has_the_steps_before_an_unknown_letter() {
+    let folder = tempdir().expect("a temporary folder is made");
+    let film = folder.path().join("walk.gif");
+    let mut command = walk(&["--out"]);
+    command.arg(&film);
+    let ended = run_with_input(command, b"uu\nrrx\n");
+    assert_eq!(ended.status, Some(2));
+    // What is seen at first, and after each of two steps.
+    assert_eq!(pictures(&film).len(), 3);
+}
+
 #[test]
 fn a_script_is_walked_and_filmed() {
     let folder = tempdir().expect("a temporary folder is made");
@@ -107,14 +120,7 @@ fn a_script_is_walked_and_filmed() {
     let mut command = walk(&["--script"]);
     command.arg(&script).arg("--out").arg(&film);
     succeed(command);
-    let bytes = fs::read(&film).expect("a film");
-    let mut options = gif::DecodeOptions::new();
-    options.set_color_output(gif::ColorOutput::RGBA);
-    let mut decoder = options.read_info(bytes.as_slice()).expect("a GIF");
-    let mut pictures = Vec::new();
-    while let Some(frame) = decoder.read_next_frame().expect("a frame") {
-        pictures.push(frame.buffer.to_vec());
-    }
+    let pictures = pictures(&film);
     assert_eq!(pictures.len(), 5);
     assert_ne!(pictures[0], pictures[2]);
 
@@ -172,27 +178,14 @@ fn a_filter_memorises_and_is_then_surprised() {
     let mut lines = frame(0.3).repeat(258);
     lines.push_str(&frame(0.7));
     let mut command = mnemora(["filter"]);
-    command
-        .arg(pretrained("image-navigation"))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut child = command.spawn().expect("the program starts");
-    let mut input = child.stdin.take().expect("it is piped");
-    let writer = thread::spawn(move || input.write_all(lines.as_bytes()));
-    let ended = child.wait_with_output().expect("it ends");
-    writer.join().unwrap().expect("it reads all");
-    let text = String::from_utf8(ended.stdout).unwrap();
-    let beliefs: Vec<serde_json::Value> = text
+    command.arg(pretrained("image-navigation"));
+    let ended = run_with_input(command, lines.as_bytes());
+    let beliefs: Vec<serde_json::Value> = ended
+        .stdout
         .lines()
         .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
         .collect();
-    assert_eq!(
-        beliefs.len(),
-        259,
-        "{}",
-        String::from_utf8_lossy(&ended.stderr)
-    );
+    assert_eq!(beliefs.len(), 259, "{}", ended.stderr);
     let surprise: Vec<Option<f64>> = beliefs
         .iter()
         .map(|belief| belief["surprise"].as_f64())

@@ -10,7 +10,7 @@ use crate::{
     compare::{Estimate, runs_below},
     open::read_experiment,
 };
-use join::{joined, refuse_losses};
+use join::{joined, refuse_losses, refuse_other_settings};
 use mnemora_training::{
     Error, Quantity, Row,
     checkpoint::{State, state_file},
@@ -81,7 +81,9 @@ struct Claimed {
 /// What becomes of the rows that an evidence file has for the setting and model of the runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OldRows {
-    /// The runs take their place.
+    /// The runs measure the same again and take their place. Updates and the settings of their commands must be alike.
+    Renew,
+    /// The runs take their place, whatever they measure.
     Replace,
     /// They are replicas of other seeds, and each row becomes one of all seeds. Data, updates, parameters, held-out
     /// sequences, the settings of their commands and the numbers measured must be alike.
@@ -97,7 +99,8 @@ pub enum OldRows {
 ///
 /// # Errors
 /// If numbers of different data would be compared: one setting has different fingerprints in this file or another one
-/// of its folder; or if rows cannot be joined, or runs with different settings would have one name. Nothing is written then. Also if a file cannot be read or written.
+/// of its folder; or if rows can be neither renewed nor joined, or runs with different settings would have one name. Nothing
+/// is written then. Also if a file cannot be read or written.
 pub fn claim(paths: &[PathBuf], target: &Path, with: OldRows) -> Result<String, LabError> {
     let runs: Vec<Vec<PathBuf>> = paths
         .iter()
@@ -139,13 +142,17 @@ pub fn claim(paths: &[PathBuf], target: &Path, with: OldRows) -> Result<String, 
         true => read_rows(target)?,
         false => Vec::new(),
     };
-    if with == OldRows::Join {
-        for row in &mut fresh {
-            if let Some(old) = alike(&rows, row)? {
-                *row = joined(&old, row)?;
+    match with {
+        OldRows::Renew => refuse_other_settings(target, &rows, &fresh)?,
+        OldRows::Replace => {}
+        OldRows::Join => {
+            for row in &mut fresh {
+                if let Some(old) = alike(&rows, row)? {
+                    *row = joined(&old, row)?;
+                }
             }
+            refuse_losses(&rows, &fresh)?;
         }
-        refuse_losses(&rows, &fresh)?;
     }
 
     let of_model = |row: &Map<String, Json>| {
@@ -336,6 +343,7 @@ fn label(experiment: &Experiment, command: &str) -> String {
     }
     for (key, name) in [
         ("training.learning_rate=", "rate"),
+        ("training.schedule=", "schedule"),
         ("filtering.hidden=", "units"),
         ("memory.rmc.head_size=", "head"),
         ("memory.rmc.output_gate=", "output-gate"),
@@ -437,7 +445,14 @@ fn refuse_other_data(target: &Path, rows: &[Line]) -> Result<(), LabError> {
         let path = entry.map_err(|error| LabError::read(folder, error))?.path();
         let other = path.extension().is_some_and(|ending| ending == "jsonl");
         if other && path.file_name() != target.file_name() {
-            read_rows(&path)?.iter().for_each(|(_, row)| add(row));
+            let rows = read_rows(&path).map_err(|error| {
+                LabError::Configuration(format!(
+                    "{error}; evidence files of one folder must have numbers of the same data: give {} a folder without \
+                     this file",
+                    target.display()
+                ))
+            })?;
+            rows.iter().for_each(|(_, row)| add(row));
         }
     }
     match found.iter().find(|(_, data)| data.len() > 1) {

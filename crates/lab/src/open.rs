@@ -243,7 +243,7 @@ pub fn open(
         // An override may name another task, so the key may be that of any family.
         let hint = families()
             .into_iter()
-            .find_map(|family| family.hint_of_change(&key, &before, directory))
+            .find_map(|family| family.hint_of_change(&key, directory))
             .unwrap_or_default();
         let own: String = measured_by.iter().map(|key| format!(", {key}")).collect();
         return Err(LabError::Configuration(format!(

@@ -55,7 +55,8 @@ pub struct DncConfig {
     pub reads: usize,
     /// Width of a memory row, `W`.
     pub width: usize,
-    /// Memory rows, `N`; 0 for one per step of a sequence. Time and memory grow with their square.
+    /// Memory rows, `N`; 0 for one per step of a sequence, which for an agent is an unroll and the step after it. Time and
+    /// memory grow with their square.
     pub slots: usize,
 }
 

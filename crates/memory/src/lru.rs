@@ -39,8 +39,8 @@ pub struct LruConfig {
     pub reads: usize,
     /// Width of a slot, `W`.
     pub width: usize,
-    /// Slots, `N`; 0 for five per step of a sequence (gtmm, section 4.1). With `reads` slots per step
-    /// nothing needs to be overwritten.
+    /// Slots, `N`; 0 for five per step of a sequence (gtmm, section 4.1), which for an agent is an unroll and the step after
+    /// it. With `reads` slots per step nothing needs to be overwritten.
     pub slots: usize,
     /// Number of slots that a head reads, those nearest to its key; 0 for all. When few of many slots are read,
     /// a step costs little more than the search.

@@ -31,7 +31,7 @@ pub struct NtmConfig {
     pub writes: usize,
     /// Width of a slot, `W`.
     pub width: usize,
-    /// Slots, `N`; 0 for one per step of a sequence.
+    /// Slots, `N`; 0 for one per step of a sequence, which for an agent is an unroll and the step after it.
     pub slots: usize,
 }
 

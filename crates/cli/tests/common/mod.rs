@@ -172,9 +172,13 @@ pub fn run_with_input(mut command: Command, input: &[u8]) -> Ended {
         .stderr(Stdio::piped());
     let mut child = command.spawn().expect("the program starts");
     let mut stdin = child.stdin.take().expect("it is piped");
-    stdin.write_all(input).expect("it reads");
-    drop(stdin);
-    child.wait_with_output().expect("it ends").into()
+    // What it prints must be read meanwhile, or both sides wait for the other.
+    thread::scope(|scope| {
+        let writer = scope.spawn(move || stdin.write_all(input));
+        let ended = child.wait_with_output().expect("it ends");
+        writer.join().unwrap().expect("it reads");
+        ended.into()
+    })
 }
 
 /// Runs a command that must end with status 0.

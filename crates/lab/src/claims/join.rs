@@ -1,9 +1,12 @@
-//! Joins the rows of an evidence file with runs of other seeds.
+//! Whether rows of an evidence file and runs measure the same, and the rows of both.
 
 use super::{Claimed, Conditions, Line};
 use crate::{LabError, compare::Estimate};
 use serde_json::Value as Json;
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 /// The row of the replicas of both rows, ordered by seed. What a row does not keep of each replica, the points of its curve,
 /// follows from the mean and the standard error.
@@ -92,6 +95,49 @@ pub(super) fn refuse_losses(rows: &[Line], joined: &[Claimed]) -> Result<(), Lab
                 "{setting}, {model}: the runs have no '{claim}', but the file has; nothing was written"
             )));
         }
+    }
+    Ok(())
+}
+
+/// Checks that the runs measure what the rows of their setting and model in the file `target` do.
+///
+/// # Errors
+/// If they have other updates, or their commands set something else.
+pub(super) fn refuse_other_settings(
+    target: &Path,
+    rows: &[Line],
+    fresh: &[Claimed],
+) -> Result<(), LabError> {
+    for (_, row) in rows {
+        let text = |key| row.get(key).and_then(Json::as_str).unwrap_or_default();
+        let (setting, model) = (text("setting"), text("model"));
+        let mut of_runs = fresh.iter().map(|row| &row.conditions);
+        let is_own =
+            |of: &&Conditions| (of.setting.as_str(), of.model.as_str()) == (setting, model);
+        let Some(new) = of_runs.find(is_own) else {
+            continue;
+        };
+        let steps = row
+            .get("budget")
+            .and_then(|budget| budget["steps"].as_u64());
+        let both = [text("command"), &new.command].map(settings);
+        let difference = match differing(&both) {
+            None => match steps {
+                Some(steps) if steps != new.budget.steps => {
+                    format!("{steps} updates, the runs have {}", new.budget.steps)
+                }
+                _ => continue,
+            },
+            Some(key) => {
+                let [old, new] = both.map(|settings| said(&settings, &key));
+                format!("{key} {old}, the runs have {new}")
+            }
+        };
+        return Err(LabError::Configuration(format!(
+            "{setting}, {model}: rows of {} have {difference}; nothing was written; to put the runs in their place, add \
+             --replace",
+            target.display()
+        )));
     }
     Ok(())
 }

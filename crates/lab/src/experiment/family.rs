@@ -235,9 +235,9 @@ pub trait Family: Sync {
         true
     }
 
-    /// Advice for whoever opens the run of `experiment` in the folder `run` with another value of `key`, which cannot
-    /// change after training: the end of the error's sentence, from a semicolon on.
-    fn hint_of_change(&self, _key: &str, _experiment: &Experiment, _run: &Path) -> Option<String> {
+    /// Advice for whoever opens the run in the folder `run` with another value of `key`, which cannot change after
+    /// training: the end of the error's sentence, from a semicolon on.
+    fn hint_of_change(&self, _key: &str, _run: &Path) -> Option<String> {
         None
     }
 

@@ -45,7 +45,7 @@ use crate::{
 use burn::tensor::Device;
 use mnemora_figures::chart::Chart;
 use mnemora_models::AgentConfig;
-use mnemora_training::{Quantity, memory_use::Planned};
+use mnemora_training::{Quantity, memory_use::Planned, run::EXPERIMENT_FILE};
 use mnemora_worlds::ENVIRONMENTS;
 use quantities::QUANTITIES;
 use std::path::Path;
@@ -211,13 +211,12 @@ impl Family for Agents {
     }
 
     /// How to try the agent in another environment.
-    fn hint_of_change(&self, key: &str, experiment: &Experiment, run: &Path) -> Option<String> {
+    fn hint_of_change(&self, key: &str, run: &Path) -> Option<String> {
         key.starts_with(ENVIRONMENT_KEYS).then(|| {
             format!(
-                "; to try the agent in another environment, make a run with its weights: mnemora train {} --memory {} \
-                 --weights {} --set training.steps=0 --set {key}=VALUE",
-                experiment.name,
-                experiment.model.memory.as_str(),
+                "; to try the agent in another environment, make a run with its weights: mnemora train {} --weights {} \
+                 --set training.steps=0 --set {key}=VALUE",
+                run.join(EXPERIMENT_FILE).display(),
                 run.display()
             )
         })

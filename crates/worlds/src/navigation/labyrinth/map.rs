@@ -439,6 +439,21 @@ fn join(cells: &mut [Cell], width: usize, [x, y]: [usize; 2], [to_x, to_y]: [usi
 }
 
 #[cfg(test)]
+impl Map {
+    /// A single room without objects and pictures.
+    pub(super) fn room() -> Self {
+        let config = MapConfig {
+            smallest: 5,
+            largest: 5,
+            objects: 0,
+            pictures: 0.0,
+            ..MapConfig::default()
+        };
+        Self::new(&config, &mut crate::Stream::new(5, "test").at(0)).expect("in range")
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::Stream;

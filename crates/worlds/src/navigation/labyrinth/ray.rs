@@ -66,24 +66,11 @@ pub(super) fn cast(map: &Map, from: [f32; 2], direction: [f32; 2]) -> Hit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Stream;
-    use crate::navigation::labyrinth::MapConfig;
-
-    fn room() -> Map {
-        let config = MapConfig {
-            smallest: 5,
-            largest: 5,
-            objects: 0,
-            pictures: 0.0,
-            ..MapConfig::default()
-        };
-        Map::new(&config, &mut Stream::new(5, "test").at(0)).expect("in range")
-    }
 
     #[test]
     fn rays_meet_the_walls_of_a_room() {
         // The floor of the room is [1, 6] x [1, 6].
-        let map = room();
+        let map = Map::room();
         let hit = cast(&map, [2.5, 3.25], [1.0, 0.0]);
         assert!((hit.distance - 3.5).abs() < 1e-5 && hit.side == Side::West);
         assert!((hit.across - 0.25).abs() < 1e-5);

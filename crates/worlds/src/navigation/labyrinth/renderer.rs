@@ -341,20 +341,9 @@ mod tests {
     use crate::navigation::labyrinth::MapConfig;
     use proptest::prelude::*;
 
-    fn room() -> Map {
-        let config = MapConfig {
-            smallest: 5,
-            largest: 5,
-            objects: 0,
-            pictures: 0.0,
-            ..MapConfig::default()
-        };
-        Map::new(&config, &mut Stream::new(5, "test").at(0)).expect("in range")
-    }
-
     #[test]
     fn a_wall_covers_the_rows_that_perspective_says() {
-        let mut map = room();
+        let mut map = Map::room();
         // Red walls, everything else without red.
         for texture in &mut map.textures {
             *texture = Texture::paint(|_, _| [1.0, 0.0, 0.0, 1.0]);
@@ -448,7 +437,7 @@ mod tests {
 
     #[test]
     fn a_full_turn_gives_the_same_frame() {
-        let map = room();
+        let map = Map::room();
         let mut renderer = Renderer::new(&ViewConfig::default()).expect("in range");
         let mut frames = [0.3, 0.3 + TAU].map(|heading| {
             let mut frame = vec![0.0; renderer.frame().size()];
@@ -469,7 +458,7 @@ mod tests {
     #[test]
     fn a_frame_of_another_size_is_refused() {
         let mut renderer = Renderer::new(&ViewConfig::default()).expect("in range");
-        let error = renderer.render(&room(), [3.0, 3.0, 0.0], &mut [0.0; 5]);
+        let error = renderer.render(&Map::room(), [3.0, 3.0, 0.0], &mut [0.0; 5]);
         assert_eq!(
             error.expect_err("too small").to_string(),
             "the buffer has 5 values, but an observation has 3072"
