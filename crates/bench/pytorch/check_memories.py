@@ -1,5 +1,5 @@
-"""Compares the peer's memories, stochastic recurrent networks, inference network, GTM-SM and consistent GQN with `reference/`: the same
-parameters (and noise) must give the same contexts, bounds and beliefs. Needs PyTorch and NumPy."""
+"""Compares the peer's memories, stochastic recurrent networks, inference network, GTM-SM, consistent GQN and agents with `reference/`: the same
+parameters (and noise) must give the same contexts, bounds, beliefs and losses. Needs PyTorch and NumPy."""
 
 import sys
 from pathlib import Path
@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+import pytorch_agents as agents
 import pytorch_navigation as navigation
 import pytorch_scenes as scenes
 import pytorch_sequences as sequences
@@ -14,11 +15,14 @@ from pytorch_gtmm import Dnc, Introspection, Lstm, Vrnn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "reference"))
 
+import agents as agents_reference
 import avf
 import cgqn
 import dnc
 import gtm_sm
 import introspection
+import lstm
+import rmc
 import srnn
 import vrnn
 import vrnn_full
@@ -245,6 +249,61 @@ def check_scenes(generator: np.random.Generator) -> None:
             print(f"consistent GQN, {layout}, given part convolved {'once' if once else 'at every step'}: bound and samples agree with the reference")
 
 
+def outputs(core: agents.LstmCore | agents.RmcCore, inputs: np.ndarray) -> np.ndarray:
+    state, all_outputs = core.initial_state(BATCH), []
+    for given in core.before_the_loop(torch.tensor(inputs, dtype=torch.float32)):
+        output, state = core.step(given, state)
+        all_outputs.append(output)
+    return torch.stack(all_outputs).detach().numpy()
+
+
+def check_agents(generator: np.random.Generator) -> None:
+    """The cores and the loss of agents."""
+    inputs = 0.1 * generator.standard_normal((STEPS, BATCH, agents.INPUTS))
+
+    shapes = {"lstm.weight_input": (agents.INPUTS, 4 * HIDDEN), "lstm.weight_hidden": (HIDDEN, 4 * HIDDEN), "lstm.bias": (4 * HIDDEN,)}
+    given = parameters(shapes, generator)
+    state, expected = lstm.initial_state(given, BATCH), []
+    for x in inputs:
+        state = lstm.lstm(given, x, state)
+        expected.append(state.hidden)
+    for form in agents.CORES["lstm"][1]:
+        # The reference has i, f, g, o, as `torch.lstm_cell`.
+        order = [0, 1, 2, 3] if form == "torch.lstm_cell" else [0, 1, 3, 2]
+        columns = np.concatenate([np.arange(gate * HIDDEN, (gate + 1) * HIDDEN) for gate in order])
+        core = agents.LstmCore(form, HIDDEN)
+        set_linear(core.input, given["lstm.weight_input"][:, columns], given["lstm.bias"][columns])
+        core.recurrent.weight.data = torch.tensor(given["lstm.weight_hidden"][:, columns].T, dtype=torch.float32).contiguous()
+        check(f"LSTM of agents, {form}", outputs(core, inputs), np.stack(expected))
+
+    sizes = rmc.Sizes(slots=3, heads=2, head=5, key=5, gates="memory")
+    given = parameters(rmc.parameter_shapes(sizes, agents.INPUTS), generator)
+    expected = rmc.run(given, sizes, inputs)["outputs"]
+    for form in agents.CORES["rmc"][1]:
+        core = agents.RmcCore(form, sizes.slots, sizes.heads, sizes.head)
+        layers = {"input": core.rmc.input, "blocks.0.qkv": core.rmc.qkv, "gate_input": core.rmc.gate_input, "gate_memory": core.rmc.gate_memory}
+        for name, layer in (layers | {f"mlp.{number}": layer for number, layer in enumerate(core.rmc.mlp)}).items():
+            set_linear(layer, given[f"{name}.weight"], given[f"{name}.bias"])
+        for name in ("qkv_norm", "attention_norm", "mlp_norm"):
+            layer = getattr(core.rmc, name)
+            layer.weight.data, layer.bias.data = (torch.tensor(given[f"blocks.0.{name}.{part}"], dtype=torch.float32) for part in ("gamma", "beta"))
+        check(f"RMC of agents, {form}", outputs(core, inputs), expected)
+
+    taken = agents.Unroll()
+    shape = (agents.UNROLL, agents.BATCH)
+    taken.rewards = torch.tensor(generator.standard_normal(shape), dtype=torch.float32)
+    taken.log_probabilities = torch.tensor(-0.5 - generator.random(shape), dtype=torch.float32)
+    logits, values = generator.standard_normal((*shape, agents.ACTIONS)), generator.standard_normal((agents.UNROLL + 1, agents.BATCH))
+    actions, behaviour, rewards, discounts = (part.numpy().astype(np.float64) for part in (taken.actions, taken.log_probabilities, taken.rewards, taken.discounts))
+    ratios = np.exp(agents_reference.chosen(agents_reference.log_softmax(logits), actions) - behaviour)
+    targets, advantages = agents_reference.v_trace(ratios, values, rewards, discounts)
+    costs = (None, agents.VALUE_COST, agents.ENTROPY_COST)
+    expected = agents_reference.loss(logits, values, actions, behaviour, targets, advantages, *costs)["loss"]
+    found = agents.loss(torch.tensor(logits), torch.tensor(values), taken).item()
+    assert abs(found - expected) < 1e-4, f"agents: a loss of {found} differs from the reference, {expected}"
+    print("agents: the loss agrees with the reference")
+
+
 def main() -> int:
     generator = np.random.default_rng(1)
     latents = generator.standard_normal((STEPS, BATCH, LATENT))
@@ -278,6 +337,7 @@ def main() -> int:
     check_sequences(generator)
     check_navigation(generator)
     check_scenes(generator)
+    check_agents(generator)
     return 0
 
 

@@ -144,6 +144,15 @@ class Unroll:
         self.discounts = DISCOUNT * self.going_on[1:, :, 0].float()
 
 
+def loss(logits: Tensor, values: Tensor, taken: Unroll) -> Tensor:
+    """Of `logits [T, B, actions]` and `values [T + 1, B]`."""
+    log_policy = F.log_softmax(logits, dim=2)
+    chosen = log_policy.gather(2, taken.actions.unsqueeze(2)).squeeze(2)
+    targets, advantages = v_trace(chosen.detach() - taken.log_probabilities, taken.rewards, taken.discounts, values.detach())
+    entropy = -(log_policy.exp() * log_policy).sum(2).mean()
+    return -(chosen * advantages).mean() + 0.5 * VALUE_COST * F.mse_loss(values[:-1], targets) - ENTROPY_COST * entropy
+
+
 def learning(agent: Agent, taken: Unroll) -> Callable[[], None]:
     """An update from an unroll."""
     optimizer = adam(agent)
@@ -153,12 +162,7 @@ def learning(agent: Agent, taken: Unroll) -> Callable[[], None]:
     def step() -> None:
         optimizer.zero_grad(set_to_none=True)
         logits, values = agent.unroll(taken.frames, taken.last, taken.going_on, state)
-        log_policy = F.log_softmax(logits[:-1], dim=2)
-        chosen = log_policy.gather(2, taken.actions.unsqueeze(2)).squeeze(2)
-        targets, advantages = v_trace(chosen.detach() - taken.log_probabilities, taken.rewards, taken.discounts, values.detach())
-        entropy = -(log_policy.exp() * log_policy).sum(2).mean()
-        loss = -(chosen * advantages).mean() + 0.5 * VALUE_COST * F.mse_loss(values[:-1], targets) - ENTROPY_COST * entropy
-        loss.backward()
+        loss(logits[:-1], values, taken).backward()
         nn.utils.clip_grad_norm_(parameters, CLIP, foreach=True)
         optimizer.step()
 

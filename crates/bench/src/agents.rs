@@ -107,7 +107,7 @@ fn prepare(memory: &str, part: Part, device: &Device) -> Result<Prepared, BenchE
                 updates += 1;
                 learner.learn(updates, &unroll)?;
                 let learned = clock.elapsed() - acted;
-                let environments = learner.in_environments().unwrap_or_default();
+                let environments = learner.in_environments().expect("the actor acts in turn");
                 spent.add("environments", environments - before);
                 spent.add("inference", acted - (environments - before));
                 spent.add("learning", learned);

@@ -38,10 +38,11 @@ impl Progress {
 
     /// Called when a benchmark is done.
     pub fn row(&self, row: &BenchRow) {
-        let mut line = format!("{}: {:.3} ms", row.work, row.ours_ms);
+        let mut line = format!("{}: {} ms", row.work, table::time(row.ours_ms));
         if let (Some(peer), Some(form), Some(ratio)) = (row.peer_ms, &row.peer_form, row.ratio) {
             line.push_str(&format!(
-                ", PyTorch {peer:.3} ms ({form}), ratio {}",
+                ", PyTorch {} ms ({form}), ratio {}",
+                table::time(peer),
                 table::ratio(ratio)
             ));
         }

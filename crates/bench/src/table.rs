@@ -180,12 +180,15 @@ pub fn table(rows: &[BenchRow]) -> String {
 }
 
 /// Formats a time with three significant digits.
-fn time(milliseconds: f64) -> String {
+pub(super) fn time(milliseconds: f64) -> String {
     match milliseconds {
         ms if ms >= 99.95 => format!("{ms:.0}"),
         ms if ms >= 9.995 => format!("{ms:.1}"),
         ms if ms >= 0.9995 => format!("{ms:.2}"),
-        ms => format!("{ms:.4}"),
+        ms if ms >= 0.09995 => format!("{ms:.3}"),
+        ms if ms >= 0.009995 => format!("{ms:.4}"),
+        ms if ms >= 0.0009995 => format!("{ms:.5}"),
+        ms => format!("{ms:.6}"),
     }
 }
 
@@ -294,6 +297,19 @@ mod tests {
         assert_eq!(row.ratio, Some(0.25));
         // 2e6 operations at 2e9 per second take 1 ms.
         assert_eq!(row.share_of_limit, 0.5);
+    }
+
+    #[test]
+    fn times_have_three_digits() {
+        for (milliseconds, text) in [
+            (1234.0, "1234"),
+            (12.34, "12.3"),
+            (0.9996, "1.00"),
+            (0.1234, "0.123"),
+            (0.000345, "0.000345"),
+        ] {
+            assert_eq!(time(milliseconds), text);
+        }
     }
 
     #[test]

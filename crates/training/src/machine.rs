@@ -2,9 +2,12 @@
 
 use std::{fs, path::Path};
 
-/// Processor, cores and operating system.
+/// Processor, cores that this process may use, and operating system.
 pub fn describe() -> String {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let cores = match std::thread::available_parallelism().map_or(1, usize::from) {
+        1 => "1 core".to_owned(),
+        several => format!("{several} cores"),
+    };
     let processor = std::fs::read_to_string("/proc/cpuinfo")
         .ok()
         .and_then(|text| {
@@ -13,7 +16,7 @@ pub fn describe() -> String {
         })
         .unwrap_or_else(|| "unnamed processor".into());
     format!(
-        "{processor}, {cores} cores, {} {}",
+        "{processor}, {cores}, {} {}",
         std::env::consts::OS,
         std::env::consts::ARCH
     )

@@ -50,9 +50,9 @@ impl Rule {
                 second: first.clone(),
                 first,
             },
-            Self::RmsProp(_) => Moments {
+            Self::RmsProp(rule) => Moments {
                 first,
-                second: value.ones_like(),
+                second: value.full_like(rule.begin),
             },
         }
     }
@@ -65,7 +65,7 @@ impl Rule {
     ///           value' = value - m'
     /// ```
     ///
-    /// with v = 1 at the start, as in the code that Espeholt et al. 2018 published with IMPALA.
+    /// with v = `begin` at the start, which is 1 in the code that Espeholt et al. 2018 published with IMPALA.
     fn step(
         self,
         value: Tensor<1>,
@@ -80,6 +80,7 @@ impl Rule {
                 decay,
                 epsilon,
                 momentum,
+                ..
             }) => {
                 let gradient = gradient * rates.scale;
                 let second = second * decay + gradient.clone().square() * (1.0 - decay);
@@ -513,7 +514,7 @@ mod tests {
 
     /// The equations of RMSProp on one number in f64.
     fn rmsprop_by_hand(mut value: f64, gradients: &[f64], rate: f64, rule: RmsProp) -> f64 {
-        let (mut m, mut v) = (0.0, 1.0);
+        let (mut m, mut v) = (0.0, rule.begin);
         for g in gradients {
             v = rule.decay * v + (1.0 - rule.decay) * g * g;
             m = rule.momentum * m + rate * g / (v + rule.epsilon).sqrt();
@@ -525,9 +526,10 @@ mod tests {
     #[test]
     fn rmsprop_follows_its_equations() {
         let device = Device::default().autodiff();
-        for momentum in [0.0, 0.5] {
+        for (momentum, begin) in [(0.0, 1.0), (0.5, 0.03)] {
             let rule = RmsProp {
                 decay: 0.9,
+                begin,
                 epsilon: 0.1,
                 momentum,
             };
@@ -551,6 +553,22 @@ mod tests {
                 assert!((found - expected).abs() < 1e-6, "{found} {expected}");
             }
         }
+    }
+
+    /// What IMPALA's numbers do for a sum over 1,280 steps, the defaults do for the mean.
+    #[test]
+    fn rmsprop_begins_for_a_mean_as_impala_does_for_a_sum() {
+        let default = RmsProp::default();
+        let impala = RmsProp {
+            begin: 1.0,
+            epsilon: 0.1,
+            ..default
+        };
+        let sums = [3.0, -0.2, 40.0, 0.0, 7.0];
+        let means = sums.map(|sum| sum / 1_280.0);
+        let of_sum = rmsprop_by_hand(0.5, &sums, 0.01, impala);
+        let of_mean = rmsprop_by_hand(0.5, &means, 0.01, default);
+        assert!((of_sum - of_mean).abs() < 1e-12, "{of_sum} {of_mean}");
     }
 
     #[test]

@@ -28,13 +28,15 @@ pub enum OptimiserName {
 }
 
 /// The numbers of RMSProp. The defaults are those of IMPALA's published code, whose loss is a sum. The losses here are means:
-/// for a mean over N steps, `epsilon / N^2` does what `epsilon` does for the sum. IMPALA's `epsilon` is 0.1; the default is that for
-/// N = 1,280, 40 steps of 32 environments.
+/// for a mean over N steps, `begin / N^2` and `epsilon / N^2` do what `begin` and `epsilon` do for the sum. IMPALA's are 1 and 0.1;
+/// the defaults are those for N = 1,280, 40 steps of 32 environments.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RmsProp {
     /// Of the mean of squared gradients.
     pub decay: f64,
+    /// That mean before the first update.
+    pub begin: f64,
     /// Added to that mean, before its root is taken.
     pub epsilon: f64,
     /// The part of the last change that is made again.
@@ -45,6 +47,7 @@ impl Default for RmsProp {
     fn default() -> Self {
         Self {
             decay: 0.99,
+            begin: 1.0 / (1_280.0 * 1_280.0),
             epsilon: 0.1 / (1_280.0 * 1_280.0),
             momentum: 0.0,
         }

@@ -89,6 +89,12 @@ impl Experiment {
                 return Err(format!("{key} is {value}, it must be a positive number"));
             }
         }
+        let begin = training.rmsprop.begin;
+        if !(begin.is_finite() && begin >= 0.0) {
+            return Err(format!(
+                "training.rmsprop.begin is {begin}, it must be 0 or a positive number"
+            ));
+        }
         for (key, value) in [
             ("training.rmsprop.decay", training.rmsprop.decay),
             ("training.rmsprop.momentum", training.rmsprop.momentum),

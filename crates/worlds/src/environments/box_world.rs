@@ -32,11 +32,11 @@ const AGENT: Colour = [0.5; 3];
 const ACTIONS: [&str; 4] = ["up", "down", "left", "right"];
 const MOVES: [[i8; 2]; 4] = [[-1, 0], [1, 0], [0, -1], [0, 1]];
 
-/// Failed placements after which the level is restarted, and levels after which the generator gives up.
+/// Failed placements after which a level is restarted, and levels after which the next have the least numbers of locks and
+/// distractors, or if they have them, the generator gives up.
 const TRIES: usize = 200;
 
-/// The most locks and distractors that each level must have. With so many a level fits after a few placements; with more an
-/// episode may fail to begin.
+/// The most locks and distractors that each level must have. With so many a level fits after a few restarts.
 const CROWDED: usize = 13;
 
 /// Settings of [`BoxWorld`].
@@ -46,7 +46,8 @@ pub struct BoxWorldConfig {
     /// Least number of locks on the path to the gem.
     pub solution_least: usize,
     /// Largest number of locks on the path to the gem. The number is uniform between the two, but if the boxes of a level do
-    /// not fit into the grid, its numbers of locks and distractors are drawn again: large ones are rarer.
+    /// not fit into the grid, its numbers of locks and distractors are drawn again: large ones are rarer. After 200 levels that
+    /// do not fit, the numbers are the least.
     pub solution_most: usize,
     /// Least number of distractors.
     pub distractors_least: usize,
@@ -397,8 +398,15 @@ impl Rules for BoxWorldRules {
 
     fn begin(&self, seed: u64) -> Result<Episode, Error> {
         let mut random = Random::of_episode(seed, "box-world episode");
-        (0..TRIES)
-            .find_map(|_| Episode::generate(&self.config, &mut random))
+        let least = BoxWorldConfig {
+            solution_most: self.config.solution_least,
+            distractors_most: self.config.distractors_least,
+            ..self.config.clone()
+        };
+        [&self.config, &least]
+            .into_iter()
+            .flat_map(|config| std::iter::repeat_n(config, TRIES))
+            .find_map(|config| Episode::generate(config, &mut random))
             .ok_or_else(|| Error::NoLevel {
                 seed,
                 problem: format!(

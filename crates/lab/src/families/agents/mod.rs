@@ -151,9 +151,10 @@ impl Family for Agents {
             "clip" => (settings.passes == 1 && settings.mode == Mode::Synchronous)
                 .then_some("agents.passes above 1"),
             "actors" => (settings.mode != Mode::Asynchronous).then_some("agents.mode=asynchronous"),
-            "model.pixels" => {
-                (experiment.model.memory != MemoryName::Rmc).then_some("model.memory=rmc")
+            "model.pixels" if experiment.model.memory != MemoryName::Rmc => {
+                Some("model.memory=rmc")
             }
+            "model.pixels" => is_row().then_some("observations that are pictures"),
             "model.torso.units" => (!is_row()).then_some("observations of a single row"),
             key if key.starts_with("model.torso.") => {
                 is_row().then_some("observations that are pictures")

@@ -423,12 +423,19 @@ fn impossible_settings_are_refused() {
 /// With as many boxes as are allowed every episode begins; with many more none does.
 #[test]
 fn crowded_levels_fit() {
-    for (locks, distractors) in [(8, 5), (13, 0), (1, 12)] {
+    // Also if hardly any of the numbers between which they are drawn fit.
+    for (locks, distractors) in [
+        ([8, 8], [5, 5]),
+        ([13, 13], [0, 0]),
+        ([1, 1], [12, 12]),
+        ([13, 18], [0, 20]),
+        ([1, 18], [12, 20]),
+    ] {
         let mut crowded = world(BoxWorldConfig {
-            solution_least: locks,
-            solution_most: locks,
-            distractors_least: distractors,
-            distractors_most: distractors,
+            solution_least: locks[0],
+            solution_most: locks[1],
+            distractors_least: distractors[0],
+            distractors_most: distractors[1],
             ..BoxWorldConfig::default()
         });
         let mut seen = vec![0.0; 150];
