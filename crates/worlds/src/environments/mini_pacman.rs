@@ -2,7 +2,7 @@
 //! "Imagination-augmented agents", appendix; RMC, section 4.2).
 //!
 //! The rules are those of the code that an author of that paper published (S. Racanière, `PillEater`), where the text
-//! and the code differ.
+//! and the code differ; `docs/decisions.md` names two details that differ from both.
 
 mod ghost;
 mod maze;
