@@ -1329,3 +1329,48 @@ fn data_for_scenes_that_are_made() {
     let message = refuse_leaving(folder.path(), with_settings(command, &["data.max_bytes=7"]));
     assert_says(&message, &["data.max_bytes", "tasks that have data"]);
 }
+
+/// Each wrong setting of walks and scenes gives one line with the key as a user writes it.
+#[test]
+fn bad_settings_of_walks_and_scenes_are_refused() {
+    for (experiment, setting, said) in [
+        (
+            "walking",
+            "navigation.labyrinth.agent.speed=9",
+            "navigation.labyrinth.agent.speed = 9",
+        ),
+        (
+            "image-navigation",
+            "navigation.model.neighbours=0",
+            "navigation.model.neighbours is 0",
+        ),
+        (
+            "image-navigation",
+            "navigation.model.transition.kind=momentum",
+            "navigation.model: the transition 'momentum'",
+        ),
+        (
+            "image-navigation",
+            "navigation.stages.gate_angle=1.2",
+            "navigation.stages.gate_angle is 1.2, it must be from 0 to 1",
+        ),
+        (
+            "image-navigation",
+            "navigation.labyrinth.agent.speed=0.3",
+            "navigation.labyrinth.agent.speed",
+        ),
+        (
+            "walking",
+            "navigation.image.crop=4",
+            "navigation.image.crop",
+        ),
+    ] {
+        let training = mnemora(["train", experiment, "--dry-run"]);
+        let message = refuse(with_settings(training, &[setting]));
+        assert_says(&message, &[said]);
+    }
+    let training = mnemora(["train", "travelling-salesman-small", "--dry-run"]);
+    let settings = ["model.name=sv2p", "scenes.variance=[[0, 0.02]]"];
+    let message = refuse(with_settings(training, &settings));
+    assert_says(&message, &["scenes.variance"]);
+}

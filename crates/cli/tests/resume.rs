@@ -5,8 +5,8 @@ mod common;
 
 use common::{
     Ended, assert_same_files, assert_same_training, assert_says, checkpoint_file, checkpoint_steps,
-    files_below, held_out_bounds, mnemora, read_json, refuse, resume, rows_logged, succeed, train,
-    train_copy, with_settings,
+    files_below, held_out_bounds, mnemora, read_json, refuse, resume, rows_logged, run, succeed,
+    train, train_copy, with_settings,
 };
 use sha2::{Digest, Sha256};
 use std::{
@@ -741,6 +741,38 @@ fn prolonged_run_is_as_one_that_was_longer_from_the_start() {
     assert_eq!(rows_logged(&whole), 5, "steps 1, 3, 6, 9, 12");
     let experiment = |run: &PathBuf| fs::read_to_string(run.join("experiment.toml")).expect("it");
     assert_eq!(experiment(&whole), experiment(&prolonged));
+}
+
+/// A training that ends in front of a closed gate has failed, however often it is asked.
+#[test]
+fn a_training_that_did_not_come_to_its_end_stays_unfinished() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("run");
+    let mut training = mnemora(["train", "image-navigation-small", "--out"]);
+    training.arg(&path);
+    let settings = [
+        "training.steps=3",
+        "training.batch=1",
+        "navigation.stages.frames=1",
+        "navigation.memorise=12",
+        "navigation.foresee=2",
+        "navigation.stages.short_memorise=8",
+        "evaluation.batches=1",
+        "evaluation.batch=1",
+    ];
+    for command in [
+        with_settings(training, &settings),
+        resume(&path, &[]),
+        resume(&path, &[]),
+    ] {
+        let ended = run(command);
+        assert_eq!(ended.status, Some(1), "{}", ended.stderr);
+        assert_says(
+            &ended.stderr,
+            &["after step 3", "before the gate opened", "step-3"],
+        );
+    }
+    assert!(!path.join("evaluation.json").exists());
 }
 
 #[test]

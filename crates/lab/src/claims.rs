@@ -350,6 +350,7 @@ fn label(experiment: &Experiment, command: &str) -> String {
         ("memory.conv_lstm.channels=", "channels"),
         ("memory.lstm.hidden=", "hidden"),
         ("agents.objective=", "objective"),
+        ("navigation.model.transition.noise=", "noise"),
     ] {
         if let Some((_, rest)) = command.split_once(key) {
             let value = rest.split_whitespace().next().unwrap_or_default();

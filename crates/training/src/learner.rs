@@ -19,6 +19,12 @@ pub trait Learner: Send {
     /// The measurements of the last update, after it and all earlier ones were checked; `None` before the first.
     fn measured(&mut self) -> Result<Option<Row>, StepFailure>;
 
+    /// Why a training that has made all its updates did not come to its end; it then fails in place of being evaluated, also
+    /// when it is resumed.
+    fn unfinished(&self) -> Option<String> {
+        None
+    }
+
     /// Scores the model on held-out data after `step` updates.
     fn evaluate(&self, purpose: Purpose, step: u64) -> Result<Row, Error>;
 

@@ -365,6 +365,14 @@ impl<L: Learner + ?Sized> Training<'_, L> {
         finish: impl FnOnce(&L, &Run, &State, &Row) -> Result<Finished, E>,
     ) -> Result<Outcome, E> {
         let directory = run.directory();
+        if let Some(why) = self.learner.unfinished() {
+            let step = self.state.step;
+            return Err(E::from(Error::GivenUp {
+                step,
+                why,
+                checkpoint: checkpoint::directory(directory, step),
+            }));
+        }
         let step = self.take_best(directory)?;
         if !self.context.quiet {
             note(format_args!("evaluating the model of step {step}"));

@@ -1,6 +1,8 @@
 //! Any of the models of scenes: what learning, evaluation and pictures need of one. A new model of scenes is added here.
 
-use super::{Cgqn, Gqn, KnownScene, SceneBound, Sssm, Video, Views, repeated, story::Beginning};
+use super::{
+    Cgqn, Gqn, KnownScene, Latents, SceneBound, Sssm, Video, Views, repeated, story::Beginning,
+};
 use burn::{
     module::Module,
     tensor::{Device, Tensor},
@@ -81,6 +83,15 @@ impl AnyScenes {
             Self::Gqn(model) => model.device(),
             Self::Video(model) => model.device(),
             Self::Sssm(model) => model.device(),
+        }
+    }
+
+    /// Whether it has latents with a posterior that sees targets.
+    pub fn has_posterior(&self) -> bool {
+        match self {
+            Self::Cgqn(model) => model.latents() != Latents::None,
+            Self::Video(model) => model.tower.is_some(),
+            Self::Gqn(_) | Self::Sssm(_) => true,
         }
     }
 

@@ -63,7 +63,7 @@ fn model_of(
     let walked = world.walked();
     let actions = Actions::of(walked.actions());
     let config: &GtmSmConfig = &settings.model;
-    Ok(config.init(
+    let model = config.init(
         &WalkedWorld {
             frame: image_shape(walked.frame()),
             actions: walked.actions().len(),
@@ -72,7 +72,15 @@ fn model_of(
             memorise: settings.memorise,
         },
         init,
-    )?)
+    );
+    model.map_err(|error| {
+        let error = error.to_string();
+        let named = match error.strip_prefix("model.") {
+            Some(rest) => format!("navigation.model.{rest}"),
+            None => format!("navigation.model: {error}"),
+        };
+        LabError::Configuration(named)
+    })
 }
 
 /// Trainable numbers, starting with the whole model.
@@ -263,14 +271,7 @@ impl Learner for Navigator {
             .set_factors(&[("transition.", factor)]);
         self.updates
             .make(&mut self.model, step, gradients, &names, terms)?;
-        let transition = &self.model.transition;
-        let advice = match self.progress.made(transition, &self.actions) {
-            Advice::GoOn if step == self.experiment.training.steps => {
-                self.progress.ended(transition, &self.actions)
-            }
-            advice => advice,
-        };
-        match advice {
+        match self.progress.made(&self.model.transition, &self.actions) {
             Advice::GoOn => Ok(()),
             Advice::GiveUp(why) => Err(StepFailure::GivenUp(why)),
             Advice::Redraw(draw) => {
@@ -296,6 +297,12 @@ impl Learner for Navigator {
                 .with("kl", terms[1])
                 .with("stage", stage)
         })
+    }
+
+    /// A model that is only looked at, with no updates to make, may have any actions.
+    fn unfinished(&self) -> Option<String> {
+        let (progress, steps) = (&self.progress, self.experiment.training.steps);
+        (steps > 0).then(|| progress.unopened(&self.model.transition, &self.actions))?
     }
 
     fn evaluate(&self, purpose: Purpose, step: u64) -> Result<Row, Error> {

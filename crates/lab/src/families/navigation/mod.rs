@@ -186,6 +186,18 @@ impl Family for Navigating {
         }
     }
 
+    /// The settings of pictures are read by walks over them alone, those of rooms by all other walks.
+    fn tasks_of(&self, key: &str) -> Vec<&'static str> {
+        let of_pictures = key.starts_with("navigation.image.");
+        if !of_pictures && !key.starts_with("navigation.labyrinth.") {
+            return Vec::new();
+        }
+        let tasks = self.tasks().into_iter().map(|task| task.name);
+        tasks
+            .filter(|task| (*task == IMAGES) == of_pictures)
+            .collect()
+    }
+
     fn check(&self, experiment: &Experiment) -> Result<(), String> {
         let settings: NavigationSettings = experiment
             .own_settings()

@@ -111,12 +111,20 @@ impl NavigationSettings {
         for (key, value) in [
             ("regression", self.regression),
             ("stages.gate_opposite", stages.gate_opposite),
-            ("stages.gate_angle", stages.gate_angle),
-            ("stages.gate_ratio", stages.gate_ratio),
         ] {
             if !(value.is_finite() && value >= 0.0) {
                 return Err(format!(
                     "navigation.{key} is {value}, it must be a number of at least 0"
+                ));
+            }
+        }
+        for (key, value) in [
+            ("gate_angle", stages.gate_angle),
+            ("gate_ratio", stages.gate_ratio),
+        ] {
+            if !(0.0..=1.0).contains(&value) {
+                return Err(format!(
+                    "navigation.stages.{key} is {value}, it must be from 0 to 1"
                 ));
             }
         }

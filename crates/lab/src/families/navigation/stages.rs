@@ -2,7 +2,7 @@
 //! and longer walks.
 //!
 //! A walk of full length teaches nothing while the actions are not understood: the first places that a wrong `A` gives
-//! to a frame are as good as any other. A gate that needs no labels decides when they are.
+//! to a frame are as good as any other. A gate decides when they are: it knows which actions are opposite and which stands still, but no places.
 
 use super::settings::StageSettings;
 use mnemora_models::Transition;
@@ -201,14 +201,14 @@ impl Progress {
         Advice::GoOn
     }
 
-    /// What to do after the last update: a training may not end in front of a closed gate and say nothing.
-    pub fn ended(&self, transition: &Transition, actions: &Actions) -> Advice {
+    /// Why a training that ends now ends too early: it may not do so in front of a closed gate and say nothing.
+    pub fn unopened(&self, transition: &Transition, actions: &Actions) -> Option<String> {
         if self.stage != Stage::Actions {
-            return Advice::GoOn;
+            return None;
         }
         let why = closed(&self.settings, transition, actions);
         let why = why.unwrap_or_else(|| "it opened too late".into());
-        Advice::GiveUp(format!(
+        Some(format!(
             "the training ended before the gate opened. {}",
             self.not_understood(&why)
         ))
@@ -469,21 +469,19 @@ mod tests {
     fn no_training_ends_at_a_closed_gate_in_silence() {
         let along_one_line =
             transition([[0.5, 0.0], [-0.5, 0.0], [0.4, 0.0], [-0.4, 0.0], [0.0, 0.0]]);
-        let ended = |gate| {
+        let unopened = |gate| {
             let settings = StageSettings {
                 frames: 0,
                 gate,
                 ..StageSettings::default()
             };
-            Progress::new(settings).ended(&along_one_line, &actions())
+            Progress::new(settings).unopened(&along_one_line, &actions())
         };
-        let Advice::GiveUp(why) = ended(true) else {
-            panic!("the gate is closed");
-        };
+        let why = unopened(true).expect("the gate is closed");
         assert!(
             why.contains("before the gate opened") && why.contains("gate_angle"),
             "{why}"
         );
-        assert_eq!(ended(false), Advice::GoOn);
+        assert_eq!(unopened(false), None);
     }
 }

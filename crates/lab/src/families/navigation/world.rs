@@ -65,7 +65,9 @@ impl World {
         settings: &NavigationSettings,
         task: LabyrinthTask,
     ) -> Result<Self, LabError> {
-        let walks = LabyrinthWalks::new(task, settings.labyrinth.clone())?;
+        let walks = LabyrinthWalks::new(task, settings.labyrinth.clone()).map_err(|error| {
+            LabError::Configuration(error.to_string().replace("task.", "navigation.labyrinth."))
+        })?;
         Ok(Self::Labyrinth(walks))
     }
 

@@ -65,10 +65,19 @@ pub fn answers(
             context.len()
         ));
     }
-    if context.len() < least && !model.tells_stories() {
+    // A predictor of stories has always seen as many.
+    let least = if model.tells_stories() { most } else { least };
+    if context.len() < least {
         notes.push(format!(
             "{word}s in the context: {}; the model was trained with at least {least}",
             context.len()
+        ));
+    }
+    let shown = scene.context_views();
+    let later = context.iter().any(|view| *view >= shown);
+    if world.scenes.ordered() && !settings.anywhere && later {
+        notes.push(format!(
+            "the model was trained with contexts of the first {shown} {word}s alone"
         ));
     }
     let answered = given(world, model, &asked, (context, places), question)?;
@@ -190,7 +199,7 @@ fn given(
     Ok(Answered {
         by: String::new(),
         title: format!(
-            "{}, held-out scene {}: {} seen, {} asked for",
+            "{}, scene {}: {} seen, {} asked for",
             world.scenes.name(),
             match world.scenes.held_out() {
                 None => format!("{} of seed {}", question.scene, question.seed),

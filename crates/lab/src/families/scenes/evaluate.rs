@@ -58,7 +58,9 @@ pub fn evaluate(
         }
         if let Some(ask) = world.hidden() {
             let batch = batch(ask);
-            let can = model.takes(batch.context) && (!whole || world.begins(&batch));
+            // A predictor of stories is judged after as many frames as it was trained with.
+            let long = !model.tells_stories() || batch.context == world.context_most();
+            let can = long && model.takes(batch.context) && (!whole || world.begins(&batch));
             if can {
                 let readings = world.readings(Split::Test, &data, &batch);
                 let noise = [&mut noise, &mut of_samples];

@@ -141,7 +141,11 @@ fn answered_to(
             row(&batch, "truth", asked(&batch.target_frames), first_step),
             row(
                 &batch,
-                "seen by the posterior",
+                if model.has_posterior() {
+                    "seen by the posterior"
+                } else {
+                    "predicted"
+                },
                 asked(&reconstructed),
                 first_step,
             ),
@@ -188,7 +192,7 @@ pub fn figures(
     let mut pictures = vec![save_figure(
         &generated,
         &shown.samples.join("generated.png"),
-        "Held-out scenes: what is seen, what is true, what the model makes of targets that it sees, and samples. \
+        "Held-out scenes: what is seen, what is true, what the model makes of the targets (a posterior sees them), and samples. \
          A consistent model's samples show one scene each."
             .into(),
     )?];
@@ -239,7 +243,10 @@ pub fn figures(
     };
     let mut charts = vec![
         bound_figure("nats per scene", shown.metrics, shown.held_out),
-        chart_figure(error, "Error of targets that the posterior sees."),
+        chart_figure(
+            error,
+            "Error of all targets, also of those that the posterior does not see.",
+        ),
         chart_figure(kl, "KL of the posterior from the prior."),
     ];
     if world.scenes.hides() {

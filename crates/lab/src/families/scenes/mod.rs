@@ -124,11 +124,20 @@ impl Family for AskedScenes {
         let key = key.strip_prefix("scenes.").unwrap_or(key);
         match key.split_once('.') {
             Some(("model", "posterior_targets" | "posterior_least")) => &[ModelName::Cgqn],
+            Some(("model", "posterior_relative")) => &[ModelName::Cgqn, ModelName::Gqn],
             Some(("model", _)) => &[ModelName::Cgqn, ModelName::Gqn, ModelName::Deterministic],
             Some(("gqn", _)) => &[ModelName::GqnOriginal],
             Some(("sssm", _)) => &[ModelName::Sssm],
             Some(("sv2p", _)) => &[ModelName::Sv2p],
             Some(("cdna", _)) => &[ModelName::Cdna],
+            // SV2P and CDNA are trained on squared errors.
+            None if key == "variance" => &[
+                ModelName::Cgqn,
+                ModelName::Gqn,
+                ModelName::Deterministic,
+                ModelName::GqnOriginal,
+                ModelName::Sssm,
+            ],
             _ if OF_VIEWS.contains(&key) => &[
                 ModelName::Cgqn,
                 ModelName::Gqn,

@@ -31,7 +31,7 @@ pub struct SceneSettings {
     /// is hidden asks for those.
     pub targets: usize,
     /// The share of the batches in training whose context reveals nothing of what is hidden in a scene; the contexts of the
-    /// others are drawn from all views.
+    /// others are drawn from all views, in stories from the first ones unless `anywhere` is true.
     pub hiding: f64,
     /// Whether the queries of such a batch are those of views that reveal some of it. The last of several is that of any view,
     /// and if too few views reveal something, the others are those of any views, too. If false, all are those of any views.
