@@ -69,6 +69,22 @@ fn lines_of_letters_walk_on_in_memory() {
     );
 }
 
+/// Where the agent only turned, its heading is what can be wrong.
+#[test]
+fn a_turn_is_judged_by_its_heading() {
+    let mut command = mnemora(["walk"]);
+    command.arg(pretrained("rotation"));
+    let ended = run_with_input(command, b"llllllllllll\n");
+    let lines: Vec<&str> = ended.stdout.lines().collect();
+    assert_eq!(lines.len(), 13, "{}", ended.stderr);
+    let off = lines[1..].iter().map(|line| number(line, "heading "));
+    let headings: Vec<f64> = off.collect();
+    assert!((headings[11] - headings[0]).abs() > 1.0, "{headings:?}");
+    let off = |line: &str| number(line, "believes ") - number(line, "heading ");
+    assert!(off(lines[0]).abs() < 0.02, "{}", lines[0]);
+    assert!(lines.iter().all(|line| line.contains("radians off")));
+}
+
 #[test]
 fn an_unknown_letter_takes_no_step() {
     let (lines, error, status) = by_lines("uu\nrrx\nd\n");

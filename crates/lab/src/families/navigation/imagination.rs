@@ -108,9 +108,14 @@ impl Imagination {
                 distance(believed, point)
             ),
         };
+        format!("{place}; {}", self.frames_compared(truth))
+    }
+
+    /// The imagined frame beside the true one, in words.
+    pub fn frames_compared(&self, truth: &[f32]) -> String {
         let squares = self.frame.iter().zip(truth);
         let error = squares.map(|(a, b)| (a - b) * (a - b)).sum::<f32>() / truth.len() as f32;
-        format!("{place}; error of the imagined frame {error:.4}")
+        format!("error of the imagined frame {error:.4}")
     }
 
     /// The model's place, `[width]`.

@@ -10,7 +10,7 @@ use mnemora_figures::picture::Image;
 use mnemora_models::GtmSm;
 use mnemora_worlds::{
     FrameShape, Navigation, Split, Stream,
-    labyrinth::{ACTIONS, Action, Agent, LabyrinthWalks, Map, Renderer},
+    labyrinth::{ACTIONS, Action, Agent, LabyrinthTask, LabyrinthWalks, Map, Renderer},
 };
 
 /// A letter for each action, in the order of their numbers.
@@ -25,6 +25,8 @@ pub struct LabyrinthWalker {
     imagination: Imagination,
     /// The affine map from the first two numbers of the model's places to points that fits the memorised steps best.
     fit: Option<AffineFit>,
+    /// The same from the third number to the heading, where the agent was only seen to turn.
+    turned: Option<AffineFit>,
     /// Where the memorised frames were seen, in cells.
     seen: Vec<[f64; 2]>,
     /// Steps since the last memorised one.
@@ -53,6 +55,15 @@ impl LabyrinthWalker {
         let places = stored.places.chunks(stored.width);
         let places: Vec<f32> = places.flat_map(|place| [place[0], place[1]]).collect();
         let fit = AffineFit::of(&places, 2, &points);
+        let turned = match world.task() {
+            LabyrinthTask::Rotation | LabyrinthTask::AcceleratingRotation => {
+                let headings: Vec<[f32; 2]> = walks.places.chunks(3).map(|p| [p[2], 0.0]).collect();
+                let stored = stored.places.chunks(stored.width);
+                let stored: Vec<f32> = stored.map(|place| place[2]).collect();
+                AffineFit::of(&stored, 1, &headings)
+            }
+            LabyrinthTask::Walking | LabyrinthTask::Rooms => None,
+        };
         let last = |values: &[f32]| -> [f32; 3] {
             let start = values.len() - 3;
             std::array::from_fn(|axis| values[start + axis])
@@ -70,6 +81,7 @@ impl LabyrinthWalker {
             agent,
             imagination,
             fit,
+            turned,
             steps: 0,
             action: "here".into(),
         };
@@ -113,14 +125,25 @@ impl Walker for LabyrinthWalker {
     }
 
     fn words(&self) -> String {
-        let [x, y] = self.point();
-        let compared = self
-            .imagination
-            .compared(self.believed(), self.point(), &self.truth);
-        format!(
-            "step {}, {}: at ({x:.2}, {y:.2}), {compared}",
-            self.steps, self.action
-        )
+        let compared = match &self.turned {
+            Some(fit) => {
+                let truth = f64::from(self.agent.place[2]);
+                let [believed, _] = fit.point(&self.imagination.place()[2..3]);
+                format!(
+                    "heading {truth:.2}, believes {believed:.2}, {:.2} radians off; {}",
+                    (believed - truth).abs(),
+                    self.imagination.frames_compared(&self.truth)
+                )
+            }
+            None => {
+                let [x, y] = self.point();
+                let compared =
+                    self.imagination
+                        .compared(self.believed(), self.point(), &self.truth);
+                format!("at ({x:.2}, {y:.2}), {compared}")
+            }
+        };
+        format!("step {}, {}: {compared}", self.steps, self.action)
     }
 
     /// Imagined left, true right; below, the map with the memorised steps, the true and the believed place.
