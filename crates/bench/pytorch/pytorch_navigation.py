@@ -9,7 +9,7 @@ A training step is forward, backward, global-norm clip and Adam, with given nois
 frames.
 
 Optimisations: only the places need a loop over steps; displacements and their part of g's first layer are computed for all steps before it. Each
-distinct frame is encoded once, and steps refer to it by an index. All predicted steps of all sequences are read with one search, which needs no
+distinct frame that is read or predicted is encoded once, and steps refer to it by an index. All predicted steps of all sequences are read with one search, which needs no
 gradient, and one gather of places and one of values; distances to the neighbours are computed again with gradients. Adam is the fused one, and
 clipping uses foreach. A single read has several forms, of which some keep the keys by column or their squared norms.
 """
@@ -66,12 +66,15 @@ class GtmSm(nn.Module):
         """Takes the distinct frames `[D, P]`, which of them is seen at each step `[T, B]`, `conditions [T, B, 5]`, `noise [T - M, B, Z]` and
         `transition_noise [T, B, 2]`."""
         states = self.roll(conditions, transition_noise)
-        encoded = self.encoder(frames)
         predicted = seen[self.memorised :].flatten()
+        log_weights, read = self.read(states, seen)
+        used, rows = torch.unique(torch.cat([predicted, read]), return_inverse=True)
+        encoded = self.encoder(frames.index_select(0, used)).index_select(0, rows)
         shape = (*noise.shape[:2], -1)
-        q = gaussian(encoded.index_select(0, predicted).view(shape))
+        q = gaussian(encoded[: len(predicted)].view(shape))
+        components = gaussian(encoded[len(predicted) :].view(*log_weights.shape, -1))
         z = sample(q, noise)
-        kl = expected_log_density(q) - mixture_log_density(z, *self.read(states, encoded, seen))
+        kl = expected_log_density(q) - mixture_log_density(z, log_weights, components)
         difference = frames.index_select(0, predicted).view(shape) - self.decoder(z).sigmoid_()
         constant = frames.shape[1] * (math.log(PIXEL_STD) + HALF_LOG_TWO_PI)
         return difference.square().sum(dim=2) * (-0.5 / PIXEL_STD**2) - constant, kl
@@ -94,8 +97,8 @@ class GtmSm(nn.Module):
             states.append(state)
         return torch.stack(states)
 
-    def read(self, states: Tensor, encoded: Tensor, seen: Tensor) -> tuple[Tensor, Gaussian]:
-        """Log weights `[T - M, B, K]` and components `[T - M, B, K, Z]` of the prior of each predicted step."""
+    def read(self, states: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
+        """Log weights `[T - M, B, K]` of the prior's components at each predicted step, and which frames these are, `[(T - M) * B * K]`."""
         batch = states.shape[1]
         queries = states[self.memorised :]
         with torch.no_grad():
@@ -104,11 +107,9 @@ class GtmSm(nn.Module):
             # Step t of sequence b is row t * batch + b.
             rows = (nearest * batch + torch.arange(batch).view(-1, 1, 1)).transpose(0, 1).flatten()
             values = seen.flatten().index_select(0, rows)
-        shape = (*queries.shape[:2], self.neighbours, -1)
-        keys = states.flatten(0, 1).index_select(0, rows).view(shape)
+        keys = states.flatten(0, 1).index_select(0, rows).view(*queries.shape[:2], self.neighbours, -1)
         squared = (keys - queries.unsqueeze(2)).square().sum(dim=3)
-        log_weights = F.log_softmax(-(squared + DELTA).log(), dim=2)
-        return log_weights, gaussian(encoded.index_select(0, values).view(shape))
+        return F.log_softmax(-(squared + DELTA).log(), dim=2), values
 
 
 def expected_log_density(q: Gaussian) -> Tensor:

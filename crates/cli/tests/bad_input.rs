@@ -1370,7 +1370,10 @@ fn bad_settings_of_walks_and_scenes_are_refused() {
         assert_says(&message, &[said]);
     }
     let training = mnemora(["train", "travelling-salesman-small", "--dry-run"]);
-    let settings = ["model.name=sv2p", "scenes.variance=[[0, 0.02]]"];
+    let settings = [
+        "model.name=deterministic",
+        "scenes.model.posterior_relative=true",
+    ];
     let message = refuse(with_settings(training, &settings));
-    assert_says(&message, &["scenes.variance"]);
+    assert_says(&message, &["scenes.model.posterior_relative"]);
 }

@@ -130,14 +130,6 @@ impl Family for AskedScenes {
             Some(("sssm", _)) => &[ModelName::Sssm],
             Some(("sv2p", _)) => &[ModelName::Sv2p],
             Some(("cdna", _)) => &[ModelName::Cdna],
-            // SV2P and CDNA are trained on squared errors.
-            None if key == "variance" => &[
-                ModelName::Cgqn,
-                ModelName::Gqn,
-                ModelName::Deterministic,
-                ModelName::GqnOriginal,
-                ModelName::Sssm,
-            ],
             _ if OF_VIEWS.contains(&key) => &[
                 ModelName::Cgqn,
                 ModelName::Gqn,
