@@ -7,7 +7,7 @@
     h_t = LSTM(h_{t-1}, [X(x_t); Z(z_t)])             decoder    from [d_t; z_t]
 
 A training step is forward, backward and Adam, with given noise and sequences. It uses the model's own posterior or, for avf, a network that improves the
-prior with the gradient of each step's free energy and learns at each step.
+prior with the gradient of each step's free energy and learns once from all steps.
 
 Optimisations: everything that does not depend on the previous step is computed for all steps in one call, unless the form's name says otherwise;
 parts of a first layer that read only observations are added inside the loop; Adam is the fused one. An LSTM takes one or two products

@@ -72,7 +72,8 @@ pub struct TrainingSettings {
     pub schedule: Schedule,
     /// Learning rate at the last step, for schedules that change it.
     pub final_learning_rate: f64,
-    /// Largest global norm of the gradient, 0 for no clipping.
+    /// Largest global norm of the gradient, 0 for no clipping. An inference network (`filtering.strategy`) is not clipped; it
+    /// learns by Adam without weight decay.
     pub clip: f64,
     /// The share of the learning rate by which each parameter shrinks in an update, 0 for none.
     pub weight_decay: f64,
