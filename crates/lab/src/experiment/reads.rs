@@ -67,7 +67,6 @@ const READERS: &[Reader] = &[
     Reader {
         keys: &[
             "model.latent",
-            "model.likelihood",
             "filtering.strategy",
             "training.kl_warmup",
             "evaluation.particles",
@@ -76,9 +75,18 @@ const READERS: &[Reader] = &[
         is_here: Experiment::has_latents,
     },
     Reader {
+        keys: &["model.likelihood"],
+        by: "models with latents, of frames, walks (model.name=gtmm) and recorded sequences; for tables it is \
+             table.number_likelihood",
+        is_here: |e| e.has_latents() && e.family().name() != "tables",
+    },
+    Reader {
         keys: &["model.likelihood_std"],
         by: "model.likelihood=gaussian",
-        is_here: |e| e.has_latents() && e.model.likelihood == LikelihoodName::Gaussian,
+        is_here: |e| {
+            let gaussian = e.model.likelihood == LikelihoodName::Gaussian;
+            e.has_latents() && e.family().name() != "tables" && gaussian
+        },
     },
     Reader {
         keys: &[

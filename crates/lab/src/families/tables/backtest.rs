@@ -344,6 +344,7 @@ pub fn judge_baselines(source: &Source, origins: &[Origin], horizon: usize) -> V
     let mut tallies: Vec<(&str, Tally)> = [
         "random walk",
         "season before",
+        "season before and change",
         "autoregression",
         "autoregression of changes",
     ]
@@ -371,6 +372,7 @@ pub fn judge_baselines(source: &Source, origins: &[Origin], horizon: usize) -> V
             let models = [
                 Some(Baseline::random_walk(&known)),
                 season.and_then(|season| Baseline::seasonal(&known, season)),
+                season.and_then(|season| Baseline::seasonal_change(&known, season, horizon)),
                 Baseline::autoregression(&known),
                 Baseline::of_changes(&known),
             ];

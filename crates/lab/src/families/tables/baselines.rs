@@ -1,5 +1,5 @@
-//! Forecasts without a network, fitted on the training part: persistence as a random walk, the season before, and an
-//! autoregression. Each is a normal distribution at every step ahead, from its own residuals.
+//! Forecasts without a network, fitted on the training part: persistence as a random walk, the season before, also with the
+//! change since then, and an autoregression. Each is a normal distribution at every step ahead, from its own residuals.
 
 use crate::numeric::solve;
 
@@ -56,6 +56,13 @@ pub enum Baseline {
         /// Of the changes over a season.
         std: f64,
     },
+    /// The value a season ago and the change of the last value since its own season before: a season on a trend.
+    SeasonalChange {
+        /// Steps of a season.
+        season: usize,
+        /// Of the errors so many steps ahead, from one on, within a season.
+        stds: Vec<f64>,
+    },
     /// A linear map of the last values.
     Autoregression(Autoregression),
     /// A linear map of the last changes.
@@ -73,6 +80,7 @@ impl Baseline {
         match self {
             Self::RandomWalk { .. } => "random walk",
             Self::Seasonal { .. } => "season before",
+            Self::SeasonalChange { .. } => "season before and change",
             Self::Autoregression(_) => "autoregression",
             Self::OfChanges(_) => "autoregression of changes",
         }
@@ -90,6 +98,26 @@ impl Baseline {
         (season >= 1 && train.len() >= 2 * season).then(|| Self::Seasonal {
             season,
             std: std_of((season..train.len()).map(|t| train[t] - train[t - season])),
+        })
+    }
+
+    /// The value a season ago and the change since then, for forecasts of at most `horizon` steps; `None` with fewer than two
+    /// seasons, and as many steps as a forecast has, to fit it.
+    pub fn seasonal_change(train: &[f64], season: usize, horizon: usize) -> Option<Self> {
+        let most = season.min(horizon);
+        if season == 0 || train.len() < 2 * season + most {
+            return None;
+        }
+        let over: Vec<f64> = (season..train.len())
+            .map(|t| train[t] - train[t - season])
+            .collect();
+        let ahead = |steps| {
+            over.windows(steps + 1)
+                .map(move |w: &[f64]| w[steps] - w[0])
+        };
+        Some(Self::SeasonalChange {
+            season,
+            stds: (1..=most).map(|steps| std_of(ahead(steps))).collect(),
         })
     }
 
@@ -126,6 +154,26 @@ impl Baseline {
                     }
                 })
                 .collect(),
+            Self::SeasonalChange { season, stds } => {
+                let before = |back: usize| past.get(past.len().wrapping_sub(back)).copied();
+                let change = last - before(season + 1).unwrap_or(last);
+                let mut means: Vec<f64> = Vec::with_capacity(horizon);
+                for ahead in 0..horizon {
+                    let ago = match ahead.checked_sub(*season) {
+                        Some(earlier) => means[earlier],
+                        None => before(season - ahead).unwrap_or(last),
+                    };
+                    means.push(ago + change);
+                }
+                // The errors of later seasons add up.
+                let seasons = |ahead: usize| (ahead / season + 1) as f64;
+                let std = |ahead: usize| stds[ahead % season] * seasons(ahead).sqrt();
+                let of_step = |(ahead, mean)| Foreseen {
+                    mean,
+                    std: std(ahead),
+                };
+                means.into_iter().enumerate().map(of_step).collect()
+            }
             Self::Autoregression(model) => model.forecast(past, horizon),
             Self::OfChanges(model) => {
                 let (mut sum, mut response, mut variance) = (last, 0.0, 0.0);
@@ -312,6 +360,41 @@ mod tests {
             foreseen[24]
         );
         assert!((foreseen[24].std - 2.5).abs() < 0.3, "{:?}", foreseen[24]);
+    }
+
+    #[test]
+    fn a_season_on_a_trend_goes_on() {
+        let noise = Stream::new(3, "noise").standard_normal(0, 4000);
+        let level = |t: usize| f64::from((t % 4) as u32) + 0.5 * t as f64;
+        let y: Vec<f64> = noise
+            .iter()
+            .enumerate()
+            .map(|(t, e)| level(t) + 0.3 * f64::from(*e))
+            .collect();
+        let model = Baseline::seasonal_change(&y, 4, 6).unwrap();
+        let without: Vec<f64> = (0..40).map(level).collect();
+        let foreseen = model.forecast(&without, 6);
+        for (ahead, foreseen) in foreseen.iter().enumerate() {
+            assert!(
+                (foreseen.mean - level(40 + ahead)).abs() < 1e-9,
+                "{foreseen:?}"
+            );
+        }
+        // Four independent errors, but for a whole season ahead, where one of them counts twice.
+        let found: Vec<f64> = foreseen.iter().map(|f| f.std).collect();
+        let expected = [
+            2.0,
+            2.0,
+            2.0,
+            f64::sqrt(6.0),
+            2.0 * f64::sqrt(2.0),
+            2.0 * f64::sqrt(2.0),
+        ];
+        for (found, expected) in found.iter().zip(expected) {
+            assert!((found - 0.3 * expected).abs() < 0.03, "{found} {expected}");
+        }
+        assert!(Baseline::seasonal_change(&y[..13], 4, 6).is_some());
+        assert!(Baseline::seasonal_change(&y[..11], 4, 6).is_none());
     }
 
     #[test]

@@ -514,6 +514,12 @@ impl Coded {
                 "no growth of the value before: one of them is 0, or their signs differ; choose another table.change",
             );
         }
+        if self.is_number() && !(mean.is_finite() && deviation.is_finite()) {
+            return Some(
+                "the column has numbers so large that no deviation can be computed; leave out what is no observation, or \
+                 choose another unit",
+            );
+        }
         let far = self.is_number() && ((shown - mean) / deviation).abs() > FARTHEST;
         (far && !shown.is_nan()).then_some(
             "a million deviations or more from everything the model has seen; leave it empty if nothing was observed",

@@ -367,7 +367,7 @@ where
 }
 
 /// The name of each forecast without a network, and the keys of its measurements.
-const BASELINES: [[&str; 4]; 4] = [
+const BASELINES: [[&str; 4]; 5] = [
     [
         "random walk",
         "random_walk",
@@ -379,6 +379,12 @@ const BASELINES: [[&str; 4]; 4] = [
         "season_before",
         "season_before_coverage",
         "season_before_mase",
+    ],
+    [
+        "season before and change",
+        "season_change",
+        "season_change_coverage",
+        "season_change_mase",
     ],
     [
         "autoregression",

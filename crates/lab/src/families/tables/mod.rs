@@ -121,6 +121,14 @@ impl Family for Tables {
                 "mean absolute error of the season before, scaled",
             ),
             (
+                "season_change_coverage",
+                "share of truths in the bands of the season before and the change since",
+            ),
+            (
+                "season_change_mase",
+                "mean absolute error of the season before and the change since, scaled",
+            ),
+            (
                 "of_changes_coverage",
                 "share of truths in the bands of the autoregression of changes",
             ),

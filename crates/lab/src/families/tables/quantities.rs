@@ -6,7 +6,7 @@ use mnemora_training::{
 };
 
 /// The measurements of models of tables. The best checkpoint has the lowest free energy on the validation part.
-pub static QUANTITIES: [Quantity; 10] = [
+pub static QUANTITIES: [Quantity; 11] = [
     Quantity::new("free_energy", "free energy", "nats per step")
         .meaning("minus the bound on the log density of what was observed, in the coding of the model; over {scored_steps} steps of the {scored_part} part, lower is better")
         .format(Format::Decimals(4))
@@ -49,6 +49,8 @@ pub static QUANTITIES: [Quantity; 10] = [
         .claims(&[Claim::new("CRPS of the random walk", UNIT, 4)]),
     baseline("season_before", "CRPS of the season before")
         .claims(&[Claim::new("CRPS of the season before", UNIT, 4)]),
+    baseline("season_change", "CRPS of the season before and the change since")
+        .claims(&[Claim::new("CRPS of the season before and the change since", UNIT, 4)]),
     baseline("autoregression", "CRPS of the autoregression")
         .claims(&[Claim::new("CRPS of the autoregression", UNIT, 4)]),
     baseline("of_changes", "CRPS of the autoregression of changes")
