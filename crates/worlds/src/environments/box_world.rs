@@ -36,7 +36,7 @@ const MOVES: [[i8; 2]; 4] = [[-1, 0], [1, 0], [0, -1], [0, 1]];
 /// distractors, or if they have them, the generator gives up.
 const TRIES: usize = 200;
 
-/// The most locks and distractors that each level must have. With so many a level fits after a few restarts.
+/// The most that the least numbers of locks and distractors may be together: such a level fits after a few restarts.
 const CROWDED: usize = 13;
 
 /// Settings of [`BoxWorld`].

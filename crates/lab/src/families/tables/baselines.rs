@@ -60,7 +60,7 @@ pub enum Baseline {
     SeasonalChange {
         /// Steps of a season.
         season: usize,
-        /// Of the errors so many steps ahead, from one on, within a season.
+        /// Of the errors 1, 2, ... steps ahead, at most a season.
         stds: Vec<f64>,
     },
     /// A linear map of the last values.
