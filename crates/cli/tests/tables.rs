@@ -355,6 +355,11 @@ fn what_is_wrong_is_one_line_before_anything_is_trained() {
             vec!["auto", "growth"],
         ),
         (
+            "a\n1.5\n2.5\n3.5\n",
+            vec!["table.change=season-change"],
+            vec!["there is no season", "regular dates"],
+        ),
+        (
             "a\n1.5\n2.5\n",
             vec!["table.counts=[\"a\"]"],
             vec!["1.5", "table.counts"],
@@ -682,6 +687,70 @@ fn a_run_judges_new_rows_and_goes_on_with_them() {
     let mut command = mnemora(["resume".as_ref(), onward.as_os_str()]);
     command.args(["--set", "training.steps=50"]);
     succeed(command);
+}
+
+/// Workdays, counted from the first Monday of 2001, with a level of their own for each day of the week.
+fn workdays(range: std::ops::Range<i64>) -> String {
+    let mut text = String::from("date,level\n");
+    for day in range {
+        let level = LEVELS[(day % 5) as usize] + (day * day * 31 % 1009) as f64 / 1e5;
+        let _ = writeln!(text, "{},{level}", workday(day));
+    }
+    text
+}
+
+const LEVELS: [f64; 5] = [5.0, 9.0, 1.0, 30.0, 2.0];
+
+fn workday(day: i64) -> String {
+    days_after(day / 5 * 7 + day % 5)
+}
+
+#[test]
+fn changes_over_a_season_of_workdays_are_added_to_the_week_before() {
+    let (folder, table) = written("work.csv", &workdays(0..300));
+    let run = folder.path().join("run");
+    let settings = ["table.change=season-change", "training.steps=60"];
+    let said = succeed(train(&table, &run, &settings)).stderr;
+    assert_says(&said, &["level (changes over 5 steps, "]);
+    assert_says(&said, &["weekends are no gaps"]);
+    assert!(!said.contains("missing"), "{said}");
+    let expect = |rows: &[(String, String, Vec<f64>)], first: i64| {
+        for (row, day) in rows.iter().zip(first..) {
+            assert_eq!(row.0, workday(day));
+            let level = LEVELS[(day % 5) as usize];
+            assert!((row.2[0] - level).abs() < 0.5, "{row:?}, not {level}");
+        }
+    };
+    let rows = forecast(&run, &["--steps", "13"]);
+    assert_eq!(rows.len(), 13);
+    expect(&rows, 300);
+
+    // Rows that arrive one by one, the state kept in between; one of them is missing.
+    let state = folder.path().join("state");
+    let state = state.to_str().unwrap();
+    let all = filtered(&run, &[], &workdays(300..308));
+    let mut parts = filtered(&run, &["--state", state], &workdays(300..303));
+    parts.extend(filtered(&run, &["--state", state], &workdays(303..308)));
+    assert_eq!(all, parts);
+    for (answer, day) in all.iter().zip(300..) {
+        let next = &answer["next"];
+        assert_eq!(next["time"], workday(day + 1).as_str());
+        let mean = next["columns"]["level"]["mean"].as_f64().unwrap();
+        let level = LEVELS[((day + 1) % 5) as usize];
+        assert!((mean - level).abs() < 0.5, "{mean}, not {level}");
+    }
+    filtered(&run, &["--state", state], &workdays(309..310));
+    expect(&forecast(&run, &["--state", state, "--steps", "3"]), 310);
+
+    // A table that is too short to know a change.
+    let (_other, short) = written("short.csv", &workdays(310..316));
+    let mut command = mnemora(["train".as_ref(), short.as_os_str()]);
+    command.arg("--from").arg(&run);
+    command.arg("--out").arg(folder.path().join("short"));
+    assert_says(
+        &refuse(command),
+        &["its change over 5 steps", "let the file begin earlier"],
+    );
 }
 
 #[test]

@@ -241,7 +241,7 @@ pub enum Form {
     /// The number itself.
     #[default]
     Level,
-    /// Its change from the step before.
+    /// Its change.
     Change,
     /// The change of its logarithm.
     Growth,
@@ -261,6 +261,8 @@ pub struct ColumnSettings {
     pub fixed: bool,
     /// What of its numbers is modelled: `level`, `change` or `growth`.
     pub form: Form,
+    /// Steps over which a change or growth is measured; 0 from the step before.
+    pub season: usize,
     /// Whether each sequence has a mean and a deviation of its own.
     pub by_sequence: bool,
     /// Mean of the training part: of what is modelled of numbers, and of ln(1 + n) of counts.

@@ -117,8 +117,7 @@ fn normal_below(z: f64) -> f64 {
 
 fn of_samples(sorted: &[f64], truth: f64) -> Scored {
     let mean = sorted.iter().sum::<f64>() / sorted.len() as f64;
-    let [low, median, high] =
-        [(1.0 - BAND) / 2.0, 0.5, (1.0 + BAND) / 2.0].map(|share| quantile(sorted, share));
+    let [low, median, high] = band(sorted);
     Scored {
         crps: crps_of_samples(sorted, truth),
         absolute: (median - truth).abs(),
@@ -149,59 +148,60 @@ fn unit(train: &[f64]) -> Option<f64> {
     (change > 0.0).then_some(change)
 }
 
-/// Factors of the spread of forecasts that are tried.
-const SPREADS: [f64; 9] = [0.7, 0.85, 1.0, 1.15, 1.35, 1.6, 1.9, 2.25, 2.7];
+/// Bands are made this narrow and this wide at most.
+const SPREADS: [f64; 2] = [0.5, 4.0];
 
-/// A score that is so near the lowest is as good.
-const GOOD: f64 = 1.01;
+/// With fewer truths than these a share of them says little about a width.
+const ENOUGH: usize = 20;
 
-/// For each modelled column the factor by which the distance of samples from their median is multiplied: the one nearest 1
-/// whose CRPS from these origins is within a hundredth of the lowest, 1 for what is no number, or if nothing was observed there. `samples` as in
-/// [`judge_samples`].
+/// For each modelled column the factor by which the distance of samples from their median is multiplied, so that the bands
+/// of 80% hold 80% of the truths of these origins: the split conformal factor (Vovk et al. 2005), of all steps ahead
+/// together. 1 for what is no number, and for too few truths. `samples` as in [`judge_samples`].
 pub fn spreads(
     source: &Source,
     origins: &[Origin],
     horizon: usize,
     samples: impl Fn(usize, usize, usize) -> Vec<f64>,
 ) -> Vec<f64> {
-    let mut factors = vec![1.0; source.coding.modelled.len()];
-    for (which, units) in units(source) {
+    let of_column = |which: usize| {
         if !source.coding.modelled[which].is_number() {
-            continue;
+            return 1.0;
         }
-        let mut scores = [0.0; SPREADS.len()];
+        let mut reaches = Vec::new();
         for (number, origin) in origins.iter().enumerate() {
-            let Some(unit) = units[origin.series] else {
-                continue;
-            };
-            let truth = source.column(&source.data.series[origin.series], which);
-            for step in 0..horizon {
-                let truth = truth.get(origin.known + step).copied().unwrap_or(f64::NAN);
-                if truth.is_nan() {
-                    continue;
-                }
-                let sorted = samples(number, step, which);
-                for (factor, score) in SPREADS.iter().zip(&mut scores) {
-                    *score += crps_of_samples(&spread(&sorted, *factor), truth) / unit;
+            let all = source.column(&source.data.series[origin.series], which);
+            for (step, truth) in all.iter().skip(origin.known).take(horizon).enumerate() {
+                if !truth.is_nan() {
+                    reaches.push(reach(&samples(number, step, which), *truth));
                 }
             }
         }
-        let best = scores.iter().copied().fold(f64::INFINITY, f64::min);
-        let good = SPREADS
-            .iter()
-            .zip(scores)
-            .filter(|(_, score)| *score <= GOOD * best && *score > 0.0);
-        let nearest = good.min_by(|a, b| a.0.ln().abs().total_cmp(&b.0.ln().abs()));
-        factors[which] = nearest.map_or(1.0, |(factor, _)| *factor);
-    }
-    factors
+        if reaches.len() < ENOUGH {
+            return 1.0;
+        }
+        reaches.sort_by(f64::total_cmp);
+        let rank = (BAND * (reaches.len() + 1) as f64).ceil() as usize;
+        reaches[rank - 1].clamp(SPREADS[0], SPREADS[1])
+    };
+    (0..source.coding.modelled.len()).map(of_column).collect()
 }
 
-/// Sorted samples with their distances from the median multiplied.
-pub fn spread(sorted: &[f64], factor: f64) -> Vec<f64> {
-    let median = quantile(sorted, 0.5);
-    let spread = sorted.iter().map(|x| median + factor * (x - median));
-    spread.collect()
+/// The factor of the spread at which a truth lies on the edge of the band.
+fn reach(sorted: &[f64], truth: f64) -> f64 {
+    let [low, median, high] = band(sorted);
+    let (from_median, half) = match truth < median {
+        true => (median - truth, median - low),
+        false => (truth - median, high - median),
+    };
+    match from_median == 0.0 {
+        true => 0.0,
+        false => from_median / half,
+    }
+}
+
+/// The band and the median between its edges.
+fn band(sorted: &[f64]) -> [f64; 3] {
+    [(1.0 - BAND) / 2.0, 0.5, (1.0 + BAND) / 2.0].map(|share| quantile(sorted, share))
 }
 
 /// A stretch of a sequence as long as a horizon: forecasts from inside it share most of their steps, and count as one where it is
@@ -443,6 +443,23 @@ mod tests {
                 normal_below(z)
             );
         }
+    }
+
+    /// Multiplied by its reach, the band ends at the truth.
+    #[test]
+    fn a_truth_is_on_the_edge_of_the_band_of_its_reach() {
+        let samples = [-3.0, -1.0, 0.0, 0.5, 4.0, 9.0];
+        for truth in [-7.0, -0.25, 0.3, 6.0, 40.0] {
+            let factor = reach(&samples, truth);
+            let [_, median, _] = band(&samples);
+            let widened = samples.map(|x| median + factor * (x - median));
+            let [low, _, high] = band(&widened);
+            let edge = if truth < median { low } else { high };
+            assert!((edge - truth).abs() < 1e-12, "{edge}, not {truth}");
+        }
+        // A band without width holds its median only.
+        assert_eq!(reach(&[2.0; 5], 2.0), 0.0);
+        assert_eq!(reach(&[2.0; 5], 3.0), f64::INFINITY);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Forecasts without a network, fitted on the training part: persistence as a random walk, the season before, also with the
 //! change since then, and an autoregression. Each is a normal distribution at every step ahead, from its own residuals.
 
-use crate::numeric::solve;
+use crate::numeric::least_squares;
 
 /// A normal forecast.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,7 +16,7 @@ pub struct Foreseen {
 const MOST_LAGS: usize = 24;
 const STEPS_PER_LAG: usize = 5;
 /// Added to the diagonal of the normal equations, relative to its mean.
-const RIDGE: f64 = 1e-8;
+pub(super) const RIDGE: f64 = 1e-8;
 
 /// Fills what was not observed by straight lines; before the first and after the last value by that value. `None` if
 /// nothing was observed.
@@ -225,27 +225,13 @@ impl Autoregression {
     /// Least squares with `lags` lags, on the steps after the first `most`.
     fn of_order(centred: &[f64], lags: usize, most: usize, mean: f64) -> Option<Self> {
         let size = lags + 1;
-        let mut normal = vec![0.0; size * size];
-        let mut right = vec![0.0; size];
         let row = |t: usize| {
             let mut row = vec![1.0];
             row.extend((1..=lags).map(|lag| centred[t - lag]));
             row
         };
-        for (t, now) in centred.iter().enumerate().skip(most) {
-            let row = row(t);
-            for (i, a) in row.iter().enumerate() {
-                right[i] += a * now;
-                for (j, b) in row.iter().enumerate() {
-                    normal[i * size + j] += a * b;
-                }
-            }
-        }
-        let trace: f64 = (0..size).map(|i| normal[i * size + i]).sum();
-        for i in 0..size {
-            normal[i * size + i] += RIDGE * trace / size as f64;
-        }
-        let solution = solve(normal, right)?;
+        let rows = (most..centred.len()).map(|t| (row(t), centred[t]));
+        let solution = least_squares(rows, RIDGE)?;
         let residuals = (most..centred.len()).map(|t| {
             let told: f64 = row(t).iter().zip(&solution).map(|(a, w)| a * w).sum();
             centred[t] - told

@@ -5,7 +5,7 @@
 //! is told of, too, a sequence begins with one in which nothing is observed.
 
 use super::{
-    form::{best_form, differ, mean_and_std, of_column},
+    form::{Modelled, best_form, differ, mean_and_std, of_column, seasons},
     settings::{ChangeName, CountLikelihood, NumberLikelihood, OwnTable},
 };
 use crate::{
@@ -72,13 +72,23 @@ impl Coding {
                 data.name
             )));
         }
+        let longest = data
+            .series
+            .iter()
+            .max_by_key(|series| series.part(Part::Train, data.width()).len());
+        let calendar = match longest.filter(|_| settings.calendar) {
+            Some(series) => series
+                .clock
+                .calendar(series.part(Part::Train, data.width()).len()),
+            None => Vec::new(),
+        };
         let (mut modelled, mut known) = (Vec::new(), Vec::new());
         for (place, column) in data.columns.iter().enumerate() {
             let fixed = is_fixed(data, place);
             let in_advance = fixed || settings.known.contains(&column.name);
             let coded = Coded {
                 fixed,
-                ..coded(data, place, settings, in_advance)
+                ..coded(data, place, (settings, &calendar), in_advance)?
             };
             match in_advance {
                 true => known.push(coded),
@@ -117,16 +127,6 @@ impl Coding {
         }
         // Columns of one likelihood are computed together.
         modelled.sort_by_key(|column| column.likelihood);
-        let longest = data
-            .series
-            .iter()
-            .max_by_key(|series| series.part(Part::Train, data.width()).len());
-        let calendar = match longest.filter(|_| settings.calendar) {
-            Some(series) => series
-                .clock
-                .calendar(series.part(Part::Train, data.width()).len()),
-            None => Vec::new(),
-        };
         Ok(Self {
             modelled,
             known,
@@ -201,7 +201,7 @@ impl Coding {
             .modelled
             .iter()
             .zip(&places.modelled)
-            .map(|(coded, place)| coded.form.of(&place.column(data, series)))
+            .map(|(coded, place)| coded.shown().of(&place.column(data, series)))
             .collect();
         let mut shown = vec![0.0; columns.len()];
         for (t, row) in all.chunks_mut(size).enumerate() {
@@ -350,13 +350,13 @@ fn is_fixed(data: &SeriesData, place: usize) -> bool {
 }
 
 /// Mean and deviation of what is modelled of a column, over the training parts; of counts of the logarithm of one more.
-fn statistics(data: &SeriesData, place: usize, form: Form) -> (f64, f64) {
+fn statistics(data: &SeriesData, place: usize, modelled: Modelled) -> (f64, f64) {
     let width = data.width();
     let of_training: Vec<f64> = data
         .series
         .iter()
         .flat_map(|series| {
-            let shown = form.of(&of_column(series, width, place));
+            let shown = modelled.of(&of_column(series, width, place));
             shown[series.part(Part::Train, width)].to_vec()
         })
         .collect();
@@ -382,7 +382,12 @@ pub fn number_words(value: f64) -> String {
 const ENOUGH: usize = 30;
 
 /// How a column is coded.
-fn coded(data: &SeriesData, place: usize, settings: &OwnTable, known: bool) -> Coded {
+fn coded(
+    data: &SeriesData,
+    place: usize,
+    (settings, calendar): (&OwnTable, &[f64]),
+    known: bool,
+) -> Result<Coded, LabError> {
     let column = &data.columns[place];
     let other = settings.other_likelihood.contains(&column.name);
     let (likelihood, names) = match &column.kind {
@@ -406,34 +411,61 @@ fn coded(data: &SeriesData, place: usize, settings: &OwnTable, known: bool) -> C
         ColumnKind::Category(names) => (ColumnLikelihoodName::Categorical, names.clone()),
     };
     let number = column.kind == ColumnKind::Number && !known;
-    let form = match settings.change {
-        _ if !number => Form::Level,
-        ChangeName::Level => Form::Level,
-        ChangeName::Change => Form::Change,
-        ChangeName::Growth => Form::Growth,
-        ChangeName::Auto => best_form(data, place),
+    let over = |lag: usize, form: Form| Modelled { form, lag };
+    let modelled = match settings.change {
+        _ if !number => over(1, Form::Level),
+        ChangeName::Level => over(1, Form::Level),
+        ChangeName::Change => over(1, Form::Change),
+        ChangeName::Growth => over(1, Form::Growth),
+        ChangeName::SeasonChange => over(season(data)?, Form::Change),
+        ChangeName::SeasonGrowth => over(season(data)?, Form::Growth),
+        ChangeName::Auto => best_form(data, place, calendar),
     };
-    let (mean, deviation) = statistics(data, place, form);
+    let (mean, deviation) = statistics(data, place, modelled);
     // What is known in advance may change later only.
     let deviation = match known && deviation == 0.0 {
         true => 1.0,
         false => deviation,
     };
-    Coded {
+    Ok(Coded {
         name: column.name.clone(),
         likelihood,
         known,
         fixed: false,
-        form,
+        form: modelled.form,
+        season: match modelled.lag {
+            1 => 0,
+            steps => steps,
+        },
         // A sequence that is held out whole must not be scaled by its own values.
-        by_sequence: number && settings.division == Division::Time && differ(data, place, form),
+        by_sequence: number && settings.division == Division::Time && differ(data, place, modelled),
         mean,
         deviation,
         names,
-    }
+    })
+}
+
+/// Steps of the longest season.
+fn season(data: &SeriesData) -> Result<usize, LabError> {
+    let longest = seasons(data).into_iter().next();
+    longest.ok_or_else(|| {
+        LabError::Configuration(
+            "table.change: there is no season: times must be regular dates, and the training part of each sequence must hold \
+             a cycle of the calendar twice"
+                .into(),
+        )
+    })
 }
 
 impl Coded {
+    /// What of it is modelled.
+    pub fn shown(&self) -> Modelled {
+        Modelled {
+            form: self.form,
+            lag: self.season.max(1),
+        }
+    }
+
     /// Fits mean and deviation to another table, if its training part has enough values that differ.
     pub fn refit(&mut self, data: &SeriesData) {
         let Some(place) = data.columns.iter().position(|c| c.name == self.name) else {
@@ -444,7 +476,7 @@ impl Coded {
             let train = &all[series.part(Part::Train, data.width())];
             train.iter().filter(|value| value.is_finite()).count()
         });
-        let (mean, deviation) = statistics(data, place, self.form);
+        let (mean, deviation) = statistics(data, place, self.shown());
         if observed.sum::<usize>() >= ENOUGH && deviation > 0.0 {
             (self.mean, self.deviation) = (mean, deviation);
         }
@@ -548,7 +580,7 @@ impl Coded {
         if !self.by_sequence || train.is_empty() {
             return [self.mean, self.deviation];
         }
-        let shown = self.form.of(column);
+        let shown = self.shown().of(column);
         // A sequence that does not move there has no deviation of its own.
         match mean_and_std(shown[train].iter().copied()) {
             (mean, 0.0) => [mean, self.deviation],
@@ -570,8 +602,8 @@ impl Coded {
         }
     }
 
-    /// The value of an observation's numbers under the [`scale`](Self::scale) of its sequence; `before` is the value of
-    /// the step before.
+    /// The value of an observation's numbers under the [`scale`](Self::scale) of its sequence; `before` is the value from
+    /// which a change is measured.
     pub fn decode(&self, numbers: &[f32], [mean, deviation]: [f64; 2], before: f64) -> f64 {
         let number = f64::from(numbers[0]);
         match self.kind_of() {
@@ -603,6 +635,7 @@ mod tests {
             known: false,
             fixed: false,
             form: Form::Level,
+            season: 0,
             by_sequence: true,
             mean: 5.0,
             deviation: 2.0,

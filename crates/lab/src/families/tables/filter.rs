@@ -8,6 +8,7 @@ use super::{
     alarm::Alarm,
     coding::{Coded, Coding, number_words},
     forecast::{Ask, Forecast, Samples, Standing, samples_from, values},
+    past::Past,
     source::Source,
 };
 use crate::{LabError, numeric::quantile};
@@ -152,9 +153,8 @@ pub struct TableFilter<M: FilteringModel> {
     factors: Vec<f64>,
     /// Values of the columns that stand still in a sequence, NaN for other columns that are known in advance.
     fixed: Vec<f64>,
-    /// The values of the last row, and the last ones that were observed.
-    last: Vec<f64>,
-    before: Vec<f64>,
+    /// The last values of each modelled column.
+    past: Vec<Past>,
     clock: Ticking,
     begun: bool,
     alarm: Option<Alarm>,
@@ -204,17 +204,15 @@ impl<M: FilteringModel + Module> TableFilter<M> {
         let named = [&data.time, &data.sequence].into_iter();
         let named = named.filter(|name| !name.is_empty()).cloned();
         let clock = Ticking::after(&series.clock);
-        let count = settled.modelled.len();
         let rows = series.steps(data.width());
-        let values = |step: Option<usize>| -> Vec<f64> {
-            let columns = (0..count).map(|which| source.column(series, which));
-            let last = columns.map(|column| match step {
-                Some(step) => column.get(step).copied(),
-                None => column.into_iter().rev().find(|value| !value.is_nan()),
-            });
-            last.map(|value| value.unwrap_or(f64::NAN)).collect()
-        };
         let goes_on = start.state.is_some();
+        let past = settled.modelled.iter().enumerate().map(|(which, coded)| {
+            let lag = coded.shown().lag;
+            match goes_on {
+                true => Past::after(&source.column(series, which), lag),
+                false => Past::new(lag),
+            }
+        });
         let mut filter = Self {
             allowed: columns
                 .chain(nexts)
@@ -225,14 +223,7 @@ impl<M: FilteringModel + Module> TableFilter<M> {
             sequence: [data.sequence.clone(), series.name.clone()],
             scales: settled.scales(data, &source.places, series),
             fixed: fixed.map(|value| value.unwrap_or(f64::NAN)).collect(),
-            last: match goes_on {
-                true => values(rows.checked_sub(1)),
-                false => vec![f64::NAN; count],
-            },
-            before: match goes_on {
-                true => values(None),
-                false => vec![f64::NAN; count],
-            },
+            past: past.collect(),
             clock: if goes_on { clock } else { clock.fresh() },
             begun: goes_on,
             coding: settled.clone(),
@@ -310,7 +301,7 @@ impl<M: FilteringModel + Module> TableFilter<M> {
     fn too_far(&self, values: &[f64]) -> Option<String> {
         let columns = self.coding.modelled.iter().zip(values).enumerate();
         let mut wrong = columns.filter_map(|(which, (coded, value))| {
-            let shown = coded.form.at(*value, self.last[which]);
+            let shown = coded.form.at(*value, self.past[which].from());
             let wrong = coded.too_far(shown, self.scales[which])?;
             let value = number_words(*value);
             Some(format!("column {}: {value} is {wrong}", coded.name))
@@ -363,7 +354,7 @@ impl<M: FilteringModel + Module> TableFilter<M> {
         time: Option<&str>,
     ) -> Result<FilteredRow, String> {
         let kept = (self.online.state().clone(), self.online.steps());
-        let [last, before] = [self.last.clone(), self.before.clone()];
+        let past = self.past.clone();
         let (clock, begun) = (self.clock.clone(), self.begun);
         self.seen.clear();
         let done = self.advance(row, values, missing, time);
@@ -371,7 +362,7 @@ impl<M: FilteringModel + Module> TableFilter<M> {
             self.adapt();
         } else {
             self.online.begin_after(kept.0, kept.1);
-            (self.last, self.before) = (last, before);
+            self.past = past;
             (self.clock, self.begun) = (clock, begun);
         }
         done
@@ -398,7 +389,6 @@ impl<M: FilteringModel + Module> TableFilter<M> {
         time: Option<&str>,
     ) -> Result<FilteredRow, String> {
         let size = self.coding.observation();
-        let nothing = vec![f64::NAN; self.coding.modelled.len()];
         for _ in 0..missing {
             self.clock.tick(None)?;
             let mut frame = vec![0.0; size];
@@ -406,7 +396,7 @@ impl<M: FilteringModel + Module> TableFilter<M> {
             frame[size - told.len()..].copy_from_slice(&told);
             self.online.pass(&frame)?;
             self.seen.push(frame);
-            self.last.clone_from(&nothing);
+            self.past.iter_mut().for_each(|past| past.push(f64::NAN));
         }
         self.clock.tick(time)?;
         if !self.begun {
@@ -419,9 +409,9 @@ impl<M: FilteringModel + Module> TableFilter<M> {
             self.seen.push(frame);
             self.begun = true;
         }
-        let columns = self.coding.modelled.iter().zip(values).zip(&self.last);
+        let columns = self.coding.modelled.iter().zip(values).zip(&self.past);
         let shown: Vec<f64> = columns
-            .map(|((coded, now), before)| coded.form.at(*now, *before))
+            .map(|((coded, now), past)| coded.form.at(*now, past.from()))
             .collect();
         let mut frame = vec![0.0; size];
         self.coding.observe(&shown, &self.scales, &mut frame);
@@ -462,11 +452,8 @@ impl<M: FilteringModel + Module> TableFilter<M> {
             }
             _ => (None, None),
         };
-        self.last = values.to_vec();
-        for (before, value) in self.before.iter_mut().zip(values) {
-            if !value.is_nan() {
-                *before = *value;
-            }
+        for (past, value) in self.past.iter_mut().zip(values) {
+            past.push(*value);
         }
         Ok(FilteredRow {
             t: self.steps(),
@@ -495,10 +482,9 @@ impl<M: FilteringModel + Module> TableFilter<M> {
             let seasons = clock.seasons(past + step + 1, &self.coding.calendar);
             self.coding.told(&self.fixed, &seasons)
         });
-        let before = self.before.iter();
         Standing {
             state: self.online.state().clone(),
-            before: before.map(|v| if v.is_nan() { 0.0 } else { *v }).collect(),
+            past: self.past.clone(),
             scales: self.scales.clone(),
             told: told.collect(),
         }
@@ -700,8 +686,10 @@ impl<M: FilteringModel + Module> FilterState for TableFilter<M> {
     fn save(&self) -> Arrays {
         let mut arrays = self.online.save();
         let clock = [self.clock.save(), f64::from(u8::from(self.begun))];
-        arrays.insert(LAST.into(), bits(&self.last));
-        arrays.insert(BEFORE.into(), bits(&self.before));
+        let last: Vec<f64> = self.past.iter().flat_map(Past::save).collect();
+        let observed: Vec<f64> = self.past.iter().map(Past::observed).collect();
+        arrays.insert(LAST.into(), bits(&last));
+        arrays.insert(BEFORE.into(), bits(&observed));
         arrays.insert(CLOCK.into(), bits(&clock));
         let letters = self.sequence[1].bytes().map(f32::from);
         let letters: Vec<f32> = letters.collect();
@@ -738,9 +726,13 @@ impl<M: FilteringModel + Module> FilterState for TableFilter<M> {
         }
         let mut take = |name: &str| state.remove(name).map(|array| from_bits(&array));
         let fits = |values: &Vec<f64>, count: usize| values.len() == count;
-        let count = self.coding.modelled.len();
-        let last = take(LAST).filter(|v| fits(v, count)).ok_or_else(wrong)?;
-        let before = take(BEFORE).filter(|v| fits(v, count)).ok_or_else(wrong)?;
+        let lags = self.coding.modelled.iter().map(|coded| coded.shown().lag);
+        let lags: Vec<usize> = lags.collect();
+        let values = lags.iter().sum();
+        let last = take(LAST).filter(|v| fits(v, values)).ok_or_else(wrong)?;
+        let observed = take(BEFORE)
+            .filter(|v| fits(v, lags.len()))
+            .ok_or_else(wrong)?;
         let clock = take(CLOCK).filter(|v| fits(v, 2)).ok_or_else(wrong)?;
         let seen = take(ALARM);
         if let Some(saved) = Saved::take(&mut state) {
@@ -752,7 +744,13 @@ impl<M: FilteringModel + Module> FilterState for TableFilter<M> {
             }
         }
         self.online.restore(state, path)?;
-        (self.last, self.before) = (last, before);
+        let mut last = last.as_slice();
+        let pasts = lags.iter().zip(observed).map(|(lag, observed)| {
+            let (own, others) = last.split_at(*lag);
+            last = others;
+            Past::saved(own, observed)
+        });
+        self.past = pasts.collect();
         self.clock.restore(clock[0]);
         self.begun = clock[1] > 0.0;
         if let (Some(alarm), Some(seen)) = (&mut self.alarm, seen) {

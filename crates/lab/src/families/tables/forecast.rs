@@ -5,6 +5,7 @@ use super::{
     charts::charts,
     coding::{Coding, number_words},
     filter::RowAsk,
+    past::Past,
     settings::OwnTable,
     source::Source,
 };
@@ -114,14 +115,15 @@ impl Samples {
     }
 }
 
-/// The last observed value of each modelled column before a step; 0 if there is none.
-fn last_values(source: &Source, origin: Origin) -> Vec<f64> {
+/// The values of each modelled column before a step.
+fn pasts(source: &Source, origin: Origin) -> Vec<Past> {
     let series = &source.data.series[origin.series];
-    (0..source.coding.modelled.len())
-        .map(|which| {
+    let columns = source.coding.modelled.iter().enumerate();
+    columns
+        .map(|(which, coded)| {
             let column = source.column(series, which);
-            let known = column[..origin.known.min(column.len())].iter().rev();
-            known.copied().find(|value| !value.is_nan()).unwrap_or(0.0)
+            let known = origin.known.min(column.len());
+            Past::after(&column[..known], coded.shown().lag)
         })
         .collect()
 }
@@ -130,8 +132,8 @@ fn last_values(source: &Source, origin: Origin) -> Vec<f64> {
 pub struct Standing<S> {
     /// Its state.
     pub state: S,
-    /// The last observed value of each modelled column.
-    pub before: Vec<f64>,
+    /// The last values of each modelled column.
+    pub past: Vec<Past>,
     /// Mean and deviation of what is modelled of each.
     pub scales: Vec<[f64; 2]>,
     /// What the model is told with each of the steps ahead, of the step after it.
@@ -195,7 +197,7 @@ pub fn samples<M: FilteringModel + Module>(
             });
             Standing {
                 state,
-                before: last_values(source, *origin),
+                past: pasts(source, *origin),
                 scales: source.coding.scales(&source.data, &source.places, series),
                 told: told.collect(),
             }
@@ -254,13 +256,14 @@ pub fn samples_from<M: FilteringModel + Module>(
             let mut values = vec![0.0; steps * columns * count];
             for sample in 0..count {
                 let rows = &frames[(place * count + sample) * steps * size..][..steps * size];
-                let mut before = standing.before.clone();
+                let mut past = standing.past.clone();
                 for (step, frame) in rows.chunks(size).enumerate() {
                     let mut first = 0;
                     for (which, coded) in coding.modelled.iter().enumerate() {
                         let numbers = &frame[first..][..coded.numbers()];
-                        let value = coded.decode(numbers, standing.scales[which], before[which]);
-                        before[which] = value;
+                        let before = past[which].base();
+                        let value = coded.decode(numbers, standing.scales[which], before);
+                        past[which].push(value);
                         values[(step * columns + which) * count + sample] = value;
                         first += coded.numbers();
                     }

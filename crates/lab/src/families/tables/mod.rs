@@ -4,7 +4,8 @@
 //! | --- | --- |
 //! | `settings.rs` | the table `[table]` of an experiment |
 //! | `source.rs` | the data, windows and lengths |
-//! | `form.rs` | what of a number is modelled: its level, its change or its growth |
+//! | `form.rs` | what of a number is modelled: its level, its change or its growth, from step to step or over a season |
+//! | `past.rs` | the last values, from which changes are measured |
 //! | `coding.rs` | how columns stand in an observation, and back |
 //! | `learner.rs` | the learner, its measurements and pictures |
 //! | `forecast.rs` | samples of the steps that follow |
@@ -29,6 +30,7 @@ mod form;
 mod going_on;
 mod learner;
 mod newer;
+mod past;
 mod quantities;
 mod settings;
 mod source;
@@ -269,7 +271,7 @@ impl Source {
                     (true, _) => "one value in each sequence".to_owned(),
                     (_, true) => "known in advance".to_owned(),
                     _ => {
-                        let form = column.form.words();
+                        let form = column.shown().words();
                         format!("{form}{}{own}", column.likelihood.as_str())
                     }
                 };

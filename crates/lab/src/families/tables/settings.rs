@@ -4,7 +4,7 @@ use mnemora_worlds::series::{Division, TableSettings};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Whether numbers are modelled as they are, or their changes from step to step.
+/// Whether numbers are modelled as they are, or their changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChangeName {
@@ -16,6 +16,10 @@ pub enum ChangeName {
     Change,
     /// The changes of their logarithms.
     Growth,
+    /// Their changes over a season.
+    SeasonChange,
+    /// The changes of their logarithms over a season.
+    SeasonGrowth,
 }
 
 /// The likelihood of columns of numbers.
@@ -67,7 +71,8 @@ pub struct OwnTable {
     /// Columns of numbers with the other likelihood.
     pub other_likelihood: Vec<String>,
     /// Whether numbers are modelled as they are (`level`), by their changes (`change`), by the changes of their logarithms
-    /// (`growth`), or each column as autoregressions foresee it best (`auto`).
+    /// (`growth`), by either of them over a season, the longest cycle of the calendar that the training part holds twice
+    /// (`season-change`, `season-growth`), or each column as autoregressions foresee it best (`auto`).
     pub change: ChangeName,
     /// Whether the model is told the place of a step in the day, the week and the year, where times are dates.
     pub calendar: bool,

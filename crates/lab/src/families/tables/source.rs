@@ -145,7 +145,7 @@ impl Source {
             for series in &self.data.series {
                 let column = place.column(&self.data, series);
                 let scale = coded.scale(&column, series.part(Part::Train, self.data.width()));
-                let shown = coded.form.of(&column);
+                let shown = coded.shown().of(&column);
                 for (step, value) in column.iter().enumerate() {
                     let wrong = coded.refuse(*value);
                     let wrong = wrong.or_else(|| coded.too_far(shown[step], scale));
@@ -217,6 +217,17 @@ impl Source {
                 self.data.name,
                 counts[0],
                 window.max(SHORTEST_WINDOW)
+            ));
+        }
+        let longest = self.data.series.iter();
+        let longest = longest.map(|series| series.part(Part::Train, self.data.width()).len());
+        let longest = longest.max().unwrap_or(0);
+        let mut modelled = self.coding.modelled.iter();
+        if let Some(coded) = modelled.find(|coded| coded.season >= longest) {
+            return refuse(format!(
+                "column {} is modelled by its change over {} steps, and {} has no sequence with more steps to train on; let \
+                 the file begin earlier",
+                coded.name, coded.season, self.data.name
             ));
         }
         if counts[1] + counts[2] == 0 {
