@@ -93,9 +93,9 @@ pub fn of_column(series: &Series, width: usize, column: usize) -> Vec<f64> {
 
 /// Steps ahead for which forms of a column are compared.
 const AHEAD: usize = 8;
-/// A column whose validation part is outside the range of its training part in more than this share of steps is not modelled
-/// by its level: no network knows what lies there.
-const OUTSIDE: f64 = 0.1;
+/// A column that leaves the range of the first half of its training part in more than this share of the steps after it is not
+/// modelled by its level: no network knows what lies there.
+const OUTSIDE: f64 = 0.25;
 /// Changes over a season are modelled where their error is at most this share of the error of all other forms.
 const CLEARLY: f64 = 0.5;
 
@@ -122,7 +122,7 @@ pub fn best_form(data: &SeriesData, column: usize, cycles: &[f64]) -> Modelled {
     let lagged = lags.flat_map(|lag| changes.map(|form| Modelled { form, lag }));
     let forms: Vec<Modelled> = std::iter::once(level).chain(lagged).collect();
     let mut errors = vec![0.0; forms.len()];
-    let (mut outside, mut validated) = (0, 0);
+    let (mut outside, mut later) = (0, 0);
     for series in &data.series {
         let Some(all) = filled(&of_column(series, width, column)) else {
             continue;
@@ -135,12 +135,14 @@ pub fn best_form(data: &SeriesData, column: usize, cycles: &[f64]) -> Modelled {
             continue;
         }
         let known = &all[train.clone()];
-        let range = known.iter().fold([f64::MAX, f64::MIN], |[low, high], y| {
+        let half = train.start + train.len() / 2;
+        let early = &all[train.start..half];
+        let range = early.iter().fold([f64::MAX, f64::MIN], |[low, high], y| {
             [low.min(*y), high.max(*y)]
         });
         let leaves = |y: &&f64| !(range[0]..=range[1]).contains(*y);
-        outside += all[valid.clone()].iter().filter(leaves).count();
-        validated += valid.len();
+        outside += all[half..valid.end].iter().filter(leaves).count();
+        later += valid.end - half;
         let unit = known
             .windows(2)
             .map(|pair| (pair[1] - pair[0]).abs())
@@ -179,7 +181,7 @@ pub fn best_form(data: &SeriesData, column: usize, cycles: &[f64]) -> Modelled {
             }
         }
     }
-    if outside as f64 > OUTSIDE * validated as f64 {
+    if outside as f64 > OUTSIDE * later as f64 {
         errors[0] = f64::INFINITY;
     }
     // The last steps are nearer than a season ago, and a network learns sharper cycles than these.
