@@ -689,68 +689,85 @@ fn a_run_judges_new_rows_and_goes_on_with_them() {
     succeed(command);
 }
 
-/// Workdays, counted from the first Monday of 2001, with a level of their own for each day of the week.
-fn workdays(range: std::ops::Range<i64>) -> String {
+/// Days with a level of their own for each day of the week, with noise; of an exact timetable, without.
+fn weeks(range: std::ops::Range<i64>, noise: f64) -> String {
     let mut text = String::from("date,level\n");
     for day in range {
-        let level = LEVELS[(day % 5) as usize] + (day * day * 31 % 1009) as f64 / 1e5;
-        let _ = writeln!(text, "{},{level}", workday(day));
+        let level = LEVELS[(day % 7) as usize] + noise * (day * day * 31 % 1009) as f64;
+        let _ = writeln!(text, "{},{level}", days_after(day));
     }
     text
 }
 
-const LEVELS: [f64; 5] = [5.0, 9.0, 1.0, 30.0, 2.0];
-
-fn workday(day: i64) -> String {
-    days_after(day / 5 * 7 + day % 5)
-}
+const LEVELS: [f64; 7] = [5.0, 9.0, 1.0, 30.0, 2.0, 7.0, 12.0];
 
 #[test]
-fn changes_over_a_season_of_workdays_are_added_to_the_week_before() {
-    let (folder, table) = written("work.csv", &workdays(0..300));
+fn changes_over_a_season_are_added_to_the_week_before() {
+    let (folder, table) = written("weeks.csv", &weeks(0..300, 1e-5));
     let run = folder.path().join("run");
     let settings = ["table.change=season-change", "training.steps=60"];
     let said = succeed(train(&table, &run, &settings)).stderr;
-    assert_says(&said, &["level (changes over 5 steps, "]);
-    assert_says(&said, &["weekends are no gaps"]);
-    assert!(!said.contains("missing"), "{said}");
+    assert_says(&said, &["level (changes over 7 steps, "]);
     let expect = |rows: &[(String, String, Vec<f64>)], first: i64| {
         for (row, day) in rows.iter().zip(first..) {
-            assert_eq!(row.0, workday(day));
-            let level = LEVELS[(day % 5) as usize];
+            assert_eq!(row.0, days_after(day));
+            let level = LEVELS[(day % 7) as usize];
             assert!((row.2[0] - level).abs() < 0.5, "{row:?}, not {level}");
         }
     };
-    let rows = forecast(&run, &["--steps", "13"]);
-    assert_eq!(rows.len(), 13);
+    let rows = forecast(&run, &["--steps", "17"]);
+    assert_eq!(rows.len(), 17);
     expect(&rows, 300);
 
-    // Rows that arrive one by one, the state kept in between; one of them is missing.
+    // Rows that arrive one by one, the state kept in between.
     let state = folder.path().join("state");
     let state = state.to_str().unwrap();
-    let all = filtered(&run, &[], &workdays(300..308));
-    let mut parts = filtered(&run, &["--state", state], &workdays(300..303));
-    parts.extend(filtered(&run, &["--state", state], &workdays(303..308)));
+    let all = filtered(&run, &[], &weeks(300..310, 1e-5));
+    let mut parts = filtered(&run, &["--state", state], &weeks(300..303, 1e-5));
+    parts.extend(filtered(&run, &["--state", state], &weeks(303..310, 1e-5)));
     assert_eq!(all, parts);
     for (answer, day) in all.iter().zip(300..) {
-        let next = &answer["next"];
-        assert_eq!(next["time"], workday(day + 1).as_str());
-        let mean = next["columns"]["level"]["mean"].as_f64().unwrap();
-        let level = LEVELS[((day + 1) % 5) as usize];
-        assert!((mean - level).abs() < 0.5, "{mean}, not {level}");
+        let mean = answer["next"]["columns"]["level"]["mean"].as_f64();
+        let level = LEVELS[((day + 1) % 7) as usize];
+        assert!((mean.unwrap() - level).abs() < 0.5, "{mean:?}, not {level}");
     }
-    filtered(&run, &["--state", state], &workdays(309..310));
-    expect(&forecast(&run, &["--state", state, "--steps", "3"]), 310);
+    // A missing row: a week later the week before it stands in.
+    filtered(&run, &["--state", state], &weeks(311..312, 1e-5));
+    expect(&forecast(&run, &["--state", state, "--steps", "9"]), 312);
 
-    // A table that is too short to know a change.
-    let (_other, short) = written("short.csv", &workdays(310..316));
+    // Tables that are too short to know a change, or whose steps have another length.
+    let named = |name: &str, text: String| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let short = named("short.csv", weeks(310..318, 1e-5));
     let mut command = mnemora(["train".as_ref(), short.as_os_str()]);
     command.arg("--from").arg(&run);
     command.arg("--out").arg(folder.path().join("short"));
     assert_says(
         &refuse(command),
-        &["its change over 5 steps", "let the file begin earlier"],
+        &["its change over 7 steps", "let the file begin earlier"],
     );
+    let few = named("few.csv", weeks(310..313, 1e-5));
+    let mut command = mnemora(["forecast".as_ref(), run.as_os_str()]);
+    command.args(["--steps", "2", "--data"]).arg(&few);
+    assert_says(&succeed(command).stderr, &["3 steps, fewer than the 7"]);
+    let months: String = (0..40)
+        .map(|month| format!("{}-{:02}-01,{month}\n", 2001 + month / 12, 1 + month % 12))
+        .collect();
+    let months = named("months.csv", format!("date,level\n{months}"));
+    let mut command = mnemora(["forecast".as_ref(), run.as_os_str()]);
+    command.arg("--data").arg(&months);
+    assert_says(
+        &refuse(command),
+        &["months.csv", "its change over 7 steps", "none"],
+    );
+
+    // An exact timetable has no changes over a week, and is learned by its levels.
+    let exact = named("exact.csv", weeks(0..300, 0.0));
+    let said = succeed(train(&exact, &folder.path().join("exact"), &[])).stderr;
+    assert_says(&said, &["level (student-t)"]);
 }
 
 #[test]

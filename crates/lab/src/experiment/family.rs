@@ -157,6 +157,11 @@ pub trait Family: Sync {
         false
     }
 
+    /// Whether `model.likelihood` is the likelihood of its models with latents.
+    fn chooses_likelihood(&self) -> bool {
+        true
+    }
+
     /// Whether long sequences can be trained in segments (`training.segment`).
     fn has_segments(&self) -> bool {
         false

@@ -78,14 +78,14 @@ const READERS: &[Reader] = &[
         keys: &["model.likelihood"],
         by: "models with latents, of frames, walks (model.name=gtmm) and recorded sequences; for tables it is \
              table.number_likelihood",
-        is_here: |e| e.has_latents() && e.family().name() != "tables",
+        is_here: |e| e.has_latents() && e.family().chooses_likelihood(),
     },
     Reader {
         keys: &["model.likelihood_std"],
         by: "model.likelihood=gaussian",
         is_here: |e| {
             let gaussian = e.model.likelihood == LikelihoodName::Gaussian;
-            e.has_latents() && e.family().name() != "tables" && gaussian
+            e.has_latents() && e.family().chooses_likelihood() && gaussian
         },
     },
     Reader {

@@ -23,8 +23,6 @@ pub enum Pace {
     Number(f64),
     /// A time.
     Time(TimeDelta),
-    /// A day, from Monday to Friday.
-    Workdays,
     /// Months of any length.
     Months(u32),
 }
@@ -41,8 +39,6 @@ const DATE_TIMES: [&str; 6] = [
 ];
 /// Days of a year.
 const YEAR: f64 = 365.25;
-/// Workdays of a week.
-const WORKDAYS: i64 = 5;
 /// How many times as fast as a cycle of the calendar.
 const HARMONICS: [f64; 3] = [1.0, 2.0, 3.0];
 /// Relative difference up to which two distances of numbers are the same.
@@ -134,11 +130,7 @@ impl Clock {
                 apart.sort();
                 let middle = *apart.get(apart.len() / 2)?;
                 let same = apart.iter().filter(|distance| **distance == middle);
-                let most = 2 * same.count() > apart.len();
-                if most && middle == TimeDelta::days(1) && passes_weekends(times) {
-                    return Some(Pace::Workdays);
-                }
-                if most && middle.num_days() < 28 {
+                if 2 * same.count() > apart.len() && middle.num_days() < 28 {
                     return Some(Pace::Time(middle));
                 }
                 months(times).map(Pace::Months)
@@ -255,9 +247,6 @@ impl Clock {
                 let between = times[step] - times[step - 1];
                 between.num_milliseconds() as f64 / apart.num_milliseconds() as f64
             }
-            (Self::Dates(times), Pace::Workdays) => {
-                (workday_number(times[step]) - workday_number(times[step - 1])) as f64
-            }
             (Self::Dates(times), Pace::Months(months)) => {
                 let days = (times[step] - times[step - 1]).num_days() as f64;
                 days / (YEAR / 12.0 * f64::from(months))
@@ -287,7 +276,6 @@ impl Clock {
                     Pace::Time(apart) => {
                         (now - before).num_milliseconds() as f64 / apart.num_milliseconds() as f64
                     }
-                    Pace::Workdays => (workday_number(now) - workday_number(before)) as f64,
                     _ => return None,
                 };
                 let whole = guess.round() as usize;
@@ -303,7 +291,6 @@ impl Clock {
     pub fn calendar(&self, steps: usize) -> Vec<f64> {
         let apart = match (self, self.pace()) {
             (Self::Dates(_), Some(Pace::Time(apart))) => apart.num_milliseconds() as f64 / 86.4e6,
-            (Self::Dates(_), Some(Pace::Workdays)) => 7.0 / WORKDAYS as f64,
             (Self::Dates(_), Some(Pace::Months(months))) => f64::from(months) * YEAR / 12.0,
             _ => return Vec::new(),
         };
@@ -338,10 +325,6 @@ impl Clock {
             (Self::Dates(_), Some(Pace::Time(apart))) => {
                 let hours = apart.num_milliseconds() as f64 / 3.6e6;
                 vec![365.25 * 24.0 / hours, 7.0 * 24.0 / hours, 24.0 / hours]
-            }
-            (Self::Dates(_), Some(Pace::Workdays)) => {
-                let week = WORKDAYS as f64;
-                vec![YEAR / 7.0 * week, week]
             }
             _ => Vec::new(),
         };
@@ -381,33 +364,8 @@ pub(super) fn after(time: NaiveDateTime, pace: Pace, steps: usize) -> Option<Nai
             }
         }
         Pace::Time(apart) => time.checked_add_signed(apart * i32::try_from(steps).ok()?),
-        Pace::Workdays => {
-            let day = day_of_week(time).min(WORKDAYS - 1);
-            let total = day.checked_add(i64::try_from(steps).ok()?)?;
-            let days = 7 * (total / WORKDAYS) + total % WORKDAYS - day_of_week(time);
-            time.checked_add_signed(TimeDelta::try_days(days)?)
-        }
         _ => None,
     }
-}
-
-/// From 0 for Monday.
-fn day_of_week(time: NaiveDateTime) -> i64 {
-    i64::from(time.weekday().num_days_from_monday())
-}
-
-/// Workdays since the beginning of the calendar; a weekend has the number of its Friday.
-fn workday_number(time: NaiveDateTime) -> i64 {
-    let day = day_of_week(time);
-    let monday = i64::from(time.num_days_from_ce()) - day;
-    WORKDAYS * monday.div_euclid(7) + day.min(WORKDAYS - 1)
-}
-
-/// Whether days pass over a weekend or more, and none is in one.
-fn passes_weekends(times: &[NaiveDateTime]) -> bool {
-    let mut pairs = times.windows(2);
-    pairs.any(|pair| day_of_week(pair[1]) < day_of_week(pair[0]))
-        && times.iter().all(|time| day_of_week(*time) < WORKDAYS)
 }
 
 /// The number of months between most steps, if that is the same.
@@ -478,41 +436,6 @@ mod tests {
         assert!(
             (seasons[0] - (TAU / 24.0).sin()).abs() < 1e-9,
             "{seasons:?}"
-        );
-        // Two weeks and two days, without a holiday on the first Monday.
-        let workdays = dates(&[
-            "2024-01-02",
-            "2024-01-03",
-            "2024-01-04",
-            "2024-01-05",
-            "2024-01-08",
-            "2024-01-09",
-            "2024-01-10",
-            "2024-01-11",
-            "2024-01-12",
-            "2024-01-16",
-            "2024-01-17",
-            "2024-01-18",
-        ]);
-        let pace = workdays.pace().unwrap();
-        assert_eq!(pace, Pace::Workdays);
-        assert_eq!(workdays.steps_since(4, pace), Some(1));
-        assert_eq!(workdays.steps_since(9, pace), Some(2));
-        assert_eq!(workdays.continued(2).unwrap().text(13), "2024-01-22");
-        assert_eq!(workdays.cycles(300), [261, 5]);
-        assert_eq!(workdays.calendar(12), [7.0, 3.5]);
-        // A row in a weekend, or no weekend at all, and each day is a step.
-        let day = Pace::Time(TimeDelta::days(1));
-        assert_eq!(workdays.first(4).pace(), Some(day));
-        let daily = dates(&["2024-01-20", "2024-01-21"]);
-        assert_eq!(workdays.followed_by(&daily).unwrap().1.pace(), Some(day));
-        // Such a row comes when its Friday came, and the next one is Monday's.
-        let saturday = dates(&["2024-01-19", "2024-01-20", "2024-01-22", "2024-01-24"]);
-        let since = [1, 2, 3].map(|step| saturday.nearest_steps_since(step, pace));
-        assert_eq!(since, [1, 1, 2]);
-        assert_eq!(
-            after(date("2024-01-21").unwrap(), pace, 1),
-            date("2024-01-22")
         );
         let irregular = dates(&["2024-01-01", "2024-01-02", "2024-01-09", "2024-02-20"]);
         assert_eq!(irregular.pace(), None);

@@ -1,7 +1,7 @@
 //! From the rows of a table to sequences.
 
 use super::{
-    Clock, Column, Division, Pace, Series, SeriesData, TableSettings,
+    Clock, Column, Division, Series, SeriesData, TableSettings,
     clock::{date, has_offset},
     columns::{column, is_missing, number},
 };
@@ -311,10 +311,6 @@ fn sequence_of(
         Some(column) => clock_of(table, column, rows)?,
     };
     let pace = clock.pace();
-    let whose = match name {
-        "" => String::new(),
-        name => format!("sequence {name}: "),
-    };
     let width = values.len();
     let mut series = Series {
         name: name.to_owned(),
@@ -336,11 +332,6 @@ fn sequence_of(
                 .is_some_and(|steps| steps <= LONGEST_GAP)
         })
     });
-    if pace == Some(Pace::Workdays) {
-        notes.push(format!(
-            "{whose}steps are the days from Monday to Friday; weekends are no gaps"
-        ));
-    }
     let mut filled = 0;
     let mut starts = [None; 2];
     for (step, row) in rows.iter().enumerate() {
@@ -374,6 +365,10 @@ fn sequence_of(
     }
     let steps = series.values.len() / width;
     series.starts = starts.map(|start| start.unwrap_or(steps));
+    let whose = match name {
+        "" => String::new(),
+        name => format!("sequence {name}: "),
+    };
     series.clock = match (regular, filled) {
         (true, 1..) => {
             notes.push(format!(
@@ -571,20 +566,6 @@ mod tests {
         assert_eq!(values[11], 144.5);
         assert_eq!(data.series[0].clock.text(10), "2024-01-11");
         assert!(data.notes[1].starts_with("3 steps are missing"));
-    }
-
-    #[test]
-    fn weekends_of_workdays_are_no_gaps() {
-        // The first Monday of 2024 is its first day; a Tuesday is missing.
-        let rows = (1..=26).filter(|day| day % 7 != 6 && day % 7 != 0 && *day != 16);
-        let data = read(&daily(rows)).unwrap();
-        let series = &data.series[0];
-        assert_eq!(series.values.len(), 20);
-        assert!(series.values[11].is_nan());
-        assert_eq!(series.clock.text(11), "2024-01-16");
-        assert_eq!(series.clock.text(15), "2024-01-22");
-        assert!(data.notes[1].contains("from Monday to Friday"));
-        assert!(data.notes[2].starts_with("1 steps are missing"));
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Judging forecasts: from many steps of the test part, so many steps ahead, beside forecasts without a network.
 
 use super::{
-    baselines::{Baseline, Foreseen, filled},
+    baselines::{BASELINES, Baseline, Foreseen, filled},
     source::Source,
 };
-use crate::numeric::quantile;
+use crate::{experiment::Form, numeric::quantile};
 use mnemora_worlds::Part;
 use std::collections::BTreeMap;
 
@@ -156,7 +156,8 @@ const ENOUGH: usize = 20;
 
 /// For each modelled column the factor by which the distance of samples from their median is multiplied, so that the bands
 /// of 80% hold 80% of the truths of these origins: the split conformal factor (Vovk et al. 2005), of all steps ahead
-/// together. 1 for what is no number, and for too few truths. `samples` as in [`judge_samples`].
+/// together. Of the test part they hold about 80%: the same origins chose form and checkpoint. Only numbers have a factor
+/// other than 1, and only with enough truths. `samples` as in [`judge_samples`].
 pub fn spreads(
     source: &Source,
     origins: &[Origin],
@@ -167,12 +168,13 @@ pub fn spreads(
         if !source.coding.modelled[which].is_number() {
             return 1.0;
         }
+        let form = source.coding.modelled[which].form;
         let mut reaches = Vec::new();
         for (number, origin) in origins.iter().enumerate() {
             let all = source.column(&source.data.series[origin.series], which);
             for (step, truth) in all.iter().skip(origin.known).take(horizon).enumerate() {
                 if !truth.is_nan() {
-                    reaches.push(reach(&samples(number, step, which), *truth));
+                    reaches.push(reach(&samples(number, step, which), *truth, form));
                 }
             }
         }
@@ -186,9 +188,30 @@ pub fn spreads(
     (0..source.coding.modelled.len()).map(of_column).collect()
 }
 
+/// Multiplies the distances of samples from their median; those of growth, which multiplies, in logarithms.
+pub fn widen(samples: &mut [f64], factor: f64, form: Form) {
+    let logarithms = grow(form, samples);
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let median = quantile(&sorted, 0.5);
+    for x in samples {
+        *x = match logarithms {
+            true => median * (*x / median).powf(factor),
+            false => median + factor * (*x - median),
+        };
+    }
+}
+
+/// Whether distances of these numbers are those of their logarithms.
+fn grow(form: Form, numbers: &[f64]) -> bool {
+    form == Form::Growth && numbers.iter().all(|x| *x > 0.0)
+}
+
 /// The factor of the spread at which a truth lies on the edge of the band.
-fn reach(sorted: &[f64], truth: f64) -> f64 {
-    let [low, median, high] = band(sorted);
+fn reach(sorted: &[f64], truth: f64, form: Form) -> f64 {
+    let logarithms = grow(form, sorted) && truth > 0.0;
+    let scale = |x: f64| if logarithms { x.ln() } else { x };
+    let ([low, median, high], truth) = (band(sorted).map(scale), scale(truth));
     let (from_median, half) = match truth < median {
         true => (median - truth, median - low),
         false => (truth - median, high - median),
@@ -341,16 +364,7 @@ pub fn judge_samples(
 /// The forecasts without a network, on the same origins.
 pub fn judge_baselines(source: &Source, origins: &[Origin], horizon: usize) -> Vec<Judged> {
     let width = source.data.width();
-    let mut tallies: Vec<(&str, Tally)> = [
-        "random walk",
-        "season before",
-        "season before and change",
-        "autoregression",
-        "autoregression of changes",
-    ]
-    .into_iter()
-    .map(|name| (name, Tally::default()))
-    .collect();
+    let mut tallies = BASELINES.map(|[name, ..]| (name, Tally::default()));
     for (which, units) in units(source) {
         let is_number = source.coding.modelled[which].is_number();
         for (number, series) in source.data.series.iter().enumerate() {
@@ -448,18 +462,21 @@ mod tests {
     /// Multiplied by its reach, the band ends at the truth.
     #[test]
     fn a_truth_is_on_the_edge_of_the_band_of_its_reach() {
-        let samples = [-3.0, -1.0, 0.0, 0.5, 4.0, 9.0];
-        for truth in [-7.0, -0.25, 0.3, 6.0, 40.0] {
-            let factor = reach(&samples, truth);
-            let [_, median, _] = band(&samples);
-            let widened = samples.map(|x| median + factor * (x - median));
-            let [low, _, high] = band(&widened);
-            let edge = if truth < median { low } else { high };
-            assert!((edge - truth).abs() < 1e-12, "{edge}, not {truth}");
+        // The edges and the median are samples.
+        let samples: Vec<f64> = (0..11).map(|k| f64::from(k * k) + 0.5).collect();
+        for form in [Form::Level, Form::Growth] {
+            for truth in [0.1, 20.0, 25.5, 30.0, 400.0] {
+                let [_, median, _] = band(&samples);
+                let mut widened = samples.clone();
+                widen(&mut widened, reach(&samples, truth, form), form);
+                let [low, _, high] = band(&widened);
+                let edge = if truth < median { low } else { high };
+                assert!((edge - truth).abs() < 1e-9, "{edge}, not {truth}");
+            }
         }
         // A band without width holds its median only.
-        assert_eq!(reach(&[2.0; 5], 2.0), 0.0);
-        assert_eq!(reach(&[2.0; 5], 3.0), f64::INFINITY);
+        assert_eq!(reach(&[2.0; 5], 2.0, Form::Level), 0.0);
+        assert_eq!(reach(&[2.0; 5], 3.0, Form::Level), f64::INFINITY);
     }
 
     #[test]

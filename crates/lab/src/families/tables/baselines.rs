@@ -12,6 +12,40 @@ pub struct Foreseen {
     pub std: f64,
 }
 
+/// The name of each forecast without a network, and the keys of its measurements.
+pub const BASELINES: [[&str; 4]; 5] = [
+    [
+        "random walk",
+        "random_walk",
+        "random_walk_coverage",
+        "random_walk_mase",
+    ],
+    [
+        "season before",
+        "season_before",
+        "season_before_coverage",
+        "season_before_mase",
+    ],
+    [
+        "season before and change",
+        "season_change",
+        "season_change_coverage",
+        "season_change_mase",
+    ],
+    [
+        "autoregression",
+        "autoregression",
+        "autoregression_coverage",
+        "autoregression_mase",
+    ],
+    [
+        "autoregression of changes",
+        "of_changes",
+        "of_changes_coverage",
+        "of_changes_mase",
+    ],
+];
+
 /// The most lags of an autoregression, and for each lag so many steps to fit it.
 const MOST_LAGS: usize = 24;
 const STEPS_PER_LAG: usize = 5;
@@ -77,13 +111,14 @@ fn std_of(residuals: impl Iterator<Item = f64>) -> f64 {
 impl Baseline {
     /// The name in tables.
     pub fn name(&self) -> &'static str {
-        match self {
-            Self::RandomWalk { .. } => "random walk",
-            Self::Seasonal { .. } => "season before",
-            Self::SeasonalChange { .. } => "season before and change",
-            Self::Autoregression(_) => "autoregression",
-            Self::OfChanges(_) => "autoregression of changes",
-        }
+        let place = match self {
+            Self::RandomWalk { .. } => 0,
+            Self::Seasonal { .. } => 1,
+            Self::SeasonalChange { .. } => 2,
+            Self::Autoregression(_) => 3,
+            Self::OfChanges(_) => 4,
+        };
+        BASELINES[place][0]
     }
 
     /// Persistence, fitted on filled values.

@@ -5,7 +5,7 @@
 //! is told of, too, a sequence begins with one in which nothing is observed.
 
 use super::{
-    form::{Modelled, best_form, differ, mean_and_std, of_column, seasons},
+    form::{Modelled, best_form, best_season, differ, mean_and_std, of_column},
     settings::{ChangeName, CountLikelihood, NumberLikelihood, OwnTable},
 };
 use crate::{
@@ -88,7 +88,7 @@ impl Coding {
             let in_advance = fixed || settings.known.contains(&column.name);
             let coded = Coded {
                 fixed,
-                ..coded(data, place, (settings, &calendar), in_advance)?
+                ..coded(data, place, settings, &calendar, in_advance)?
             };
             match in_advance {
                 true => known.push(coded),
@@ -385,7 +385,8 @@ const ENOUGH: usize = 30;
 fn coded(
     data: &SeriesData,
     place: usize,
-    (settings, calendar): (&OwnTable, &[f64]),
+    settings: &OwnTable,
+    calendar: &[f64],
     known: bool,
 ) -> Result<Coded, LabError> {
     let column = &data.columns[place];
@@ -412,13 +413,22 @@ fn coded(
     };
     let number = column.kind == ColumnKind::Number && !known;
     let over = |lag: usize, form: Form| Modelled { form, lag };
+    let over_season = |form: Form| {
+        best_season(data, place, calendar, form).ok_or_else(|| {
+            LabError::Configuration(
+                "table.change: there is no season: times must be regular dates, and the training part of each sequence must \
+                 hold a cycle of the calendar twice"
+                    .into(),
+            )
+        })
+    };
     let modelled = match settings.change {
         _ if !number => over(1, Form::Level),
         ChangeName::Level => over(1, Form::Level),
         ChangeName::Change => over(1, Form::Change),
         ChangeName::Growth => over(1, Form::Growth),
-        ChangeName::SeasonChange => over(season(data)?, Form::Change),
-        ChangeName::SeasonGrowth => over(season(data)?, Form::Growth),
+        ChangeName::SeasonChange => over_season(Form::Change)?,
+        ChangeName::SeasonGrowth => over_season(Form::Growth)?,
         ChangeName::Auto => best_form(data, place, calendar),
     };
     let (mean, deviation) = statistics(data, place, modelled);
@@ -442,18 +452,6 @@ fn coded(
         mean,
         deviation,
         names,
-    })
-}
-
-/// Steps of the longest season.
-fn season(data: &SeriesData) -> Result<usize, LabError> {
-    let longest = seasons(data).into_iter().next();
-    longest.ok_or_else(|| {
-        LabError::Configuration(
-            "table.change: there is no season: times must be regular dates, and the training part of each sequence must hold \
-             a cycle of the calendar twice"
-                .into(),
-        )
     })
 }
 

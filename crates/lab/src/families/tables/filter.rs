@@ -523,7 +523,7 @@ impl<M: FilteringModel + Module> TableFilter<M> {
         let standing = [self.standing(steps)];
         let drawn = samples_from(model, &self.coding, &standing, [steps, count], seed);
         let mut drawn = drawn.into_iter().next()?;
-        drawn.widen(&self.factors);
+        drawn.widen(&self.factors, &self.coding);
         Some(drawn)
     }
 
@@ -686,10 +686,14 @@ impl<M: FilteringModel + Module> FilterState for TableFilter<M> {
     fn save(&self) -> Arrays {
         let mut arrays = self.online.save();
         let clock = [self.clock.save(), f64::from(u8::from(self.begun))];
-        let last: Vec<f64> = self.past.iter().flat_map(Past::save).collect();
-        let observed: Vec<f64> = self.past.iter().map(Past::observed).collect();
+        let [mut last, mut before] = [Vec::new(), Vec::new()];
+        for past in &self.past {
+            let [values, bases] = past.save();
+            last.extend(values);
+            before.extend(bases);
+        }
         arrays.insert(LAST.into(), bits(&last));
-        arrays.insert(BEFORE.into(), bits(&observed));
+        arrays.insert(BEFORE.into(), bits(&before));
         arrays.insert(CLOCK.into(), bits(&clock));
         let letters = self.sequence[1].bytes().map(f32::from);
         let letters: Vec<f32> = letters.collect();
@@ -730,9 +734,7 @@ impl<M: FilteringModel + Module> FilterState for TableFilter<M> {
         let lags: Vec<usize> = lags.collect();
         let values = lags.iter().sum();
         let last = take(LAST).filter(|v| fits(v, values)).ok_or_else(wrong)?;
-        let observed = take(BEFORE)
-            .filter(|v| fits(v, lags.len()))
-            .ok_or_else(wrong)?;
+        let before = take(BEFORE).filter(|v| fits(v, values)).ok_or_else(wrong)?;
         let clock = take(CLOCK).filter(|v| fits(v, 2)).ok_or_else(wrong)?;
         let seen = take(ALARM);
         if let Some(saved) = Saved::take(&mut state) {
@@ -744,11 +746,11 @@ impl<M: FilteringModel + Module> FilterState for TableFilter<M> {
             }
         }
         self.online.restore(state, path)?;
-        let mut last = last.as_slice();
-        let pasts = lags.iter().zip(observed).map(|(lag, observed)| {
-            let (own, others) = last.split_at(*lag);
-            last = others;
-            Past::saved(own, observed)
+        let mut begin = 0;
+        let pasts = lags.iter().map(|lag| {
+            let own = begin..begin + lag;
+            begin = own.end;
+            Past::saved(&last[own.clone()], &before[own])
         });
         self.past = pasts.collect();
         self.clock.restore(clock[0]);

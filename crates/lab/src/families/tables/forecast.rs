@@ -1,7 +1,7 @@
 //! Forecasts: samples of the steps that follow, from the beliefs that filtering left.
 
 use super::{
-    backtest::{Origin, origins, spreads},
+    backtest::{Origin, origins, spreads, widen},
     charts::charts,
     coding::{Coding, number_words},
     filter::RowAsk,
@@ -87,17 +87,11 @@ pub struct Samples {
 
 impl Samples {
     /// Multiplies the distances of each column's samples from their median by its factor.
-    pub fn widen(&mut self, factors: &[f64]) {
+    pub fn widen(&mut self, factors: &[f64], coding: &Coding) {
         for (place, samples) in self.values.chunks_mut(self.samples).enumerate() {
-            let factor = factors[place % self.columns];
-            if factor == 1.0 {
-                continue;
-            }
-            let mut sorted = samples.to_vec();
-            sorted.sort_by(f64::total_cmp);
-            let median = quantile(&sorted, 0.5);
-            for x in samples {
-                *x = median + factor * (*x - median);
+            let which = place % self.columns;
+            if factors[which] != 1.0 {
+                widen(samples, factors[which], coding.modelled[which].form);
             }
         }
     }
@@ -291,7 +285,7 @@ pub fn calibrated<M: FilteringModel + Module>(
 ) -> Vec<Samples> {
     let mut all = samples(inference, source, origins, size, seed);
     for samples in &mut all {
-        samples.widen(factors);
+        samples.widen(factors, &source.coding);
     }
     all
 }
@@ -331,6 +325,7 @@ pub fn forecast<M: FilteringModel + Module>(
     ask.check(&source.coding, source.data.series.len())?;
     let mut notes = Vec::new();
     let extended = source.extended(ask.steps, future, &mut notes)?;
+    notes.extend(source.short());
     let width = source.data.width();
     let ends: Vec<Origin> = (0..source.data.series.len())
         .map(|series| Origin {
@@ -427,6 +422,27 @@ pub fn values(
 }
 
 impl Source {
+    /// That sequences are too short for a change over a season, a line each.
+    fn short(&self) -> impl Iterator<Item = String> + '_ {
+        let width = self.data.width();
+        let longest = self.coding.modelled.iter().max_by_key(|coded| coded.season);
+        let short = self.data.series.iter().filter_map(move |series| {
+            let (coded, steps) = (longest?, series.steps(width));
+            (steps < coded.season).then(|| {
+                let whose = match series.name.as_str() {
+                    "" => "the table".to_owned(),
+                    name => format!("sequence {name}"),
+                };
+                format!(
+                    "{whose} has {steps} steps, fewer than the {} over which {} changes: its last values stand in for those \
+                     that are not known",
+                    coded.season, coded.name
+                )
+            })
+        });
+        short.collect::<Vec<String>>().into_iter()
+    }
+
     /// The same sequences, each with `steps` more of which nothing is observed, but what is known in advance of them.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ use super::{
     adapt::Adapter,
     alarm::Alarm,
     backtest,
+    baselines::BASELINES,
     charts::chart,
     filter::{RowAsk, RowFilter, Start, TableFilter},
     forecast::{self, Ask, Forecast, calibrated, factors},
@@ -365,40 +366,6 @@ where
         self.trainer.restore(from, path)
     }
 }
-
-/// The name of each forecast without a network, and the keys of its measurements.
-const BASELINES: [[&str; 4]; 5] = [
-    [
-        "random walk",
-        "random_walk",
-        "random_walk_coverage",
-        "random_walk_mase",
-    ],
-    [
-        "season before",
-        "season_before",
-        "season_before_coverage",
-        "season_before_mase",
-    ],
-    [
-        "season before and change",
-        "season_change",
-        "season_change_coverage",
-        "season_change_mase",
-    ],
-    [
-        "autoregression",
-        "autoregression",
-        "autoregression_coverage",
-        "autoregression_mase",
-    ],
-    [
-        "autoregression of changes",
-        "of_changes",
-        "of_changes_coverage",
-        "of_changes_mase",
-    ],
-];
 
 /// The most charts of a held-out forecast, and of a picture.
 const CHARTS: usize = 4;

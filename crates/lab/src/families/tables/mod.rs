@@ -161,6 +161,11 @@ impl Family for Tables {
         true
     }
 
+    /// Each column has its own: `table.number_likelihood`, `table.count_likelihood`.
+    fn chooses_likelihood(&self) -> bool {
+        false
+    }
+
     fn has_data(&self, _: &Experiment) -> bool {
         true
     }

@@ -60,6 +60,7 @@ impl Source {
             path: named(path),
             ..self.with(data)?
         };
+        newer.check_seasons()?;
         newer.check_values()?;
         Ok(newer)
     }

@@ -2,21 +2,22 @@
 
 use std::collections::VecDeque;
 
-/// The last values of a column.
+/// The last values of a column, as many as its change is steps long, the oldest first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Past {
-    /// As many as the change is steps long, the oldest first; NaN where nothing was observed.
+    /// NaN where nothing was observed.
     values: VecDeque<f64>,
-    /// The last observed one, NaN before it.
-    observed: f64,
+    /// There the value as many steps earlier; NaN before the first one.
+    bases: VecDeque<f64>,
 }
 
 impl Past {
     /// Before the first step, for changes over `lag` steps.
     pub fn new(lag: usize) -> Self {
+        let nothing: VecDeque<f64> = std::iter::repeat_n(f64::NAN, lag).collect();
         Self {
-            values: std::iter::repeat_n(f64::NAN, lag).collect(),
-            observed: f64::NAN,
+            values: nothing.clone(),
+            bases: nothing,
         }
     }
 
@@ -31,9 +32,9 @@ impl Past {
     pub fn push(&mut self, value: f64) {
         self.values.pop_front();
         self.values.push_back(value);
-        if !value.is_nan() {
-            self.observed = value;
-        }
+        let before = self.bases.pop_front().unwrap_or(f64::NAN);
+        self.bases
+            .push_back(if value.is_nan() { before } else { value });
     }
 
     /// The value from which the next step's change is measured; NaN if it was not observed.
@@ -41,28 +42,23 @@ impl Past {
         self.values.front().copied().unwrap_or(f64::NAN)
     }
 
-    /// The value to which a change that was drawn is added: if it was not observed the last one that was, and 0 without any.
+    /// The value to which a change that was drawn is added: if that was not observed the one as many steps before it, else
+    /// the last one, else 0.
     pub fn base(&self) -> f64 {
-        let found = [self.from(), self.observed].into_iter();
-        { found }.find(|value| !value.is_nan()).unwrap_or(0.0)
+        let first = self.bases.front().into_iter();
+        let mut found = first.chain(self.bases.iter().rev());
+        found.find(|value| !value.is_nan()).copied().unwrap_or(0.0)
     }
 
-    /// All that is kept, as numbers.
-    pub fn save(&self) -> impl Iterator<Item = f64> + '_ {
-        self.values.iter().copied()
+    /// All that is kept, as numbers: values, and what stands for those that were not observed.
+    pub fn save(&self) -> [impl Iterator<Item = f64> + '_; 2] {
+        [&self.values, &self.bases].map(|all| all.iter().copied())
     }
 
-    /// The last observed value, NaN before it.
-    pub fn observed(&self) -> f64 {
-        self.observed
-    }
-
-    /// From what [`save`](Self::save) and [`observed`](Self::observed) gave.
-    pub fn saved(values: &[f64], observed: f64) -> Self {
-        Self {
-            values: values.iter().copied().collect(),
-            observed,
-        }
+    /// From what [`save`](Self::save) gave.
+    pub fn saved(values: &[f64], bases: &[f64]) -> Self {
+        let [values, bases] = [values, bases].map(|all| all.iter().copied().collect());
+        Self { values, bases }
     }
 }
 
@@ -75,11 +71,16 @@ mod tests {
         let mut past = Past::after(&[1.0, 2.0, f64::NAN, 4.0], 3);
         assert_eq!((past.from(), past.base()), (2.0, 2.0));
         past.push(f64::NAN);
-        // The season before was not observed: the last value stands in.
+        // Neither the season before was observed nor the one before that: the last value stands in.
         assert!(past.from().is_nan());
-        assert_eq!(past.base(), 4.0);
-        let saved: Vec<f64> = past.save().collect();
-        let back = Past::saved(&saved, past.observed());
+        assert_eq!(past.base(), 2.0);
+        past.push(f64::NAN);
+        past.push(7.0);
+        // The season before was not observed: the one before that stands in.
+        assert!(past.from().is_nan());
+        assert_eq!(past.base(), 2.0);
+        let [values, bases] = past.save().map(Vec::from_iter);
+        let back = Past::saved(&values, &bases);
         assert_eq!(format!("{back:?}"), format!("{past:?}"));
         let fresh = Past::new(1);
         assert!(fresh.from().is_nan());

@@ -71,8 +71,8 @@ pub struct OwnTable {
     /// Columns of numbers with the other likelihood.
     pub other_likelihood: Vec<String>,
     /// Whether numbers are modelled as they are (`level`), by their changes (`change`), by the changes of their logarithms
-    /// (`growth`), by either of them over a season, the longest cycle of the calendar that the training part holds twice
-    /// (`season-change`, `season-growth`), or each column as autoregressions foresee it best (`auto`).
+    /// (`growth`), by either of them over a season, a cycle of the calendar that the training part holds twice
+    /// (`season-change`, `season-growth`), or each column as autoregressions forecast it best (`auto`).
     pub change: ChangeName,
     /// Whether the model is told the place of a step in the day, the week and the year, where times are dates.
     pub calendar: bool,

@@ -2,6 +2,7 @@
 
 use super::{
     coding::{Coding, Frames, Places, number_words},
+    form::cycles_of,
     settings::OwnTable,
 };
 use crate::{Experiment, LabError, experiment::ColumnLikelihoodName};
@@ -77,6 +78,7 @@ impl Source {
             }
         }
         let source = Self::of(table, &settings, experiment, &path)?;
+        source.check_seasons()?;
         experiment.data.record(Some(path), fingerprint);
         experiment.data.columns = source.coding.columns();
         experiment.data.calendar.clone_from(&source.coding.calendar);
@@ -91,7 +93,9 @@ impl Source {
     pub fn other(experiment: &Experiment, path: &Path) -> Result<Self, LabError> {
         let table = Self::table_for(experiment, path)?;
         let settings: OwnTable = experiment.own_settings()?;
-        Self::of(table, &settings, experiment, path)
+        let source = Self::of(table, &settings, experiment, path)?;
+        source.check_seasons()?;
+        Ok(source)
     }
 
     /// A table with some of the run's columns.
@@ -134,6 +138,27 @@ impl Source {
         let source = source.with(data)?;
         source.check_values()?;
         Ok(source)
+    }
+
+    /// Returns an error if a season of the run is none here.
+    pub fn check_seasons(&self) -> Result<(), LabError> {
+        for coded in self.coding.modelled.iter().filter(|c| c.season > 0) {
+            let mut series = self.data.series.iter();
+            let other = series.find(|series| {
+                let cycles = cycles_of(&series.clock, usize::MAX);
+                series.clock.pace().is_some() && !cycles.contains(&coded.season)
+            });
+            if other.is_some() {
+                return Err(LabError::Configuration(format!(
+                    "{}: column {} is modelled by its change over {} steps, a season of the table that the model was trained \
+                     with; here that is none: give a table whose steps are as long",
+                    named(&self.path).display(),
+                    coded.name,
+                    coded.season
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Returns an error if a value is not what the model was trained with, or nothing can be computed of it.
