@@ -699,7 +699,7 @@ fn weeks(range: std::ops::Range<i64>, noise: f64) -> String {
     text
 }
 
-const LEVELS: [f64; 7] = [5.0, 9.0, 1.0, 30.0, 2.0, 7.0, 12.0];
+const LEVELS: [f64; 7] = [5.5, 9.0, 1.0, 30.0, 2.0, 7.5, 12.0];
 
 #[test]
 fn changes_over_a_season_are_added_to_the_week_before() {
