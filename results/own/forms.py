@@ -5,7 +5,7 @@
 Five tables of one column each, trained with defaults: a daily one with a level for each weekday (a cycle that the calendar
 tells of), an hourly one with a level for each of the 168 hours of a week (sharper than the calendar's waves), a monthly one
 that grows, with a season, and days of an autoregression and of a random walk. The CRPS is that of `mnemora eval`, beside the
-best of the five simple forecasts. Takes four minutes.
+best of the five simple forecasts. Takes three minutes.
 """
 
 import datetime
