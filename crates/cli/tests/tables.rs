@@ -689,7 +689,7 @@ fn a_run_judges_new_rows_and_goes_on_with_them() {
     succeed(command);
 }
 
-/// Days with a level of their own for each day of the week, with noise; of an exact timetable, without.
+/// Days with a level for each day of the week, and noise on it. Without noise it is an exact timetable.
 fn weeks(range: std::ops::Range<i64>, noise: f64) -> String {
     let mut text = String::from("date,level\n");
     for day in range {

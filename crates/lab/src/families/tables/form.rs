@@ -92,9 +92,9 @@ pub fn of_column(series: &Series, width: usize, column: usize) -> Vec<f64> {
 const AHEAD: usize = 8;
 const ORIGINS: usize = 1_000;
 const LONGEST: usize = 20_000;
-/// A column that leaves the range of the first half of its training part in more than this share of the steps after it, more
-/// than noise does, is not modelled by its level: no network knows what lies there. Most trends and random walks do, and hardly
-/// a column that has a level.
+/// The share of later steps that may leave the range of the first half of the training part, beside those that noise leaves
+/// there. A column with more is not modelled by its level: no network knows what lies outside. Most trends and random walks
+/// have more.
 const OUTSIDE: f64 = 0.25;
 /// Values that a range must be of.
 const ENOUGH: usize = 10;
