@@ -250,15 +250,16 @@ pub fn samples_from<M: FilteringModel + Module>(
             let mut values = vec![0.0; steps * columns * count];
             for sample in 0..count {
                 let rows = &frames[(place * count + sample) * steps * size..][..steps * size];
-                let mut past = standing.past.clone();
                 for (step, frame) in rows.chunks(size).enumerate() {
                     let mut first = 0;
                     for (which, coded) in coding.modelled.iter().enumerate() {
                         let numbers = &frame[first..][..coded.numbers()];
-                        let before = past[which].base();
-                        let value = coded.decode(numbers, standing.scales[which], before);
-                        past[which].push(value);
-                        values[(step * columns + which) * count + sample] = value;
+                        let at = |step: usize| (step * columns + which) * count + sample;
+                        let before = match step.checked_sub(coded.shown().lag) {
+                            Some(drawn) => values[at(drawn)],
+                            None => standing.past[which].base(step),
+                        };
+                        values[at(step)] = coded.decode(numbers, standing.scales[which], before);
                         first += coded.numbers();
                     }
                 }
@@ -423,10 +424,10 @@ pub fn values(
 
 impl Source {
     /// That sequences are too short for a change over a season, a line each.
-    fn short(&self) -> impl Iterator<Item = String> + '_ {
+    fn short(&self) -> Vec<String> {
         let width = self.data.width();
         let longest = self.coding.modelled.iter().max_by_key(|coded| coded.season);
-        let short = self.data.series.iter().filter_map(move |series| {
+        let short = self.data.series.iter().filter_map(|series| {
             let (coded, steps) = (longest?, series.steps(width));
             (steps < coded.season).then(|| {
                 let whose = match series.name.as_str() {
@@ -440,7 +441,7 @@ impl Source {
                 )
             })
         });
-        short.collect::<Vec<String>>().into_iter()
+        short.collect()
     }
 
     /// The same sequences, each with `steps` more of which nothing is observed, but what is known in advance of them.

@@ -42,10 +42,10 @@ impl Past {
         self.values.front().copied().unwrap_or(f64::NAN)
     }
 
-    /// The value to which a change that was drawn is added: if that was not observed the one as many steps before it, else
-    /// the last one, else 0.
-    pub fn base(&self) -> f64 {
-        let first = self.bases.front().into_iter();
+    /// The value to which the change that was drawn for a step is added, `ahead` steps after the next one and fewer than a
+    /// change is long: if that was not observed the one as many steps before it, else the last one, else 0.
+    pub fn base(&self, ahead: usize) -> f64 {
+        let first = self.bases.get(ahead).into_iter();
         let mut found = first.chain(self.bases.iter().rev());
         found.find(|value| !value.is_nan()).copied().unwrap_or(0.0)
     }
@@ -69,21 +69,22 @@ mod tests {
     #[test]
     fn changes_are_measured_from_a_season_ago() {
         let mut past = Past::after(&[1.0, 2.0, f64::NAN, 4.0], 3);
-        assert_eq!((past.from(), past.base()), (2.0, 2.0));
+        assert_eq!((past.from(), past.base(0)), (2.0, 2.0));
+        assert_eq!(past.base(2), 4.0);
         past.push(f64::NAN);
         // Neither the season before was observed nor the one before that: the last value stands in.
         assert!(past.from().is_nan());
-        assert_eq!(past.base(), 2.0);
+        assert_eq!(past.base(0), 2.0);
         past.push(f64::NAN);
         past.push(7.0);
         // The season before was not observed: the one before that stands in.
         assert!(past.from().is_nan());
-        assert_eq!(past.base(), 2.0);
+        assert_eq!(past.base(0), 2.0);
         let [values, bases] = past.save().map(Vec::from_iter);
         let back = Past::saved(&values, &bases);
         assert_eq!(format!("{back:?}"), format!("{past:?}"));
         let fresh = Past::new(1);
         assert!(fresh.from().is_nan());
-        assert_eq!(fresh.base(), 0.0);
+        assert_eq!(fresh.base(0), 0.0);
     }
 }
